@@ -61,6 +61,18 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// The log takes as much of the disk as [`crate::Options::disk_bytes_max`] allows, and another segment does not fit.
+    /// Nothing was written and an open log stays open. Trim it, or open it with a larger bound.
+    DiskCap {
+        /// The directory.
+        path: PathBuf,
+        /// The bound in bytes.
+        bytes_max: u64,
+        /// What the log takes now, in bytes.
+        disk_bytes: u64,
+        /// The size of the segment that is needed, in bytes.
+        needed: u64,
+    },
     /// Another writer holds the log.
     Locked {
         /// The lock file.
@@ -219,6 +231,7 @@ impl Error {
         match &mut self {
             Self::Io { path, .. }
             | Self::DiskFull { path, .. }
+            | Self::DiskCap { path, .. }
             | Self::Locked { path }
             | Self::NewerFormat { path, .. }
             | Self::OlderFormat { path, .. }
@@ -261,6 +274,13 @@ impl std::fmt::Display for Error {
             Self::DiskFull { path, source } => write!(
                 f,
                 "no space for {}: {source}; nothing was written, appending resumes when there is space",
+                path.display()
+            ),
+            Self::DiskCap { path, bytes_max, disk_bytes, needed } => write!(
+                f,
+                "the log in {} takes {disk_bytes} bytes of at most {bytes_max}, and a segment of {needed} more does not fit \
+                 beside what openings and trims need; nothing was written: trim the log, drop pins that hold it, or open it \
+                 with a larger Options::disk_bytes_max",
                 path.display()
             ),
             Self::Locked { path } => {

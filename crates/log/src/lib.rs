@@ -86,6 +86,7 @@ pub use lsn::Lsn;
 pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
+pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::follower::{Follower, NextRecord};
 pub use read::pin::ReadPin;
@@ -96,12 +97,14 @@ pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
-pub use stream::{StreamId, StreamPosition};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
+pub use segment::cap::OnFull;
+pub use segment::retention::Retention;
 #[cfg(feature = "simulation")]
 pub use storage::{disk, faults};
+pub use stream::{StreamId, StreamPosition};
 #[cfg(feature = "mutants")]
 pub use testing::mutant;
 #[cfg(feature = "oracle")]

@@ -1,5 +1,6 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Once};
 use std::thread::{JoinHandle, Thread};
@@ -27,13 +28,14 @@ use crate::format::{
 };
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
-use crate::method::select::{Selected, permit};
+use crate::method::select::{MethodOrigin, Selected, permit};
 use crate::options::Options;
 use crate::read::follow_thread::FollowThread;
 use crate::read::follower::Follower;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
 use crate::read::reader::{Reader, Record, check_within};
+use crate::read::retained::Retained;
 use crate::read::rewrite::Rewriter;
 use crate::read::stream::{Stream, StreamAppend};
 use crate::recovery::sector_size::explain;
@@ -64,6 +66,8 @@ pub struct Opened {
     pub epoch: u64,
     /// The row of the method table that commits go through.
     pub method: &'static str,
+    /// Where that row comes from: logs of one process on one disk share one probe.
+    pub method_origin: MethodOrigin,
     /// The engine that runs it.
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
@@ -169,6 +173,7 @@ impl Log {
             dsync: false,
             class: options.durability,
             create: options.create,
+            disk_bytes_max: options.disk_bytes_max,
         };
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
@@ -179,9 +184,9 @@ impl Log {
             recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
+        let Selected { works, origin, rows, refused } =
+            permitted.select(&held, &options, recovered.block_bytes, &buffers)?;
         let core = Core::with(config, recovered.resume.clone(), buffers);
-        let Selected { works, rows, refused } =
-            permitted.select(&held, &options, recovered.block_bytes, &core.buffers())?;
         let method = works.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
         let mut writers =
@@ -203,12 +208,14 @@ impl Log {
             segments: recovered.segments.len(),
             epoch: recovered.epoch,
             method: method.id,
+            method_origin: origin,
             engine: method.engine().name(),
             engine_refused: refused,
             foreign_files: recovered.foreign_files.clone(),
         };
         tracing::info!(dir = %dir.display(), ?opened, "opened");
         let group = Arc::new(start(config, core, &recovered, writers, &options));
+        let pins = Pins::new(group.core().pins().clone());
         let log = Self {
             group,
             dir: held,
@@ -216,7 +223,7 @@ impl Log {
             opened,
             resources: Mutex::new(Some(Resources { threads: Vec::new(), lock })),
             staged_memory: Mutex::default(),
-            pins: Pins::default(),
+            pins,
             index: Arc::default(),
             rewrites: Once::new(),
             follow_thread: Arc::default(),
@@ -241,12 +248,24 @@ impl Log {
         self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
         let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
+        let full = options.on_full;
+        let mut retained = Retained {
+            rules: options.retention,
+            group: Arc::clone(&self.group),
+            dir: Arc::clone(&self.dir),
+            pins: self.pins.clone(),
+            index: Arc::clone(&self.index),
+            newest_us: BTreeMap::new(),
+        };
         let run = move || {
-            maintenance_thread::run(&group, &mut disk);
+            maintenance_thread::run(&group, &mut disk, (|| retained.trim(), full));
+            drop(retained);
             drop(disk);
             ending::finish_handed_over(&group, &handed_over, &closing);
         };
-        self.group.threads().set_maintenance(keep(maintenance.spawn(run).map_err(failed)?));
+        let maintenance = keep(maintenance.spawn(run).map_err(failed)?);
+        self.pins.wakes(maintenance.clone());
+        self.group.threads().set_maintenance(maintenance);
         if let Some(threshold) = options.stall_threshold {
             let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
             let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
@@ -359,7 +378,11 @@ impl Log {
         Ok((lsn, self.group.core()))
     }
 
-    pub(crate) fn append_to_stream<const WAIT: bool>(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
+    pub(crate) fn append_to_stream<const WAIT: bool>(
+        &self,
+        stream: StreamId,
+        record: &[u8],
+    ) -> Result<StreamAppend> {
         self.check_length(record.len())?;
         self.start_rewriter()?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
@@ -457,7 +480,9 @@ impl Log {
             {
                 self.accept_large::<true>([&[], records], (count, numbering))
             }
-            Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count, numbering)),
+            Finished::Apart(records) => {
+                self.group.accept(|core| core.append_encoded(records, count, numbering))
+            }
         };
         accepted.map(|(lsn, _)| lsn)
     }
@@ -502,7 +527,11 @@ impl Log {
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
         self.group.status().check_readable()?;
         let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))?;
-        if read.is_shown(self.group.cuts().as_deref()) { Ok(read.record) } else { Err(Error::NoRecord { lsn }) }
+        if read.is_shown(self.group.cuts().as_deref()) {
+            Ok(read.record)
+        } else {
+            Err(Error::NoRecord { lsn })
+        }
     }
 
     /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; so, one after the other, the log
@@ -584,7 +613,8 @@ impl Log {
         self.rewrites.call_once(|| {
             let (group, dir, index) = self.shared();
             let rewriter = Rewriter { group, dir, index };
-            let spawned = std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
+            let spawned =
+                std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
             match spawned {
                 Ok(thread) => self.group.threads().set_rewriter(self.keep(thread)),
                 Err(source) => failed = Some(Error::io("start a thread for", self.dir.path(), source)),
@@ -612,8 +642,12 @@ impl Log {
     pub fn pin(&self, lsn: Lsn) -> Result<ReadPin> {
         self.group.status().check_process()?;
         let mut held = self.pins.held();
-        check_within(&self.group.core(), lsn)?;
-        Ok(self.pins.pin(&mut held, lsn))
+        // Streams move the first LSN under this lock.
+        let core = self.group.core();
+        check_within(&core, lsn)?;
+        let pin = self.pins.pin(&mut held, lsn);
+        drop(core);
+        Ok(pin)
     }
 
     /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] holds it; returns the first LSN that is left. Whole segments
@@ -639,9 +673,7 @@ impl Log {
         let first = core.set_trim(held.bound(lsn));
         drop((core, held));
         self.index.trimmed(&self.group, first);
-        // The next batch or, in an idle log, the next mark makes it durable.
-        self.group.threads().note_activity();
-        self.group.threads().wake_sleeping_writer();
+        self.group.trimmed();
         Ok(first)
     }
 
@@ -828,14 +860,16 @@ pub(crate) fn accept_large<const WAIT: bool>(
 
 fn start(
     config: CoreConfig,
-    core: Core,
+    mut core: Core,
     recovered: &Recovered,
     writers: SegmentWriters,
     options: &Options,
 ) -> Group {
     let headers = recovered.segments.iter().copied();
     let spares = options.spares..=options.spares + KEPT_MAX;
-    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares);
+    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares)
+        .capped(&recovered.resume.spares, options.disk_bytes_max);
+    core.set_rooms(inventory.cap().rooms());
     #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
     let mut chain = recovered.chain;
     #[cfg(feature = "simulation")]
@@ -843,7 +877,8 @@ fn start(
         // A log whose identity a test chose has the same bytes whenever it is written.
         chain.at(1 << 62);
     }
-    Group::new(config, core, chain, writers, inventory).watched(options.stall_threshold)
+    let bounded = options.disk_bytes_max.is_some() || options.retention.is_set();
+    Group::new(config, core, chain, writers, inventory).watched(options.stall_threshold).bounded(bounded)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -857,7 +892,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let log = Log::open(dir.path(), Options::default().batch_bytes(64 << 10).memory_bytes(1 << 20));
         let log = log.expect("opens");
-        let free = || log.group.core().buffers().len();
+        let free = || log.group.core().free_buffers().len();
         let before = free();
         for bytes in [0, 10, 20 << 10, 200 << 10] {
             let transaction = || {

@@ -10,6 +10,8 @@ use seawall_sys::durability::Class;
 use crate::commit::stall::{OnStall, Stall};
 use crate::error::{Error, Result};
 use crate::format::{BLOCK_SIZES, RECORD_BYTES_MAX};
+use crate::segment::cap::{OnFull, SEGMENTS_LEAST};
+use crate::segment::retention::Retention;
 
 /// Which commit method a log uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,9 @@ pub struct Options {
     pub(crate) in_flight_max: usize,
     pub(crate) idle_mark: Duration,
     pub(crate) spares: usize,
+    pub(crate) retention: Retention,
+    pub(crate) disk_bytes_max: Option<u64>,
+    pub(crate) on_full: OnFull,
     pub(crate) method: MethodChoice,
     pub(crate) engine: EngineChoice,
     pub(crate) durability: Class,
@@ -78,6 +83,9 @@ impl Default for Options {
             in_flight_max: 2,
             idle_mark: Duration::from_millis(5),
             spares: 1,
+            retention: Retention::default(),
+            disk_bytes_max: None,
+            on_full: OnFull::Wait,
             method: MethodChoice::Fastest,
             engine: EngineChoice::Probe,
             durability: Class::PowerLoss,
@@ -123,7 +131,8 @@ impl Options {
     }
 
     /// Memory for records that are not yet written, in bytes: at least two batches, at most 64 GiB. When it is full,
-    /// appends wait. It is taken when the log is opened. Default 32 MiB.
+    /// appends wait. It is taken from the system as records need it, and all but 2 MiB of it is given back when the log has
+    /// been idle for a second (Linux; elsewhere it stays with the log). Default 32 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
@@ -157,6 +166,39 @@ impl Options {
     #[must_use]
     pub fn spares(mut self, segments: usize) -> Self {
         self.spares = segments;
+        self
+    }
+
+    /// How much of the log is kept: whole segments go that exceed these bounds, as [`crate::Log::trim`] would trim them, but
+    /// never what a [`crate::Log::pin`] holds. Looked at whenever a segment is started, when a pin or the age of a segment
+    /// lets more go, and at opening. Default: everything, until it is trimmed.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The most that the log takes of the disk, in bytes: at least six segments. It counts all segments, also those that are
+    /// prepared or kept for reuse, and the one that is being prepared ([`crate::Stats::disk_bytes`]). It does not count what
+    /// readers hold open of segments that are gone, the few bytes of `LOCK` and `METHOD`, and the probe's file of 1 MiB
+    /// while there is one.
+    ///
+    /// Of it one segment is held back for openings and two for trims, so that a full log can be trimmed and opened again;
+    /// records get the rest. Where there is no room left for them appends get what [`Options::on_full`] says. Nothing is
+    /// ever dropped to make room: what trims, [`Options::retention`] and pins leave stays. A log that takes more already, or
+    /// could not make a trim durable under the bound, is not opened: [`Error::DiskCap`], before anything is changed. Default:
+    /// no bound.
+    #[must_use]
+    pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
+        self.disk_bytes_max = Some(bytes);
+        self
+    }
+
+    /// What appends get that find no room under [`Options::disk_bytes_max`]: they wait until a trim has freed a segment, or
+    /// fail with [`Error::DiskCap`]. A record that would not fit into an empty log fails in either case. Default: they wait.
+    #[must_use]
+    pub fn on_full(mut self, choice: OnFull) -> Self {
+        self.on_full = choice;
         self
     }
 
@@ -280,7 +322,7 @@ impl Options {
             (
                 "memory_bytes",
                 memory / 2 >= batch && memory as u64 <= MEMORY_BYTES_MAX,
-                "two batches, so that one gathers while one is written, to 64 GiB, because all of it is taken at once",
+                "two batches, so that one gathers while one is written, to 64 GiB",
             ),
             (
                 "record_bytes_max",
@@ -312,6 +354,11 @@ impl Options {
                 self.on_stall.is_none() || self.stall_threshold.is_some(),
                 "a callback needs a stall_threshold, which says when it is called",
             ),
+            (
+                "disk_bytes_max",
+                self.disk_bytes_max.is_none_or(|bytes| bytes / SEGMENTS_LEAST >= segment),
+                "at least six segments: openings and trims need three of them",
+            ),
         ];
         let broken = bounds.into_iter().find(|(_, kept, _)| !kept);
         broken.map_or(Ok(()), |(option, _, reason)| {
@@ -328,7 +375,7 @@ mod tests {
 
     #[test]
     fn every_bound_is_checked_and_named() {
-        let bad: [(&str, Options); 14] = [
+        let bad: [(&str, Options); 15] = [
             ("segment_bytes", Options::default().segment_bytes(4096)),
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
@@ -343,6 +390,7 @@ mod tests {
             ("stall_threshold", Options::default().stall_threshold(Duration::ZERO)),
             ("stall_threshold", Options::default().stall_threshold(Duration::from_hours(2))),
             ("on_stall", Options::default().on_stall(|_| {})),
+            ("disk_bytes_max", Options::default().disk_bytes_max(6 * (32 << 20) - 1)),
         ];
         for (name, options) in bad {
             let refused = options.check();

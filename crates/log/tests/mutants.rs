@@ -1,6 +1,6 @@
 //! Tests that the crash campaign finds every planted bug.
 //!
-//! Each where it was recorded, else by a search of 100,000 states from each of three seeds and the sweep. Those that no
+//! Each where it was recorded, else by a search of 150,000 states from each of three seeds and the sweep. Those that no
 //! campaign can see are listed with the reason next to the mistakes themselves.
 #![cfg(feature = "mutants")]
 

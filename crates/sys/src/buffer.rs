@@ -19,6 +19,15 @@ pub fn prefer_large_pages(bytes: &mut [u8]) {
     crate::os::memory::prefer_large_pages(bytes);
 }
 
+/// Gives the memory under the whole pages of `bytes` back to the system, where it takes any back (Linux): what lay there is
+/// lost, and the next touch takes memory anew. Returns whether it was taken; if not, `bytes` is what it was.
+///
+/// Memory that is registered with an engine must be given up there first, otherwise the device reads pages that the process
+/// no longer writes.
+pub fn give_back(bytes: &mut [u8]) -> bool {
+    crate::os::memory::give_back(bytes)
+}
+
 /// `bytes` zero bytes; `None` if there is no memory for them.
 #[must_use]
 pub fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
@@ -75,6 +84,23 @@ impl Aligned {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_was_given_back_can_be_used_and_what_lies_around_it_stays() {
+        let mut bytes = vec![7_u8; 5 * ALIGNMENT + 100];
+        let given = give_back(&mut bytes[10..5 * ALIGNMENT]);
+        // Not even one whole page lies inside.
+        assert!(!give_back(&mut bytes[10..20]));
+        assert!(bytes[..10].iter().chain(&bytes[5 * ALIGNMENT..]).all(|byte| *byte == 7));
+        let zeros: usize = bytes.iter().map(|byte| usize::from(*byte == 0)).sum();
+        if given {
+            assert!(zeros.is_multiple_of(ALIGNMENT) && zeros >= 3 * ALIGNMENT, "{zeros}");
+        } else {
+            assert_eq!(zeros, 0);
+        }
+        bytes.fill(9);
+        assert!(bytes.iter().all(|byte| *byte == 9));
+    }
 
     #[test]
     fn every_length_is_aligned_and_whole() {

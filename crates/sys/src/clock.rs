@@ -36,19 +36,25 @@ pub fn monotonic_ns() -> u64 {
     CLOCK.get_or_init(Monotonic::start).now_ns()
 }
 
-/// Microseconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970.
-#[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
-pub fn unix_micros() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
 /// Seconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
 pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Microseconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970. For ages of hours and days, of which a
+/// jump of the clock is a part, and for the times of batches.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
+pub fn unix_us() -> u64 {
+    since_1970_us(SystemTime::now())
+}
+
+/// Microseconds from 1970-01-01 UTC to `time`; 0 before.
+pub(crate) fn since_1970_us(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What reading the clock costs and how finely it ticks.

@@ -55,6 +55,15 @@ impl Target {
     }
 }
 
+/// Memory that an engine may register: it is written from again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct NumberedBuffer<'a> {
+    /// Its number, counted from 0. Memory under one number stays where it is until [`crate::engine::EngineContext::forget`].
+    pub number: u16,
+    /// All of it.
+    pub memory: &'a [u8],
+}
+
 /// One write of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BatchWrite<'a> {
@@ -62,8 +71,8 @@ pub struct BatchWrite<'a> {
     pub offset: u64,
     /// What.
     pub bytes: &'a [u8],
-    /// In which of the buffers that were given to [`crate::engine::EngineContext::start`] the bytes lie, if in any.
-    pub buffer: Option<u16>,
+    /// In which numbered buffer the bytes lie, if in any.
+    pub buffer: Option<NumberedBuffer<'a>>,
     /// Whether this and every piece before it must be durable before the next one is begun.
     pub durable: bool,
 }

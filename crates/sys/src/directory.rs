@@ -215,6 +215,14 @@ impl Directory {
         std::fs::metadata(&self.path)?.modified()
     }
 
+    /// When the content of this file was last changed, in microseconds since 1970-01-01 UTC, as the file system keeps it.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn file_modified_us(&self, name: &str) -> io::Result<u64> {
+        Ok(crate::clock::since_1970_us(self.open_file(name)?.metadata()?.modified()?))
+    }
+
     /// The names in it, in any order; those that are not Unicode are left out.
     ///
     /// # Errors

@@ -15,7 +15,7 @@
 //! Invariant: an engine that is refused is [`Unavailable`] with its reason; another one takes over only where the caller
 //! says so.
 
-use crate::commit::{CommitHandle, OpenError, Target, Unavailable};
+use crate::commit::{CommitHandle, NumberedBuffer, OpenError, Target, Unavailable};
 use crate::directory::Directory;
 use crate::method::{Method, System, Write};
 use crate::os::rings::{self, Rings};
@@ -110,14 +110,19 @@ pub struct EngineContext {
 
 impl EngineContext {
     /// Sets the engine of `method` up for so many writers, of which each writes one batch at a time. A row with
-    /// registered memory registers `buffers`, so that a [`crate::BatchWrite`] may name one of them by its number; no buffer
-    /// may be freed and replaced by another one under the same number.
+    /// registered memory has places for `count` buffers, which it registers when they are written for the first time; the
+    /// ones in `first` at once.
     ///
     /// # Errors
-    /// As [`crate::open`]. Too little locked memory for the buffers is [`OpenError::Unavailable`].
-    pub fn start(method: &'static Method, writers: usize, buffers: &[&[u8]]) -> Result<Self, OpenError> {
+    /// As [`crate::open`]. Too little locked memory for the first buffers is [`OpenError::Unavailable`].
+    pub fn start(
+        method: &'static Method,
+        writers: usize,
+        count: usize,
+        first: &[NumberedBuffer<'_>],
+    ) -> Result<Self, OpenError> {
         let rings = match method.engine() {
-            Engine::IoUring => Some(Rings::start(method, writers, buffers)?),
+            Engine::IoUring => Some(Rings::start(method, writers, count, first)?),
             Engine::Portable | Engine::Overlapped => None,
         };
         Ok(Self { method, rings })
@@ -148,6 +153,13 @@ impl EngineContext {
             Some(rings) => rings.open(writer, target, Some(directory)),
             None => crate::open_in(directory, self.method, target),
         }
+    }
+
+    /// Gives up what is registered of the buffer with this number, which no write is using; returns whether nothing of it is
+    /// registered any more. Its memory may change then, and be given back to the system.
+    #[must_use]
+    pub fn forget(&self, number: u16) -> bool {
+        self.rings.as_ref().is_none_or(|rings| rings.forget(number))
     }
 
     /// The row that it runs.

@@ -66,7 +66,9 @@ pub mod wait;
 pub mod whole_file;
 pub mod write_call;
 
-pub use commit::{BatchWrite, CommitHandle, OpenError, Target, Unavailable, open, open_in, prove, prove_in};
+pub use commit::{
+    BatchWrite, CommitHandle, NumberedBuffer, OpenError, Target, Unavailable, open, open_in, prove, prove_in,
+};
 pub use directory::{Directory, Permissions};
 pub use engine::Engine;
 pub use error::{Error, Result};

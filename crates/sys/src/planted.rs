@@ -143,6 +143,10 @@ mod switch {
         DeadlineIsSuccess
         CloseBeforeMark
         StallOfFinishedBatch
+        CapIgnoresSpares
+        CapNeverReleased
+        RecordsTakeLastSpare
+        RetainPinned
     }
 
     thread_local! {

@@ -67,6 +67,9 @@ pub(crate) struct Group {
     status: Status,
     recorder: Recorder,
     stalls: Stalls,
+    /// Whether the maintenance thread must look at every new segment and every trim, because the log has a cap or is trimmed
+    /// by rules of its own.
+    is_bounded: bool,
 }
 
 impl Group {
@@ -94,6 +97,21 @@ impl Group {
             threads: Threads::default(),
             status: Status::new(),
             stalls: Stalls::new(None),
+            is_bounded: false,
+        }
+    }
+
+    /// The same for a log that has a cap or is trimmed by rules of its own, if it is.
+    pub(crate) fn bounded(self, is_bounded: bool) -> Self {
+        Self { is_bounded, ..self }
+    }
+
+    /// The first LSN was moved. The next batch or, in an idle log, the next mark makes it durable.
+    pub(crate) fn trimmed(&self) {
+        self.threads.note_activity();
+        self.threads.wake_sleeping_writer();
+        if self.is_bounded {
+            self.threads.wake_maintenance();
         }
     }
 
@@ -489,7 +507,9 @@ impl Group {
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.
         let news = starts.is_some() || core.durable_trim() > trim;
-        let task = news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim());
+        let bounds = self.is_bounded && starts.is_some();
+        let task =
+            bounds || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
         drop(core);
         self.threads.note_activity();
         let room = self.config.batch_bytes;
@@ -568,9 +588,10 @@ impl Group {
         behind(AckLevel::Full) || (core.debt().is_used() && AckLevel::RELAXED.into_iter().any(behind))
     }
 
-    /// Lets the calling writer thread sleep without a time limit, unless something has happened since `seen`.
-    pub(crate) fn park_writer(&self, seen: u64) {
-        self.threads.park_writer(seen, || !self.is_requested(&self.core()) && !self.status.is_stopping());
+    /// Lets the calling writer thread sleep, for `limit` if there is one, unless something has happened since `seen`.
+    pub(crate) fn park_writer(&self, seen: u64, limit: Option<Duration>) {
+        self.threads
+            .park_writer(seen, limit, || !self.is_requested(&self.core()) && !self.status.is_stopping());
     }
 
     /// Commits everything and then writes the close mark, behind all that is in flight.
@@ -626,7 +647,8 @@ impl Group {
         stats.stream_bytes = core.tagged().streams.live_bytes();
         stats.stream_memory_bytes = core.tagged().streams.memory_bytes() as u64;
         drop(core);
-        stats.segments = self.housekeeping.inventory().segments().len() as u64;
+        let inventory = self.housekeeping.inventory();
+        (stats.segments, stats.disk_bytes) = (inventory.segments().len() as u64, inventory.disk_bytes());
         stats
     }
 }

@@ -6,6 +6,7 @@ use crate::commit::state::Core;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::error::Error;
 use crate::segment::Spare;
+use crate::segment::cap::OnFull;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::Task;
 
@@ -52,6 +53,29 @@ impl Housekeeping {
         let mut core = core();
         let mut inventory = lock(&self.inventory);
         core.next_task(&mut inventory, &mut request.needed)
+    }
+
+    /// Why appends that wait for a segment get none although no task is left: the cap of the log. `None` if none waits, or if
+    /// they are to wait for a trim that frees one, or one that frees some is about to be durable; `core` locks the core.
+    pub(crate) fn refusal<'a>(
+        &self,
+        core: impl FnOnce() -> MutexGuard<'a, Core>,
+        full: OnFull,
+    ) -> Option<Error> {
+        let request = lock(&self.request);
+        let core = core();
+        let inventory = lock(&self.inventory);
+        let needed = request.needed?;
+        let cap = inventory.cap();
+        let waits = full == OnFull::Wait || inventory.frees(core.trim());
+        (cap.never_fits(needed) || !waits).then(|| cap.refusal(needed))
+    }
+
+    /// Whether appends wait for room and a trim that is not durable yet will free some; `core` locks the core.
+    pub(crate) fn frees_awaited_room<'a>(&self, core: impl FnOnce() -> MutexGuard<'a, Core>) -> bool {
+        let request = lock(&self.request);
+        let core = core();
+        request.needed.is_some() && lock(&self.inventory).frees(core.trim())
     }
 
     /// A segment could not be prepared: appends that wait for one return why.

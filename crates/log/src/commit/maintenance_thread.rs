@@ -5,30 +5,46 @@
 //! that wait for a segment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::commit::group::Group;
 use crate::commit::metrics::Metric;
 use crate::error::Error;
 use crate::segment::Spare;
+use crate::segment::cap::OnFull;
 use crate::segment::lifecycle::{Progress, SegmentTask, Task, TaskError};
 use crate::storage::disk::Disk;
 
 /// One write of zeros while a segment is prepared, in bytes: few, because a commit waits behind the one in flight.
 const FILL_BYTES: usize = 128 << 10;
 
-/// Runs until the log stops or fails.
-pub(crate) fn run<D: Disk>(group: &Arc<Group>, disk: &mut D) {
+/// How soon a trim that appends wait for is looked at again.
+const TRIM_AGAIN: Duration = Duration::from_millis(1);
+
+/// Runs until the log stops or fails. `retain` trims the log by its own rules, and returns when it is to be called again if
+/// nothing else happens; `full` is what appends get that find no room.
+pub(crate) fn run<D: Disk>(
+    group: &Arc<Group>,
+    disk: &mut D,
+    (mut retain, full): (impl FnMut() -> Option<Duration>, OnFull),
+) {
     // Prepared, but not open for writing yet: the process may have too many files open.
     let mut unopened: Option<Spare> = None;
     while !group.status().is_stopping() {
+        let look_again = retain();
         let prepared = if let Some(spare) = unopened.take() {
             Ok(Some(spare))
         } else {
             let Some(task) = group.housekeeping().next_task(|| group.core()) else {
-                std::thread::park();
+                refuse(group, full);
+                let look_again = if frees_awaited_room(group) { Some(TRIM_AGAIN) } else { look_again };
+                look_again.map_or_else(std::thread::park, std::thread::park_timeout);
                 continue;
             };
-            run_task(group, disk, task)
+            let prepared = run_task(group, disk, task);
+            // A segment that was removed has made room.
+            group.waiters().append_gate().open();
+            prepared
         };
         let offered = prepared.and_then(|prepared| {
             let Some(spare) = prepared else { return Ok(()) };
@@ -57,10 +73,28 @@ pub(crate) fn run<D: Disk>(group: &Arc<Group>, disk: &mut D) {
     }
 }
 
+/// Tells appends that wait for a segment why there is none, unless they are to wait.
+fn refuse(group: &Group, full: OnFull) {
+    if let Some(error) = group.housekeeping().refusal(|| group.core(), full) {
+        group.housekeeping().report_failure(error.in_dir(group.writers().dir()));
+        group.waiters().append_gate().open();
+    }
+}
+
+/// Whether appends wait for room that a trim will make when it is durable; tries to make it so at once, because the writer
+/// thread would do that only when the log has been idle.
+fn frees_awaited_room(group: &Group) -> bool {
+    let awaited = group.housekeeping().frees_awaited_room(|| group.core());
+    if awaited {
+        // A batch in flight is in the way, or one that is about to be written will state it.
+        let _ = group.lead_idle(group.core());
+    }
+    awaited
+}
+
 /// Takes back a task that failed. Returns the spare that was to be replaced if it cannot be opened again: it is as it
 /// was, but for its open files, which may have to wait until the process has fewer open.
 fn undo(group: &Group) -> Option<Spare> {
-    group.housekeeping().inventory().task_failed();
     let held = group.core().held_spare();
     if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, spare.bytes)) {
         return held;
@@ -70,8 +104,10 @@ fn undo(group: &Group) -> Option<Spare> {
 }
 
 /// Removes an unfinished segment; what cannot be removed now goes when the log is opened again.
-fn give_up<D: Disk>(running: SegmentTask, disk: &mut D) {
-    if let Err(error) = running.give_up(disk) {
+fn give_up<D: Disk>(group: &Group, running: SegmentTask, disk: &mut D) {
+    let removed = running.give_up(disk);
+    group.housekeeping().inventory().task_failed(removed.is_ok());
+    if let Err(error) = removed {
         tracing::warn!(%error, "an unfinished segment is left behind");
     }
 }
@@ -91,7 +127,7 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
     let spare = loop {
         match running.step(disk) {
             Ok(Progress::More) if group.status().is_stopping() => {
-                give_up(running, disk);
+                give_up(group, running, disk);
                 return Ok(None);
             }
             Ok(Progress::More) => {}
@@ -99,7 +135,7 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
             // A task knows file names only.
             Err(TaskError { error, fatal }) => {
                 if !fatal {
-                    give_up(running, disk);
+                    give_up(group, running, disk);
                 }
                 return Err(TaskError { error: error.in_dir(group.writers().dir()), fatal });
             }

@@ -7,12 +7,14 @@
 //! | [`transaction`] | puts the records of a transaction together |
 //! | [`state`] | the state machine: batches, watermarks, what may be issued |
 //! | [`batch`] | the memory that a batch gathers in |
+//! | [`free_buffers`], [`idle_memory`] | the memory of no batch: taken when it is needed, given back when the log is idle |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
 //! | [`group_wait`] | how long a leader waits for others |
 //! | [`waiters`], [`gate`] | block and wake threads and futures |
 //! | [`append_future`], [`append_queue`] | appends that wait without a thread, in line |
 //! | [`commit_future`], [`deadline`] | commits that wait without a thread, or not for ever |
+//! | [`pin_floor`] | what pins hold, for the core |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
 //! | [`segment_writers`] | the open files of each segment, through which the writes go |
 //! | [`writer_thread`] | writes batches that have no leader, and idle marks |
@@ -34,12 +36,15 @@ pub(crate) mod close_future;
 pub(crate) mod commit_future;
 pub(crate) mod deadline;
 pub(crate) mod ending;
+pub(crate) mod free_buffers;
 pub(crate) mod gate;
 pub(crate) mod group;
 pub(crate) mod group_wait;
 pub(crate) mod housekeeping;
+pub(crate) mod idle_memory;
 pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
+pub(crate) mod pin_floor;
 pub(crate) mod seal;
 #[cfg(not(loom))]
 pub(crate) mod segment_writers;

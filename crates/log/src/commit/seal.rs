@@ -18,7 +18,7 @@ use crate::format::checksum::crc32c_more;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SegmentHeader};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use seawall_sys::planted;
+use seawall_sys::{NumberedBuffer, planted};
 
 /// The end of the chain of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub(crate) struct SegmentWrite<'a> {
     pub(crate) offset: u64,
     /// The bytes.
     pub(crate) bytes: &'a [u8],
-    /// The number of the buffer that it lies in, if that has one.
-    pub(crate) buffer: Option<u16>,
+    /// The buffer that it lies in, if that has a number.
+    pub(crate) buffer: Option<NumberedBuffer<'a>>,
 }
 
 impl Job {
@@ -77,7 +77,8 @@ impl Job {
         // The first batch is written together with the header copy in front of it.
         let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
         let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
-        let batch = SegmentWrite { offset: self.offset - front as u64, bytes, buffer: self.buf.number() };
+        let batch =
+            SegmentWrite { offset: self.offset - front as u64, bytes, buffer: self.buf.registrable() };
         start.into_iter().chain((!self.is_sync_only()).then_some(batch))
     }
 
@@ -281,7 +282,13 @@ mod tests {
             // No room is left in segment 1.
             let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
             let spares = vec![Spare { number: 4, bytes }];
-            let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::new(50), place, spares, tagged: TaggedState::default() };
+            let resume = ResumePoint {
+                end: Lsn::new(100),
+                trim: Lsn::new(50),
+                place,
+                spares,
+                tagged: TaggedState::default(),
+            };
             let mut core = Core::new(config, resume);
             let end = core.append(b"the first one").expect("there is a spare");
             core.request(AckLevel::Full, end);

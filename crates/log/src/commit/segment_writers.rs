@@ -147,6 +147,12 @@ impl SegmentWriters {
         Ok(())
     }
 
+    /// Gives up what the engine has registered of the buffer with this number, which no batch uses; returns whether its memory
+    /// may change now.
+    pub(crate) fn forget(&self, number: u16) -> bool {
+        self.works.forget(number)
+    }
+
     /// The rows that commits take.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows

@@ -20,14 +20,17 @@
 use std::collections::VecDeque;
 
 use crate::commit::batch::{Batch, Start};
+use crate::commit::free_buffers::FreeBuffers;
+use crate::commit::pin_floor::PinFloor;
 use crate::commit::sync_debt::SyncDebt;
-use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
+use crate::format::buffer::AlignedBuf;
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind, record_header,
-    tagged_header,
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind,
+    record_header, tagged_header,
 };
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::segment::cap::RECORDS_LEAVE;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::Task;
 use crate::segment::{Place, Spare};
@@ -38,6 +41,9 @@ use seawall_sys::planted;
 
 /// The header of a record and its tag.
 const HEAD_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
+
+/// Blocks for marks that trims of streams leave in the last segment of a log at its cap.
+const MARKS: u64 = 2;
 
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +165,12 @@ pub(crate) struct Core {
     spares: VecDeque<Spare>,
     /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
     held: Option<Spare>,
+    /// Segments that may still be prepared under the cap of the log: see `segment/cap.rs`.
+    rooms: usize,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<InFlight>,
-    free: Vec<AlignedBuf>,
+    free: FreeBuffers,
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
@@ -175,6 +183,9 @@ pub(crate) struct Core {
     tagged: TaggedState,
     /// The batch that is opened now states all cuts.
     restating: bool,
+    /// The record that is appended now lets segments go.
+    frees: bool,
+    pins: PinFloor,
     failed: bool,
 }
 
@@ -191,18 +202,12 @@ impl Core {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn take_buffers(config: &CoreConfig) -> std::io::Result<Vec<AlignedBuf>> {
-        let buffers = (config.memory_bytes / config.batch_bytes.max(1)).max(2);
-        let take = |number| {
-            let mut buffer = AlignedBuf::try_zeroed(config.batch_bytes)?.numbered(number);
-            buffer.touch();
-            Ok(buffer)
-        };
-        (0..buffers).map(take).collect()
+    pub(crate) fn take_buffers(config: &CoreConfig) -> std::io::Result<FreeBuffers> {
+        FreeBuffers::take((config.memory_bytes / config.batch_bytes.max(1)).max(2), config.batch_bytes)
     }
 
     /// Begins where recovery ended, with these buffers.
-    pub(crate) fn with(config: CoreConfig, resume: ResumePoint, free: Vec<AlignedBuf>) -> Self {
+    pub(crate) fn with(config: CoreConfig, resume: ResumePoint, free: FreeBuffers) -> Self {
         let buffers = free.len();
         Self {
             config,
@@ -217,6 +222,7 @@ impl Core {
             place: resume.place,
             spares: resume.spares.into(),
             held: None,
+            rooms: usize::MAX,
             open: None,
             ready: VecDeque::with_capacity(buffers),
             flight: VecDeque::with_capacity(config.depth + 1),
@@ -229,14 +235,15 @@ impl Core {
             debt: SyncDebt::new(resume.end, config.own()),
             tagged: resume.tagged,
             restating: false,
+            frees: false,
+            pins: PinFloor::default(),
             failed: false,
         }
     }
 
-    /// The memory of every buffer in the order of their numbers, the room in front included, as long as none of them is in
-    /// use.
-    pub(crate) fn buffers(&self) -> Vec<&[u8]> {
-        self.free.iter().map(|buf| buf.bytes_behind(FRONT_BYTES)).collect()
+    /// The buffers that hold no batch.
+    pub(crate) fn free_buffers(&mut self) -> &mut FreeBuffers {
+        &mut self.free
     }
 
     /// The end of what was accepted.
@@ -372,7 +379,12 @@ impl Core {
     pub(crate) fn append_tagged(&mut self, tag: &Tag, payload: &[u8]) -> Result<Lsn, Refusal> {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
         let bytes = head.len() + payload.len();
-        let batch = self.reserve(bytes)?;
+        // What lets segments go may use those that records must leave.
+        self.frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
+        let reserved = self.reserve(bytes).map(drop);
+        self.frees = false;
+        reserved?;
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         batch.note(tag);
         batch.put([&head, payload], 1);
         let (segment, lsn) = (batch.segment, self.appended);
@@ -382,7 +394,12 @@ impl Core {
     }
 
     /// Accepts the records of one transaction, encoded already, all into one batch; those of streams get their numbers.
-    pub(crate) fn append_encoded(&mut self, records: &mut [u8], count: u32, numbering: Numbering) -> Result<Lsn, Refusal> {
+    pub(crate) fn append_encoded(
+        &mut self,
+        records: &mut [u8],
+        count: u32,
+        numbering: Numbering,
+    ) -> Result<Lsn, Refusal> {
         planted!(
             SplitTransaction,
             if count > 1 {
@@ -418,7 +435,11 @@ impl Core {
                 let payload = at + head.front_bytes()..at + head.record_bytes();
                 batch.note(&tag);
                 let place = (lsn, head.record_bytes());
-                planted!(NumberedOnceOnly, (), self.tagged.apply(&tag, &records[payload], place, batch.segment));
+                planted!(
+                    NumberedOnceOnly,
+                    (),
+                    self.tagged.apply(&tag, &records[payload], place, batch.segment)
+                );
             } else {
                 self.tagged.plain_end = end;
             }
@@ -489,7 +510,9 @@ impl Core {
         if u32::try_from(bytes).is_err() || self.appended.checked_add(bytes as u64).is_none() {
             return Err(Refusal::TooLong);
         }
-        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room);
+        // Without a segment ahead what is left of this one is for marks.
+        let joins = |open: &Batch| open.kind == BatchKind::Records || self.frees || self.ahead() > 0;
+        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
             self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
         }
@@ -519,13 +542,23 @@ impl Core {
         }
         // One block stays free for the close mark.
         let reserve = if kind == BatchKind::Close { 0 } else { block };
+        let is_records = kind == BatchKind::Records;
+        // In the last segment what frees others leaves room for the marks that make it durable.
+        let marks = if self.frees { MARKS * block } else { u64::MAX };
+        if is_records
+            && self.ahead() == 0
+            && place.offset.saturating_add(padded).saturating_add(marks) > place.data_end
+        {
+            return Err(Refusal::Segment { bytes: padded + 3 * block });
+        }
         let mut start = None;
         if place.offset + padded + reserve > place.data_end || self.restating {
             // Header, batch, close mark, second copy of the header.
             let restated = if self.restating { None } else { self.tagged.restatement(self.trim) };
-            let first = restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
+            let first =
+                restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let needed = first + padded + 3 * block;
-            let held = self.held.is_some();
+            let held = self.held.is_some() || (is_records && !self.may_start());
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             if let Some(cuts) = restated {
@@ -709,6 +742,8 @@ impl Core {
     pub(crate) fn move_trim(&mut self) -> bool {
         let before = self.trim;
         let bound = self.tagged.trim_bound(self.plain_trim).min(self.acknowledged());
+        // A trim by the user has looked at the pins itself.
+        let bound = if self.tagged.streams_from == 0 { bound } else { bound.min(self.pins.lsn()) };
         self.trim = self.trim.max(bound);
         self.tagged.streams.trimmed(self.trim);
         self.trim > before
@@ -719,9 +754,29 @@ impl Core {
         if self.tagged.plain_end <= self.plain_trim { Lsn::MAX } else { self.plain_trim }
     }
 
+    /// What pins hold.
+    pub(crate) fn pins(&self) -> &PinFloor {
+        &self.pins
+    }
+
     /// What the tagged records say.
     pub(crate) fn tagged(&self) -> &TaggedState {
         &self.tagged
+    }
+
+    /// The segments that can still be started, prepared or not.
+    fn ahead(&self) -> usize {
+        self.spares.len().saturating_add(self.rooms)
+    }
+
+    /// Whether records may start a segment, and leave enough to trims and openings.
+    fn may_start(&self) -> bool {
+        self.ahead() > planted!(RecordsTakeLastSpare, 0, if self.frees { 0 } else { RECORDS_LEAVE })
+    }
+
+    /// So many segments may still be prepared.
+    pub(crate) fn set_rooms(&mut self, rooms: usize) {
+        self.rooms = rooms;
     }
 
     /// Makes a prepared segment available; one that was prepared to replace the held spare takes its place.
@@ -752,13 +807,17 @@ impl Core {
         inventory: &mut SegmentInventory,
         needed: &mut Option<u64>,
     ) -> Option<Task> {
-        let first = self.spares.front().copied();
-        *needed = needed.filter(|bytes| first.is_none_or(|spare| spare.bytes < *bytes));
-        if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
+        self.rooms = inventory.cap().rooms();
+        let (first, starts) = (self.spares.front().copied(), self.may_start());
+        *needed = needed.filter(|bytes| !starts || first.is_none_or(|spare| spare.bytes < *bytes));
+        let task = if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
             self.held = self.spares.pop_front();
-            return Some(task);
-        }
-        inventory.next_task(self.spares(), self.durable_trim())
+            Some(task)
+        } else {
+            inventory.next_task(self.spares(), self.durable_trim())
+        };
+        self.rooms = inventory.cap().rooms();
+        task
     }
 
     /// Hands out the next batch to be written, if one may be issued now.
@@ -877,7 +936,7 @@ impl Core {
             self.flight.pop_front();
         }
         if self.tagged.streams_from != 0 {
-            self.tagged.streams.durable(self.durable);
+            self.tagged.streams.acknowledged(self.acknowledged());
             self.move_trim();
         }
     }

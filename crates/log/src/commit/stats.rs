@@ -73,6 +73,9 @@ pub struct Stats {
     pub rewritten_records: u64,
     /// What these take, bytes.
     pub rewritten_bytes: u64,
+    /// What the log takes on the disk, in bytes: its segments, those that are prepared or kept for reuse, and the one that is
+    /// being prepared. This is what [`crate::Options::disk_bytes_max`] bounds.
+    pub disk_bytes: u64,
     /// The row of the method table in use.
     pub method: &'static str,
     /// The engine that runs it.

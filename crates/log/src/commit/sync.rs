@@ -12,7 +12,7 @@ pub(crate) use imp::*;
 
 #[cfg(not(loom))]
 mod imp {
-    pub(crate) use seawall_sys::clock::{monotonic_ns, unix_micros as time_us};
+    pub(crate) use seawall_sys::clock::{monotonic_ns, unix_us as time_us};
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
     pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;

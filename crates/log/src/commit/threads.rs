@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 use std::thread::Thread;
+use std::time::Duration;
 
 use crate::commit::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,7 +15,7 @@ pub(crate) struct Threads {
     writer: OnceLock<Thread>,
     maintenance: OnceLock<Thread>,
     rewriter: OnceLock<Thread>,
-    /// The writer thread sleeps without a time limit.
+    /// The writer thread sleeps until something happens that it must notice.
     writer_asleep: AtomicBool,
     /// Counts what the writer thread must notice: batches that became durable, trims, prepared segments.
     activity: AtomicU64,
@@ -57,12 +58,12 @@ impl Threads {
         }
     }
 
-    /// Whether the writer thread sleeps without a time limit.
+    /// Whether the writer thread sleeps until something happens that it must notice.
     pub(crate) fn is_writer_asleep(&self) -> bool {
         self.writer_asleep.load(Ordering::SeqCst)
     }
 
-    /// Wakes the writer thread if it sleeps without a time limit; otherwise it looks again by itself.
+    /// Wakes the writer thread if it sleeps until something happens; otherwise it looks again by itself.
     pub(crate) fn wake_sleeping_writer(&self) {
         if self.is_writer_asleep() {
             self.wake_writer();
@@ -79,11 +80,15 @@ impl Threads {
         self.activity.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Lets the calling writer thread sleep if nothing has happened since `seen` and it `may_sleep`.
-    pub(crate) fn park_writer(&self, seen: u64, may_sleep: impl FnOnce() -> bool) {
+    /// Lets the calling writer thread sleep, for `limit` if there is one, if nothing has happened since `seen` and it
+    /// `may_sleep`.
+    pub(crate) fn park_writer(&self, seen: u64, limit: Option<Duration>, may_sleep: impl FnOnce() -> bool) {
         self.writer_asleep.store(true, Ordering::SeqCst);
         if self.activity() == seen && may_sleep() {
-            std::thread::park();
+            match limit {
+                Some(limit) => std::thread::park_timeout(limit),
+                None => std::thread::park(),
+            }
         }
         self.writer_asleep.store(false, Ordering::SeqCst);
     }

@@ -1,7 +1,8 @@
 //! The writer thread: writes batches that no committer leads, and a durable mark when the log is idle.
 //!
 //! Full batches have no leader, and neither have those that only futures wait for. A durable mark is written when there
-//! was no commit for a while, so that damage to the last acknowledged batch does not look like a torn write.
+//! was no commit for a while, so that damage to the last acknowledged batch does not look like a torn write. A log that
+//! stays idle gives memory back.
 //!
 //! Invariant: the thread sleeps when there is nothing to do: an idle log costs nothing.
 
@@ -13,6 +14,7 @@ use seawall_sys::clock::monotonic_ns;
 use crate::commit::close_future::Closing;
 use crate::commit::ending::HandedOver;
 use crate::commit::group::Group;
+use crate::commit::idle_memory::IDLE_UNTIL_RELEASE;
 
 /// Runs until the log stops; `idle` is the time without commits after which a durable mark is written. Closes the log if a
 /// future requests that.
@@ -52,14 +54,25 @@ fn write(group: &Group, idle: Duration, closing: &Closing, handed_over: &HandedO
         }
         // Being woken is no reason for a mark: only time without commits is.
         let quiet = Duration::from_nanos(now - quiet_since);
-        if let Some(rest) = idle.checked_sub(quiet).filter(|rest| !rest.is_zero()) {
-            drop(core);
-            std::thread::park_timeout(rest);
-            continue;
+        let left_of = |wait: Duration| wait.checked_sub(quiet).filter(|left| !left.is_zero());
+        let (until_mark, until_release) = (left_of(idle), left_of(IDLE_UNTIL_RELEASE));
+        match (until_mark, until_release) {
+            // The thread looks again by itself, so that no commit has to wake it.
+            (Some(mark), Some(release)) => {
+                drop(core);
+                std::thread::park_timeout(mark.min(release));
+                continue;
+            }
+            (Some(_), None) => drop(core),
+            (None, _) => match group.lead_idle(core) {
+                Ok(()) => continue,
+                Err(core) => drop(core),
+            },
         }
-        if let Err(core) = group.lead_idle(core) {
-            drop(core);
-            group.park_writer(seen);
+        if until_release.is_none() {
+            group.release_idle_memory(seen);
         }
+        let limit = until_mark.or(until_release.filter(|_| group.has_idle_memory()));
+        group.park_writer(seen, limit);
     }
 }

@@ -6,7 +6,8 @@
 //! them on disk goes out with the same write. Buffers of a large page and more lie in large pages where the system
 //! has them, because a direct write then is one piece for the kernel instead of one for each 4 KiB.
 
-use seawall_sys::buffer::{LARGE_PAGE, prefer_large_pages, try_zeroed};
+use seawall_sys::NumberedBuffer;
+use seawall_sys::buffer::{LARGE_PAGE, give_back, prefer_large_pages, try_zeroed};
 
 /// The alignment of every buffer in bytes: one page, enough for every block size in use.
 pub(crate) const BUFFER_ALIGN: usize = 4096;
@@ -64,6 +65,17 @@ impl AlignedBuf {
     pub(crate) fn numbered(mut self, number: usize) -> Self {
         self.number = u16::try_from(number).ok();
         self
+    }
+
+    /// All that an engine may register of it, the room in front included, if it is one of those that are kept.
+    pub(crate) fn registrable(&self) -> Option<NumberedBuffer<'_>> {
+        self.number.map(|number| NumberedBuffer { number, memory: self.bytes_behind(FRONT_BYTES) })
+    }
+
+    /// Gives its memory back to the system until it is written again, as far as the system takes it; returns whether it did.
+    /// What lay in it may be lost. Nothing of it may be registered with an engine.
+    pub(crate) fn give_back(&mut self) -> bool {
+        give_back(&mut self.memory)
     }
 
     /// Its number, if it is one of those that are kept.

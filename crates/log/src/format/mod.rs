@@ -145,10 +145,8 @@ const TAGGED: u16 = 1;
 const CUTS: u16 = 2;
 
 /// The features that are reserved, by their bit. No version knows one yet.
-pub const FEATURES: [(u32, &str); 2] = [
-    (1 << 0, "compressed or encrypted batches"),
-    (1 << 1, "a second copy of the log on another disk"),
-];
+pub const FEATURES: [(u32, &str); 2] =
+    [(1 << 0, "compressed or encrypted batches"), (1 << 1, "a second copy of the log on another disk")];
 
 /// The names of the features in `bits`.
 #[must_use]
@@ -535,7 +533,10 @@ impl BatchHeader {
         let half = |field: Field| u32::from_le_bytes(take(bytes, field));
         let kind = BatchKind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
         let flags = u16::from_le_bytes(take(bytes, BATCH_FIELDS[15]));
-        if flags & !(TAGGED | CUTS) != 0 || flags == CUTS || !BATCH_UNUSED.iter().all(|field| unused_is_zero(bytes, *field)) {
+        if flags & !(TAGGED | CUTS) != 0
+            || flags == CUTS
+            || !BATCH_UNUSED.iter().all(|field| unused_is_zero(bytes, *field))
+        {
             return Err(Fault::Fields);
         }
         let (lsn, durable) = (word(BATCH_FIELDS[7]), Lsn::new(word(BATCH_FIELDS[8])));

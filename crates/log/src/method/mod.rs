@@ -5,6 +5,7 @@
 //! * [`ack_level`] is what a commit requests to outlive;
 //! * [`eligible`] lists the rows that a log can drive and that reach a class;
 //! * [`select`] finds the permitted rows, remembers the fastest and starts its engine;
+//! * [`shared`] lets all logs of a process on one disk share one probe;
 //! * [`relaxed`] finds the rows that write relaxed commits, and the row that syncs them;
 //! * [`trial`] measures rows in interleaved rounds on a scratch file;
 //! * [`probe`](mod@probe) is the public measurement for services at start-up.
@@ -17,4 +18,5 @@ pub(crate) mod eligible;
 pub(crate) mod probe;
 pub(crate) mod relaxed;
 pub(crate) mod select;
+pub(crate) mod shared;
 pub(crate) mod trial;

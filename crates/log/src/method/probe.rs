@@ -192,8 +192,14 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
     // One commit makes the file, and one proves each row.
     let rounds = (PROBE_COMMITS_MAX - 1).checked_div(rows.len()).unwrap_or(0).saturating_sub(1);
     let scratch_bytes = (PROBE_COMMITS_MAX * PROBE_COMMIT_BYTES) as u64;
-    let bounds =
-        Bounds { rounds, writes_per_round: 1, scratch_bytes, screened: None, until_ns: Some(until_ns) };
+    let bounds = Bounds {
+        rounds,
+        writes_per_round: 1,
+        scratch_bytes,
+        screened: None,
+        until_ns: Some(until_ns),
+        kept: None,
+    };
     let tried = Scratch::new_in(dir).map_err(|error| from_system(&error)).and_then(|folder| {
         // Only this call sets it.
         let _ = made.set(folder.name().to_path_buf());

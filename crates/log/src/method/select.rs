@@ -2,7 +2,8 @@
 //!
 //! The rows of the method table that reach the requested durability class in this directory are tried with a few
 //! hundred small writes each on a scratch file; the fastest wins. The rounds are interleaved, so that a busy moment
-//! does not pick the winner; within a tenth the earlier row of the preference list wins.
+//! does not pick the winner; the earlier row of the preference list wins unless a later one is better by a tenth more than
+//! chance explains.
 //!
 //! A row of `io_uring` must earn its place: asynchronous durable writes go through the kernel's own workers and may have
 //! tails of many milliseconds where processors are busy, so it has to beat the best portable row by a tenth in the
@@ -10,7 +11,8 @@
 //!
 //! The file `METHOD` keeps the result: one id a line, the fastest first, then the fastest of each other engine that
 //! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused,
-//! and gives way again where it is permitted. `only ID` is the result of a trial for which an engine was requested by
+//! and gives way again where it is permitted; so it stays from one opening to the next. A probe that is requested anew
+//! replaces it only by a row that is clearly better, in the same sense. `only ID` is the result of a trial for which an engine was requested by
 //! name.
 
 use std::io::{self, Read as _};
@@ -23,9 +25,12 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::{OpenError, methods};
 
+use crate::commit::free_buffers::FreeBuffers;
 use crate::error::{Error, Result, from_open, from_system};
+use crate::format::buffer::AlignedBuf;
 use crate::method::eligible::{drivable, reaching};
 use crate::method::relaxed::Rows;
+use crate::method::shared;
 use crate::method::trial::{self, Bounds, Trial, clearly_less};
 use crate::options::{EngineChoice, MethodChoice, Options};
 
@@ -36,13 +41,35 @@ const METHOD_BYTES_MAX: u64 = 4096;
 /// The scratch file of the trial.
 pub(crate) const SCRATCH_FILE: &str = "PROBE";
 /// A few hundred writes; after two rounds only rows near the best are tried further.
-const PROBE: Bounds =
-    Bounds { rounds: 8, writes_per_round: 8, scratch_bytes: 1 << 20, screened: Some(2), until_ns: None };
+const PROBE: Bounds = Bounds {
+    rounds: 8,
+    writes_per_round: 8,
+    scratch_bytes: 1 << 20,
+    screened: Some(2),
+    until_ns: None,
+    kept: None,
+};
+
+/// Where the commit method of an open log comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MethodOrigin {
+    /// It was named in the options.
+    Named,
+    /// The directory remembers it from an earlier opening.
+    Remembered,
+    /// Another log of this process has found it on the same disk.
+    Shared,
+    /// It was found by a probe just now, a few hundred writes.
+    Probed,
+}
 
 /// The selected method, ready to work.
 pub(crate) struct Selected {
     /// The method on its engine.
     pub(crate) works: EngineContext,
+    /// Where the method comes from.
+    pub(crate) origin: MethodOrigin,
     /// The method, and the rows of relaxed commits.
     pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
@@ -105,29 +132,30 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
 }
 
 impl Permitted {
-    /// The method for the log in `dir`, on its engine, which may register `buffers`.
+    /// The method for the log in `dir`, on its engine, which may register `buffers`, the warm ones at once.
     pub(crate) fn select(
         self,
         dir: &Directory,
         options: &Options,
         block: u16,
-        buffers: &[&[u8]],
+        buffers: &FreeBuffers,
     ) -> Result<Selected> {
         let Self { environment, rows: mut allowed, named, refused: mut reason } = self;
         let mut again = options.method == MethodChoice::ProbeAgain;
+        let warm: Vec<_> = buffers.warm().iter().filter_map(AlignedBuf::registrable).collect();
         loop {
-            let method = match allowed.as_slice() {
-                [method] if named => method,
-                rows => fastest(dir, rows, options, again, block)?,
+            let (method, origin) = match allowed.as_slice() {
+                [method] if named => (*method, MethodOrigin::Named),
+                rows => fastest(dir, (&environment, rows), options, again, block)?,
             };
-            match EngineContext::start(method, options.in_flight_max, buffers) {
+            match EngineContext::start(method, options.in_flight_max, buffers.len(), &warm) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
                         tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
                     let rows = Rows::select(method, options.durability, &around, methods::here());
-                    return Ok(Selected { works, rows, refused: reason });
+                    return Ok(Selected { works, origin, rows, refused: reason });
                 }
                 // Allowed in general, but not for this log: too little memory may be locked.
                 Err(OpenError::Unavailable(why))
@@ -170,19 +198,24 @@ fn named(dir: &Path, id: &str, options: &Options, rows: &[&'static Method]) -> R
 /// The fastest of `rows`: as remembered, or as a probe finds it.
 fn fastest(
     dir: &Directory,
-    rows: &[&'static Method],
+    (environment, rows): (&Environment, &[&'static Method]),
     options: &Options,
     again: bool,
     block: u16,
-) -> Result<&'static Method> {
+) -> Result<(&'static Method, MethodOrigin)> {
     let only = options.engine != EngineChoice::Probe;
     let known = Known::read(dir)?;
     let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
-    let usable = usable.find(|known| rows.iter().any(|row| row.id == known.id));
-    if let Some(method) = usable.filter(|_| !again) {
-        return Ok(method);
+    let kept = usable.find(|known| rows.iter().any(|row| row.id == known.id)).copied();
+    if let Some(method) = kept.filter(|_| !again) {
+        return Ok((method, MethodOrigin::Remembered));
     }
-    let found = judge(&trial::run((dir, SCRATCH_FILE), rows, usize::from(block).max(4096), &PROBE)?);
+    let bytes = usize::from(block).max(4096);
+    let probe = || {
+        let trials = trial::run((dir, SCRATCH_FILE), rows, bytes, &Bounds { kept, ..PROBE })?;
+        Ok(judge(&trials, kept))
+    };
+    let (found, probed) = shared::found(environment, (rows, bytes), again, probe)?;
     let first = found.first().copied();
     let first = first.ok_or_else(|| {
         refused(
@@ -191,7 +224,7 @@ fn fastest(
         )
     })?;
     remember(dir, &known.with(&found, only), options)?;
-    Ok(first)
+    Ok((first, if probed { MethodOrigin::Probed } else { MethodOrigin::Shared }))
 }
 
 /// What the log in a directory remembers of its probes. Lines that this system does not know are left out.
@@ -283,15 +316,20 @@ pub(crate) fn remembered(dir: &Directory) -> Result<Option<&'static Method>> {
     Ok(known.ranked.first().or(known.alone.first()).copied())
 }
 
-/// The fastest trial of each engine, the one to use first. The trials come in the order of preference.
-fn judge(trials: &[Trial]) -> Vec<&'static Method> {
-    let best_of =
-        |engine: Engine| trial::fastest(trials.iter().filter(|trial| trial.method.engine() == engine));
+/// The fastest trial of each engine, the one to use first. The trials come in the order of preference; `kept` goes before
+/// all others, and its engine before the other ones, as long as nothing is clearly better.
+fn judge(trials: &[Trial], kept: Option<&'static Method>) -> Vec<&'static Method> {
+    let is_kept = |trial: &&Trial| kept.is_some_and(|kept| kept.id == trial.method.id);
+    let in_order = || trials.iter().filter(is_kept).chain(trials.iter().filter(|trial| !is_kept(trial)));
+    let best_of = |engine: Engine| trial::fastest(in_order().filter(|trial| trial.method.engine() == engine));
     let mut best: Vec<&Trial> = Vec::new();
     for trial in Engine::ALL.into_iter().filter_map(best_of) {
+        let holds = kept.is_some_and(|kept| kept.engine() == trial.method.engine());
         let earned = best.first().is_none_or(|first| {
-            clearly_less(trial.median_ns(), first.median_ns())
-                && clearly_less(trial.mean_ns(), first.mean_ns())
+            let better = |one: &Trial, other: &Trial| {
+                [clearly_less(one.median(), other.median()), clearly_less(one.mean(), other.mean())]
+            };
+            if holds { better(first, trial) == [false; 2] } else { better(trial, first) == [true; 2] }
         });
         best.insert(if earned { 0 } else { best.len() }, trial);
     }
@@ -328,10 +366,10 @@ mod tests {
         let rows: Vec<_> = methods::here().iter().filter(|row| row.engine() == Engine::Portable).collect();
         let (first, second) = (rows[0], rows[1]);
         let close = [trial(first, [100; 5]), trial(second, [95; 5])];
-        assert_eq!(judge(&close), [first]);
+        assert_eq!(judge(&close, None), [first]);
         let clear = [trial(first, [100; 5]), trial(second, [80; 5])];
-        assert_eq!(judge(&clear), [second]);
-        assert!(judge(&[]).is_empty());
+        assert_eq!(judge(&clear, None), [second]);
+        assert!(judge(&[], None).is_empty());
     }
 
     #[test]
@@ -343,10 +381,61 @@ mod tests {
             // Twice as fast, but for one write that met a busy kernel worker.
             ([50, 50, 50, 50, 8000], calls),
         ] {
-            let found = judge(&[trial(calls, [100; 5]), trial(ring, times)]);
+            let found = judge(&[trial(calls, [100; 5]), trial(ring, times)], None);
             assert_eq!((found[0], found.len()), (first, 2), "{times:?}: the other one is remembered too");
         }
-        assert_eq!(judge(&[trial(ring, [100; 5])]), [ring], "where it is alone");
+        assert_eq!(judge(&[trial(ring, [100; 5])], None), [ring], "where it is alone");
+    }
+
+    /// What chance adds to a commit that takes `ns`: two fifths at most, and now and then much more.
+    fn noisy(method: &'static Method, ns: u64, seed: u64) -> Trial {
+        let mut chance = seawall_sys::chance::SplitMix64::new(seed);
+        let mut times_ns: Vec<u64> = (0..64)
+            .map(|_| {
+                let word = chance.next_u64();
+                ns + ns * (word % 40) / 100 + if word.is_multiple_of(97) { 3 * ns } else { 0 }
+            })
+            .collect();
+        times_ns.sort_unstable();
+        Trial { method, times_ns }
+    }
+
+    #[test]
+    fn what_lies_within_noise_is_kept_and_what_is_clearly_better_replaces_it() {
+        let calls: Vec<_> =
+            methods::here().iter().filter(|row| row.engine() == Engine::Portable && drivable(row)).collect();
+        let (a, b) = (calls[0], calls[1]);
+        let rows = [Some(a), Some(b), row(Engine::IoUring)];
+        let pairs =
+            [(a, b), (b, a)].into_iter().chain(rows[2].into_iter().flat_map(|ring| [(a, ring), (ring, a)]));
+        for (kept, other) in pairs {
+            for seed in 0..200 {
+                let judged = |kept_ns, other_ns| {
+                    let mut trials = vec![noisy(kept, kept_ns, seed), noisy(other, other_ns, seed + 1000)];
+                    // In the order of preference, whichever of the two is kept.
+                    trials.sort_by_key(|trial| rows.iter().position(|row| *row == Some(trial.method)));
+                    judge(&trials, Some(kept))[0]
+                };
+                let what = format!("{} and {}, seed {seed}", kept.id, other.id);
+                assert_eq!(judged(100_000, 100_000), kept, "{what}: the same");
+                assert_eq!(judged(100_000, 95_000), kept, "{what}: within a tenth");
+                assert_eq!(judged(100_000, 40_000), other, "{what}: less than half");
+                assert_eq!(judged(40_000, 100_000), kept, "{what}: the kept one is better");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wide_spread_explains_more_than_a_tenth() {
+        let calls: Vec<_> = methods::here().iter().filter(|row| row.engine() == Engine::Portable).collect();
+        let (first, second) = (calls[0], calls[1]);
+        // Medians of 100 and 80, which five values that lie so far apart do not show.
+        let wide = [trial(first, [20, 50, 100, 150, 180]), trial(second, [10, 40, 80, 140, 170])];
+        assert_eq!(judge(&wide, None), [first]);
+        assert_eq!(judge(&wide, Some(second)), [second], "nor the other way round");
+        let narrow = [trial(first, [98, 99, 100, 101, 102]), trial(second, [78, 79, 80, 81, 82])];
+        assert_eq!(judge(&narrow, None), [second]);
+        assert_eq!(judge(&narrow, Some(first)), [second]);
     }
 
     #[test]

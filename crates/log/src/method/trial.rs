@@ -1,6 +1,7 @@
 //! Measures the latency of several commit methods in interleaved rounds on a scratch file.
 //!
-//! The rounds are interleaved, so that a busy moment does not pick the winner; within a tenth the earlier row wins.
+//! The rounds are interleaved, so that a busy moment does not pick the winner; the earlier row wins unless a later
+//! one is better by a tenth more than chance explains.
 //!
 //! Invariants: the scratch file belongs to the trial alone and is removed in every case; a row that cannot run here
 //! is left out; one that fails after it was proven ends the trial.
@@ -28,6 +29,8 @@ pub(crate) struct Bounds {
     pub(crate) screened: Option<usize>,
     /// When to begin no further commit, on [`monotonic_ns`].
     pub(crate) until_ns: Option<u64>,
+    /// A row that is tried to the end, however it begins.
+    pub(crate) kept: Option<&'static Method>,
 }
 
 impl Bounds {
@@ -44,34 +47,59 @@ pub(crate) struct Trial {
     pub(crate) times_ns: Vec<u64>,
 }
 
+/// A figure of a sample with its standard error, both in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    value: f64,
+    error: f64,
+}
+
+/// The standard error of a median in quartile distances, for values that are spread like noise.
+const MEDIAN_ERROR: f64 = 1.2533 / 1.349;
+/// Standard errors beyond which a difference is no chance: once in twenty it is all the same.
+const ERRORS: f64 = 2.0;
+
 impl Trial {
     /// The median, nanoseconds; `None` without commits.
     pub(crate) fn median_ns(&self) -> Option<u64> {
         self.times_ns.get(self.times_ns.len() / 2).copied()
     }
 
-    /// The mean, nanoseconds; `None` without commits.
-    pub(crate) fn mean_ns(&self) -> Option<u64> {
-        self.times_ns.iter().sum::<u64>().checked_div(self.times_ns.len() as u64)
+    /// The median as an estimate; `None` without commits.
+    pub(crate) fn median(&self) -> Option<Estimate> {
+        let count = self.times_ns.len();
+        let at = |quarter: usize| self.times_ns.get(count * quarter / 4).map(|ns| *ns as f64);
+        let error = MEDIAN_ERROR * (at(3)? - at(1)?) / (count as f64).sqrt();
+        Some(Estimate { value: at(2)?, error })
+    }
+
+    /// The mean as an estimate; `None` without commits.
+    pub(crate) fn mean(&self) -> Option<Estimate> {
+        let count = self.times_ns.len() as f64;
+        let value = (count > 0.0).then(|| self.times_ns.iter().sum::<u64>() as f64 / count)?;
+        let squares: f64 = self.times_ns.iter().map(|ns| (*ns as f64 - value).powi(2)).sum();
+        Some(Estimate { value, error: squares.sqrt() / count })
     }
 }
 
-/// Whether `a` is there and less than `b`, or than nothing, by more than a tenth.
-pub(crate) fn clearly_less(a: Option<u64>, b: Option<u64>) -> bool {
-    a.is_some_and(|a| b.is_none_or(|b| a.saturating_add(a / 10) < b))
+/// Whether `a` is there and less than `b`, or than nothing, by a tenth more than chance explains.
+pub(crate) fn clearly_less(a: Option<Estimate>, b: Option<Estimate>) -> bool {
+    let clearly =
+        |a: Estimate, b: Estimate| b.value - a.value > a.value / 10.0 + ERRORS * a.error.hypot(b.error);
+    a.is_some_and(|a| b.is_none_or(|b| clearly(a, b)))
 }
 
-/// The trial with the lowest median; within a tenth the earlier one. `None` if none has commits.
+/// The trial with the lowest median; the earlier one unless the later one is clearly better. `None` if none has commits.
 pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option<&'a Trial> {
     let tried = trials.into_iter().filter(|trial| !trial.times_ns.is_empty());
-    tried.reduce(|best, next| if clearly_less(next.median_ns(), best.median_ns()) { next } else { best })
+    tried.reduce(|best, next| if clearly_less(next.median(), best.median()) { next } else { best })
 }
 
 /// A row at work.
 type Candidate = (Trial, Box<dyn CommitHandle>);
 
-/// Drops the rows that are far behind the best of their engine.
-fn screen(tried: &mut Vec<Candidate>) {
+/// Drops the rows that are far behind the best of their engine, but for `kept`.
+fn screen(tried: &mut Vec<Candidate>, kept: Option<&'static Method>) {
     for (trial, _) in tried.iter_mut() {
         trial.times_ns.sort_unstable();
     }
@@ -79,7 +107,8 @@ fn screen(tried: &mut Vec<Candidate>) {
     tried.retain(|(trial, _)| {
         let own = medians.iter().filter(|(engine, _)| *engine == trial.method.engine());
         let best = own.filter_map(|(_, median)| *median).min().unwrap_or(u64::MAX);
-        trial.median_ns().is_none_or(|median| median <= best.saturating_add(best / 2))
+        let near = trial.median_ns().is_none_or(|median| median <= best.saturating_add(best / 2));
+        near || kept.is_some_and(|kept| kept.id == trial.method.id)
     });
 }
 
@@ -106,7 +135,7 @@ pub(crate) fn run(
     let mut offset = 0;
     for round in 0..bounds.rounds {
         if bounds.screened == Some(round) {
-            screen(&mut tried);
+            screen(&mut tried, bounds.kept);
         }
         for (trial, commit) in &mut tried {
             for _ in 0..bounds.writes_per_round {

@@ -7,7 +7,7 @@
 //! * [`reader`] reads a log while this process writes it, [`index`] single records of it;
 //! * [`stream`] reads one stream, and [`rewrite`] copies forward what streams need of segments that should go;
 //! * [`follower`] waits for more at its end, and [`follow_thread`] reads for those that are polled;
-//! * [`pin`] holds trims back for readers that are slow;
+//! * [`pin`] holds trims back for readers that are slow, [`retained`] trims a log by its own rules;
 //! * [`view`] reads a log without its lock, and [`changes`] finds out whether it has changed since.
 //!
 //! Invariants: nothing is handed out before its batch was checked by the full validity rule; nothing at or past the
@@ -20,6 +20,7 @@ pub(crate) mod index;
 pub(crate) mod pin;
 pub(crate) mod readahead;
 pub(crate) mod reader;
+pub(crate) mod retained;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod segment_file;

@@ -3,23 +3,35 @@
 //! Invariant: a trim looks at the lowest pin and takes effect under one lock, so that a pin which was given is never passed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 
+use crate::commit::pin_floor::PinFloor;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::lsn::Lsn;
 
 /// The pins of one log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pins(Arc<Mutex<Held>>);
+pub(crate) struct Pins {
+    held: Arc<Mutex<Held>>,
+    /// The thread that trims the log by its own rules.
+    wakes: Arc<OnceLock<Thread>>,
+    /// The lowest pin, for the core, which moves the first LSN without these locks as streams are trimmed.
+    floor: PinFloor,
+}
 
 /// How many pins there are at each LSN.
 #[derive(Debug, Default)]
-pub(crate) struct Held(BTreeMap<Lsn, usize>);
+pub(crate) struct Held {
+    pins: BTreeMap<Lsn, usize>,
+    /// The rules of the log let more go once the lowest pin has come here.
+    pub(crate) awaited: Option<Lsn>,
+}
 
 impl Held {
     /// The lowest LSN that is held.
     pub(crate) fn lowest(&self) -> Option<Lsn> {
-        self.0.keys().next().copied()
+        self.pins.keys().next().copied()
     }
 
     /// How far a trim to `lsn` may go.
@@ -28,28 +40,50 @@ impl Held {
     }
 
     fn add(&mut self, lsn: Lsn) {
-        *self.0.entry(lsn).or_default() += 1;
+        *self.pins.entry(lsn).or_default() += 1;
     }
 
     fn release(&mut self, lsn: Lsn) {
-        if let Some(count) = self.0.get_mut(&lsn) {
+        if let Some(count) = self.pins.get_mut(&lsn) {
             *count -= 1;
             if *count == 0 {
-                self.0.remove(&lsn);
+                self.pins.remove(&lsn);
             }
         }
     }
 }
 
 impl Pins {
+    /// No pins yet; the core reads the lowest one from `floor`.
+    pub(crate) fn new(floor: PinFloor) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
     /// As long as this is held, no pin is added and none is released.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
-        lock(&self.0)
+        lock(&self.held)
+    }
+
+    /// This thread is woken when the lowest pin has come to what is awaited.
+    pub(crate) fn wakes(&self, thread: Thread) {
+        let _ = self.wakes.set(thread);
+    }
+
+    fn release(&self, mut held: MutexGuard<'_, Held>, lsn: Lsn) {
+        held.release(lsn);
+        let lowest = held.lowest();
+        self.floor.set(lowest);
+        let come = held.awaited.take_if(|awaited| lowest.is_none_or(|lowest| lowest >= *awaited));
+        drop(held);
+        if let (Some(_), Some(thread)) = (come, self.wakes.get()) {
+            thread.unpark();
+        }
     }
 
     /// A pin at `lsn`, added to `held`, which is that of these pins.
     pub(crate) fn pin(&self, held: &mut Held, lsn: Lsn) -> ReadPin {
         held.add(lsn);
+        self.floor.set(held.lowest());
         ReadPin { pins: self.clone(), lsn }
     }
 }
@@ -74,14 +108,13 @@ impl ReadPin {
         let mut held = self.pins.held();
         let lsn = lsn.max(self.lsn);
         held.add(lsn);
-        held.release(self.lsn);
-        drop(held);
+        self.pins.release(held, self.lsn);
         self.lsn = lsn;
     }
 }
 
 impl Drop for ReadPin {
     fn drop(&mut self) {
-        self.pins.held().release(self.lsn);
+        self.pins.release(self.pins.held(), self.lsn);
     }
 }

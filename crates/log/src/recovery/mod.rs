@@ -50,10 +50,11 @@ use crate::recovery::directory::{
 use crate::recovery::foreign_file::refuse_foreign;
 use crate::recovery::replay::replay;
 use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
+use crate::segment::cap::check_opening;
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::segment::{Place, Spare};
-use crate::stream::state::TaggedState;
 use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
+use crate::stream::state::TaggedState;
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
@@ -77,6 +78,8 @@ pub(crate) struct Plan {
     pub(crate) class: Class,
     /// Whether to make a log where there is none.
     pub(crate) create: bool,
+    /// The most that the log may take of the disk, in bytes, if it has a cap.
+    pub(crate) disk_bytes_max: Option<u64>,
 }
 
 /// What recovery found and did.
@@ -143,6 +146,8 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     remove_staging(disk, &found.staging)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
     let mut log = Reopened { plan, epoch, members, spares, judged, tagged };
+    let (bound, starts) = ((plan.disk_bytes_max, plan.segment_bytes), !log.continues_in_place());
+    check_opening(disk, bound, Some(&last), (&log.spares, starts)).inspect_err(|_| disk.close(file))?;
     let abandoned = log.abandoned();
     let recovered = if log.continues_in_place() {
         log.continue_in_place(disk, file)

@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 use crate::format::SegmentHeader;
 use crate::lsn::Lsn;
 use crate::segment::Spare;
+use crate::segment::cap::Cap;
 use crate::segment::lifecycle::Task;
 use seawall_sys::planted;
 
@@ -57,6 +58,12 @@ pub(crate) struct SegmentInventory {
     busy: Option<Task>,
     /// The segment that the running task takes away.
     leaving: Option<(usize, SegmentHeader)>,
+    /// Segments that are prepared and not started.
+    prepared: Vec<Spare>,
+    /// What failed tasks could not remove, in bytes: it goes at the next opening.
+    left_behind: u64,
+    /// The most that the log takes on the disk, in bytes, if it has a cap.
+    bytes_max: Option<u64>,
 }
 
 impl SegmentInventory {
@@ -69,7 +76,44 @@ impl SegmentInventory {
         spares: RangeInclusive<usize>,
     ) -> Self {
         let (segments, round) = (segments.into_iter().collect(), Round::default());
-        Self { segments, next_number, segment_bytes, spares, round, busy: None, leaving: None }
+        Self {
+            segments,
+            next_number,
+            segment_bytes,
+            spares,
+            round,
+            busy: None,
+            leaving: None,
+            prepared: Vec::new(),
+            left_behind: 0,
+            bytes_max: None,
+        }
+    }
+
+    /// With the spares that recovery found, and a cap on what the log takes on the disk, if it has one.
+    pub(crate) fn capped(mut self, prepared: &[Spare], bytes_max: Option<u64>) -> Self {
+        (self.prepared, self.bytes_max) = (prepared.to_vec(), bytes_max);
+        self
+    }
+
+    /// What the log takes on the disk, in bytes: every file that is or becomes a segment.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let started: u64 = self.segments.iter().map(|header| header.segment_bytes).sum();
+        let prepared: u64 = self.prepared.iter().map(|spare| spare.bytes).sum();
+        let prepared = planted!(CapIgnoresSpares, 0, prepared);
+        let leaving = self.leaving.map_or(0, |(_, header)| header.segment_bytes);
+        let staging = match self.busy {
+            Some(Task::Prepare(to) | Task::Replace(to)) => to.bytes,
+            Some(Task::Recycle { .. } | Task::Remove(_)) | None => 0,
+        };
+        started + prepared + leaving + staging + self.left_behind
+    }
+
+    /// What the log takes, and may take.
+    pub(crate) fn cap(&self) -> Cap {
+        let newest_bytes = self.segments.back().map_or(0, |header| header.segment_bytes);
+        let (bytes_max, segment_bytes) = (self.bytes_max, self.segment_bytes);
+        Cap { bytes_max, segment_bytes, disk_bytes: self.disk_bytes(), newest_bytes }
     }
 
     /// The started segments, oldest first.
@@ -79,8 +123,14 @@ impl SegmentInventory {
 
     /// A segment was started and its header is durable.
     pub(crate) fn started(&mut self, header: SegmentHeader) {
+        self.prepared.retain(|spare| spare.number != header.number);
         self.segments.push_back(header);
         self.round.started += 1;
+    }
+
+    /// Whether a segment can go once this trim is durable.
+    pub(crate) fn frees(&self, trim: Lsn) -> bool {
+        self.segments.get(1).is_some_and(|next| next.first_lsn <= trim)
     }
 
     /// The segment that can go, if any.
@@ -99,7 +149,8 @@ impl SegmentInventory {
 
     /// Whether there is a task; none while one runs, because its thread looks again when it has ended.
     pub(crate) fn has_task(&self, spares: usize, durable_trim: Lsn) -> bool {
-        self.busy.is_none() && (spares < *self.spares.start() || self.trimmed(durable_trim).is_some())
+        let wanted = spares < *self.spares.start() && self.cap().has_room(self.segment_bytes);
+        self.busy.is_none() && (wanted || self.trimmed(durable_trim).is_some())
     }
 
     /// The next task, if there is any: one runs at a time.
@@ -108,7 +159,7 @@ impl SegmentInventory {
             return None;
         }
         let to = Spare { number: self.next_number, bytes: self.segment_bytes };
-        let wanted = spares < *self.spares.start();
+        let wanted = spares < *self.spares.start() && self.cap().has_room(self.segment_bytes);
         let trimmed = self.trimmed(durable_trim);
         if trimmed.is_some() {
             self.round.ends(durable_trim);
@@ -143,6 +194,10 @@ impl SegmentInventory {
             return None;
         }
         let bytes = bytes.max(self.segment_bytes);
+        let cap = self.cap();
+        if !cap.has_room(bytes) || cap.never_fits(bytes) {
+            return None;
+        }
         let task = if let Some(spare) = first_spare {
             Task::Replace(Spare { number: spare.number, bytes })
         } else {
@@ -156,14 +211,28 @@ impl SegmentInventory {
 
     /// The task that was handed out has ended.
     pub(crate) fn task_done(&mut self) {
-        self.busy = None;
+        planted!(
+            CapNeverReleased,
+            self.left_behind += self.leaving.map_or(0, |(_, header)| header.segment_bytes)
+        );
         self.leaving = None;
+        match self.busy.take() {
+            Some(Task::Replace(to)) => {
+                self.prepared.retain(|spare| spare.number != to.number);
+                self.prepared.push(to);
+            }
+            Some(Task::Prepare(to) | Task::Recycle { to, .. }) => self.prepared.push(to),
+            Some(Task::Remove(_)) | None => {}
+        }
     }
 
     /// The task that was handed out failed; its segment is as it was. One that was to be removed is
-    /// still the next, otherwise a younger one would be removed first and leave a gap.
-    pub(crate) fn task_failed(&mut self) {
-        self.busy = None;
+    /// still the next, otherwise a younger one would be removed first and leave a gap. `removed` if no unfinished file is
+    /// left of it.
+    pub(crate) fn task_failed(&mut self, removed: bool) {
+        if let Some(Task::Prepare(to) | Task::Replace(to)) = self.busy.take().filter(|_| !removed) {
+            self.left_behind += to.bytes;
+        }
         if let Some((at, header)) = planted!(ForgetAfterTaskError, None, self.leaving.take()) {
             self.segments.insert(at, header);
         }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: `first <= next` for every stream; every number between them has a place, unless the log that was opened lost
-//! the segment; space that a record makes superfluous is released when that record is durable, never before: otherwise a
+//! the segment; space that a record makes superfluous is released when that record is acknowledged, never before: otherwise a
 //! crash could take the record and find the segment gone.
 
 use std::collections::{HashMap, VecDeque};
@@ -80,14 +80,14 @@ impl StreamState {
     }
 }
 
-/// Space that is released when the log is durable up to an LSN.
+/// Space that is released when the log is acknowledged up to an LSN.
 #[derive(Clone, Debug)]
 struct Release {
     when: Lsn,
     places: Vec<RecordPlace>,
 }
 
-/// A record whose copy is not durable before `when`.
+/// A record whose copy is not acknowledged before `when`.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     from: RecordPlace,
@@ -145,7 +145,8 @@ impl StreamTable {
     /// What the table takes in memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<(StreamId, StreamState)>() + 1;
-        self.streams.capacity() * entry + self.streams.values().map(|state| state.places.bytes()).sum::<usize>()
+        self.streams.capacity() * entry
+            + self.streams.values().map(|state| state.places.bytes()).sum::<usize>()
     }
 
     /// A segment whose first record has this LSN is started.
@@ -196,12 +197,13 @@ impl StreamTable {
         }
     }
 
-    /// Everything before `durable` is durable: what records before it released is not held any more.
-    pub(crate) fn durable(&mut self, durable: Lsn) {
+    /// Everything before `end` is acknowledged: what records before it released is not held any more. A trim that lets it go is
+    /// stated behind them, and takes effect when all before it is durable.
+    pub(crate) fn acknowledged(&mut self, end: Lsn) {
         if !self.moving.is_empty() {
-            self.moving.retain(|_, moving| moving.when > durable);
+            self.moving.retain(|_, moving| moving.when > end);
         }
-        while let Some(release) = self.releases.pop_front_if(|release| release.when <= durable) {
+        while let Some(release) = self.releases.pop_front_if(|release| release.when <= end) {
             release.places.into_iter().for_each(|place| self.release(place));
         }
     }
@@ -271,7 +273,13 @@ impl StreamTable {
 
     /// Where up to `count` records of a stream are, from `number` on, that can be read when everything before `durable` is
     /// durable.
-    pub(crate) fn readable(&self, stream: StreamId, number: u64, count: usize, durable: Lsn) -> Vec<RecordPlace> {
+    pub(crate) fn readable(
+        &self,
+        stream: StreamId,
+        number: u64,
+        count: usize,
+        durable: Lsn,
+    ) -> Vec<RecordPlace> {
         let Some(state) = self.get(stream) else { return Vec::new() };
         let places = state.places.range(number, count).into_iter().zip(number..);
         let readable = places.map_while(|((at, place), expected)| {
@@ -285,7 +293,9 @@ impl StreamTable {
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
     pub(crate) fn still_needs(&self, needed: &Needed) -> bool {
         planted!(RewriteStale, return true);
-        let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else { return false };
+        let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else {
+            return false;
+        };
         match needed.place {
             Some(place) => state.places.get(needed.tag.number) == Some(place),
             None => state.mention.is_some() && state.next == needed.tag.number,

@@ -63,6 +63,11 @@ impl SegmentWriters {
         &self.rows
     }
 
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn forget(&self, _: u16) -> bool {
+        true
+    }
+
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(crate) fn open(&self, _: u64, _: u64) -> Result<()> {
         Ok(())

@@ -186,6 +186,20 @@ pub enum Violation {
         /// What differs.
         what: String,
     },
+    /// A log takes more of the disk than it may.
+    OverCap {
+        /// What it takes, in bytes.
+        bytes: u64,
+        /// What it may take, in bytes.
+        cap: u64,
+    },
+    /// The rules of a log trimmed what a pin holds.
+    PinPassed {
+        /// The pin.
+        pin: Lsn,
+        /// Where the log starts.
+        first: Lsn,
+    },
     /// Something acknowledged is gone, as it may be, and the opening did not say so, or said something else.
     Concealed {
         /// The log ends here.
@@ -229,6 +243,10 @@ impl std::fmt::Display for Violation {
             Self::NotClosed => f.write_str("said to be closed, and not found closed"),
             Self::Stuck { bytes } => write!(f, "a record waits for ever for a segment of {bytes} bytes"),
             Self::WrongStreams { end, what } => write!(f, "at its end, LSN {end}, {what}"),
+            Self::OverCap { bytes, cap } => write!(f, "the log takes {bytes} bytes of at most {cap}"),
+            Self::PinPassed { pin, first } => {
+                write!(f, "a pin holds LSN {pin}, and the log was trimmed up to {first}")
+            }
             Self::Concealed { end, acknowledged } => {
                 write!(
                     f,

@@ -17,9 +17,14 @@ pub(crate) mod wait;
 /// Only Linux has pwritev2(2).
 pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
 
-/// Advice about large pages: macOS and illumos choose page sizes themselves, Windows wants a privilege for large ones.
+/// Advice about large pages: macOS and illumos choose page sizes themselves, Windows wants a privilege for large ones. None
+/// of them takes single pages of the heap back so that they read as zeros.
 pub(crate) mod memory {
     pub(crate) fn prefer_large_pages(_: &mut [u8]) {}
+
+    pub(crate) fn give_back(_: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// There is nothing to forbid.

@@ -16,7 +16,10 @@ use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
+use crate::error::Error;
 use crate::lsn::Lsn;
+use crate::segment::cap::{SEGMENTS_LEAST, is_counted};
+use crate::segment::retention::Retention;
 use crate::testing::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
 
@@ -54,7 +57,7 @@ impl Default for Campaign {
 }
 
 /// What lives differ in, apart from their operations: each is counted by name.
-pub const DIMENSIONS: [&str; 9] = [
+pub const DIMENSIONS: [&str; 11] = [
     "log-of-class-process-crash",
     "log-of-class-system-crash",
     "relaxed-commits",
@@ -64,11 +67,13 @@ pub const DIMENSIONS: [&str; 9] = [
     "disk-keeps-cached-pages",
     "ends-idle",
     "ends-closed",
+    "has-a-cap",
+    "trims-itself",
 ];
 
 /// Which of [`DIMENSIONS`] a life has.
 fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
-    let Habits { class, relaxed, segment_bytes, cache, ending, .. } = habits;
+    let Habits { class, relaxed, segment_bytes, cache, ending, cap, retention, .. } = habits;
     [
         *class == Class::ProcessCrash,
         *class == Class::SystemCrash,
@@ -79,6 +84,8 @@ fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
         *cache == Cache::Kept,
         *ending == Ending::Idle,
         *ending == Ending::Close,
+        cap.is_some(),
+        retention.is_set(),
     ]
 }
 
@@ -185,21 +192,44 @@ fn class_of(seed: u64) -> Class {
     }
 }
 
+/// What a life may take of the disk, in one life of eight: that of the life before it, whatever is left of that, or little
+/// more than an opening needs. Drawn apart, as the class is.
+fn cap_of(media: &Media, before: &Past, seed: u64, segment_bytes: u64) -> Option<u64> {
+    let word = mix(seed ^ 0xCAB);
+    // Less than that is no cap that an opening takes: see `Options::disk_bytes_max`.
+    let inherited = before.cap.filter(|cap| *cap >= SEGMENTS_LEAST * segment_bytes);
+    if inherited.is_some() && word.is_multiple_of(2) {
+        return inherited;
+    }
+    let files = media.bytes_of(is_counted);
+    let (taken, largest) = (files.iter().sum::<u64>(), files.into_iter().max().unwrap_or(0));
+    let needs = taken + largest.max(segment_bytes) + (2 + word / 8 % 2) * segment_bytes;
+    word.is_multiple_of(8).then(|| needs.max(SEGMENTS_LEAST * segment_bytes))
+}
+
+/// The rules by which a life trims itself, in one life of four.
+fn retention_of(seed: u64, segment_bytes: u64) -> Retention {
+    let word = mix(seed ^ 0x2E7);
+    let rules = Retention::default();
+    if word % 8 < 2 { rules.bytes((1 + word / 8 % 4) * segment_bytes) } else { rules }
+}
+
 /// How a life writes, and what it promises.
 #[derive(Clone, Copy, Debug)]
 struct CommitRules {
     dsync: bool,
     class: Class,
+    cap: Option<u64>,
 }
 
 impl CommitRules {
     fn of(habits: &Habits) -> Self {
-        Self { dsync: habits.dsync, class: habits.class }
+        Self { dsync: habits.dsync, class: habits.class, cap: habits.cap }
     }
 
     /// Everything before `must_have` must be there.
     fn terms(self, must_have: Lsn) -> Terms {
-        let Self { dsync, class } = self;
+        let Self { dsync, class, .. } = self;
         Terms { must_have, damaged: false, twice: false, dsync, class }
     }
 }
@@ -211,6 +241,8 @@ struct Past {
     /// Changes when an opening finds records gone whose LSNs will be issued again: the same disk is judged by another
     /// history then. Records that are merely added make no difference to a disk that does not hold them.
     timeline: u64,
+    /// What the last life might take of the disk, in bytes.
+    cap: Option<u64>,
 }
 
 impl Past {
@@ -225,7 +257,7 @@ impl Past {
 
     /// The past as it counts when the power went.
     fn after_power_loss(&self) -> Self {
-        Self { ledger: self.ledger.after_power_loss(), timeline: self.timeline }
+        Self { ledger: self.ledger.after_power_loss(), ..*self }
     }
 }
 
@@ -279,7 +311,7 @@ impl<'a> Run<'a> {
     /// One life on `media`, and every crash in it.
     fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Result<(), Violation> {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
-        let habits = Habits {
+        let mut habits = Habits {
             tagged: rng.coin(),
             dsync: rng.coin(),
             depth: 1 + rng.index(3),
@@ -290,7 +322,15 @@ impl<'a> Run<'a> {
             segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
             class: class_of(seed),
+            cap: None,
+            retention: Retention::default(),
         };
+        habits.cap = cap_of(&media, before, seed, SEGMENT_BYTES / 2);
+        if habits.cap.is_some() {
+            // It is full sooner.
+            habits.segment_bytes = SEGMENT_BYTES / 2;
+        }
+        habits.retention = retention_of(seed, habits.segment_bytes);
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),
             kind: [FaultKind::Io, FaultKind::Full, FaultKind::Short][rng.index(3)],
@@ -311,7 +351,12 @@ impl<'a> Run<'a> {
         if let Some(bytes) = end.stuck {
             return Err(Violation::Stuck { bytes });
         }
-        if let Some(error) = &end.refused
+        if let Some(violation) = end.broken {
+            return Err(violation);
+        }
+        // Lives that grow from crash to crash come to a cap that leaves no more for a trim; a cap of their own never does.
+        let full = matches!(end.refused, Some(Error::DiskCap { .. })) && habits.cap == before.cap;
+        if let Some(error) = end.refused.as_ref().filter(|_| !full)
             && end.faults == 0
         {
             return Err(Violation::refused(error));
@@ -328,6 +373,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), Violation> {
         // What is only in the page cache may be lost to a failed write-back, which every commit reports.
         let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
+        past.cap = way.cap;
         for step in &end.trace {
             if let Step::Exposed(exposed) = step
                 && *exposed < past.ledger.written

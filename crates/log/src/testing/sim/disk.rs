@@ -285,6 +285,12 @@ impl SimDisk {
         self.view.as_ref().map_or(&self.media.inodes[inode], |view| &view.direct[inode]).length()
     }
 
+    /// What files of this kind of name take, in bytes, as the running machine sees it.
+    pub(crate) fn bytes_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
+        let files = self.names().as_slice().iter().filter(|(name, _)| counts(name.text()));
+        files.map(|(_, inode)| self.length(*inode) as u64).sum()
+    }
+
     fn name_changed(&mut self, change: NameChange) {
         if let Some(view) = &mut self.view {
             change.apply(&mut view.names);

@@ -4,6 +4,7 @@
 //! action at a time, and keeps a trace in which the events of the disk and the entries of the ledger stand in the
 //! order in which they happened.
 
+mod bounded;
 mod tagged;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,12 +25,13 @@ use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
+use crate::segment::retention::Retention;
 use crate::storage::disk::{Access, Disk};
 use crate::stream::StreamId;
 use crate::stream::cuts::CutList;
 use crate::stream::state::Numbering;
 use crate::stream::table::Needed;
-use crate::testing::oracle::{Issued, Ledger, Witness};
+use crate::testing::oracle::{Issued, Ledger, Violation, Witness};
 use seawall_sys::completion::SubmitOrder;
 use seawall_sys::durability::Class;
 
@@ -45,11 +47,11 @@ const ORDERS: [SubmitOrder; 3] = [SubmitOrder::OneByOne, SubmitOrder::Grouped, S
 
 /// How recovery is done on the simulated disk.
 pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
-    plan_with(dsync, class, SEGMENT_BYTES)
+    plan_with(dsync, class, SEGMENT_BYTES, None)
 }
 
-/// The same with new segments of `segment_bytes` bytes.
-fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
+/// The same with new segments of `segment_bytes` bytes, and a cap if there is one.
+fn plan_with(dsync: bool, class: Class, segment_bytes: u64, disk_bytes_max: Option<u64>) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
         block_bytes: BLOCK_BYTES,
@@ -59,6 +61,7 @@ fn plan_with(dsync: bool, class: Class, segment_bytes: u64) -> Plan {
         dsync,
         class,
         create: true,
+        disk_bytes_max,
     }
 }
 
@@ -133,6 +136,10 @@ pub(crate) struct Habits {
     pub(crate) class: Class,
     /// How reads get past the page cache.
     pub(crate) cache: Cache,
+    /// What it may take of the disk, in bytes, if that is bounded.
+    pub(crate) cap: Option<u64>,
+    /// The rules by which it trims itself, while readers pin and release it.
+    pub(crate) retention: Retention,
 }
 
 impl Habits {
@@ -149,6 +156,8 @@ impl Habits {
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
+            cap: None,
+            retention: Retention::default(),
         }
     }
 }
@@ -166,6 +175,8 @@ pub(crate) struct End {
     pub(crate) stuck: Option<u64>,
     /// A stream whose first record was durable and could not be read.
     pub(crate) unreadable: Option<StreamId>,
+    /// What its cap or its rules broke.
+    pub(crate) broken: Option<Violation>,
     /// The first LSN that was requested.
     pub(crate) trim: Lsn,
     /// Operations on the disk.
@@ -221,13 +232,17 @@ struct Life {
     appended_at: HashMap<(u32, u64), Lsn>,
     /// What is to be rewritten.
     to_rewrite: Vec<Needed>,
+    /// Where a reader pins the log.
+    pin: Option<Lsn>,
+    broken: Option<Violation>,
 }
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
-    let opened = recovery::recover(&mut disk, &plan_with(habits.dsync, habits.class, habits.segment_bytes));
+    let plan = plan_with(habits.dsync, habits.class, habits.segment_bytes, habits.cap);
+    let opened = recovery::recover(&mut disk, &plan);
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
@@ -235,8 +250,15 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
     };
     disk.hold_segments();
     let mut life = Life::new(disk, seed, habits, recovered, trace);
+    life.look_at_the_cap();
     for _ in 0..habits.actions {
         life.act();
+    }
+    if habits.cap.is_some() {
+        life.fill_up();
+        if seed.is_multiple_of(2) {
+            life.make_room();
+        }
     }
     let marked = match habits.ending {
         Ending::Cut => false,
@@ -247,6 +269,7 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
         unreadable: life.unreadable,
+        broken: life.broken,
         trim: life.core.trim(),
         log_failed: life.failed,
         ending: if marked { habits.ending } else { Ending::Cut },
@@ -263,6 +286,7 @@ impl End {
             acknowledged_after_failure: None,
             stuck: None,
             unreadable: None,
+            broken: None,
             trim: Lsn::ZERO,
             operations: disk.operations(),
             faults: disk.faults(),
@@ -284,15 +308,19 @@ impl Life {
         let headers = recovered.segments.iter().copied();
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
+        let spares = recovered.resume.spares.clone();
         let inventory =
-            SegmentInventory::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept);
+            SegmentInventory::new(headers, recovered.next_number, habits.segment_bytes, 1..=1 + kept)
+                .capped(&spares, habits.cap);
+        let mut core = Core::new(config, recovered.resume);
+        core.set_rooms(inventory.cap().rooms());
         Self {
             disk,
             rng: Rng::new(seed ^ 0x00AC_7104),
             habits,
             config,
             chain: recovered.chain,
-            core: Core::new(config, recovered.resume),
+            core,
             inventory,
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
             task: None,
@@ -312,6 +340,8 @@ impl Life {
             payloads: HashMap::new(),
             appended_at: HashMap::new(),
             to_rewrite: Vec::new(),
+            pin: None,
+            broken: None,
         }
     }
 
@@ -325,6 +355,9 @@ impl Life {
             self.act_tagged();
             self.drain();
             return self.read_streams();
+        }
+        if self.habits.retention.is_set() && self.rng.one_in(6) {
+            self.pin();
         }
         match self.rng.below(16) {
             0..=3 => self.append(),
@@ -559,9 +592,19 @@ impl Life {
     }
 
     fn keep(&mut self) {
+        self.keep_on();
+        self.look_at_the_cap();
+    }
+
+    fn keep_on(&mut self) {
         if self.task.is_none() {
+            self.retain();
             let task = self.core.next_task(&mut self.inventory, &mut self.needed);
-            self.stuck = self.stuck.or(self.needed.filter(|_| task.is_none()));
+            // The append that waited returns that.
+            self.needed = self.needed.filter(|bytes| !self.inventory.cap().never_fits(*bytes));
+            // A log with a cap has a reason: see `make_room`.
+            let waits = self.needed.filter(|_| task.is_none() && self.habits.cap.is_none());
+            self.stuck = self.stuck.or(waits);
             self.task = task.map(|task| SegmentTask::new(task, 4096));
         }
         let Some(running) = &mut self.task else { return };
@@ -576,11 +619,10 @@ impl Life {
                 }
             }
             Err(failed) => {
-                if let Some(running) = self.task.take().filter(|_| !failed.fatal) {
-                    // What is left behind is removed at the next opening.
-                    let _ = self.disk.apart(|disk| running.give_up(disk));
-                }
-                self.inventory.task_failed();
+                // What is left behind is removed at the next opening.
+                let running = self.task.take().filter(|_| !failed.fatal);
+                let given_up = running.map(|running| self.disk.apart(|disk| running.give_up(disk)));
+                self.inventory.task_failed(given_up.is_some_and(|removed| removed.is_ok()));
                 self.core.release_spare();
                 // The append that waited returns why.
                 self.needed = None;
@@ -593,6 +635,7 @@ impl Life {
 
     fn trim(&mut self) {
         let at = self.ends[self.rng.index(self.ends.len())];
+        let at = self.pin.map_or(at, |pin| at.min(pin));
         if at <= self.core.acknowledged() {
             self.core.set_trim(at);
             self.trace.push(Step::Trimmed(at));

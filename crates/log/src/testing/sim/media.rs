@@ -173,6 +173,13 @@ impl Media {
         file
     }
 
+    /// What each file of this kind of name takes, in bytes, as a running machine sees it.
+    pub(crate) fn bytes_of(&self, counts: impl Fn(&str) -> bool) -> Vec<u64> {
+        let names = self.current_names();
+        let files = names.as_slice().iter().filter(|(name, _)| counts(name.text()));
+        files.map(|(_, inode)| self.current(*inode).length() as u64).collect()
+    }
+
     /// What the page cache shows where it differs from the disk, writes whose sync failed: file, sector, content.
     pub(crate) fn ghosts(&self) -> impl Iterator<Item = (usize, usize, &Rc<Sector>)> {
         self.ghosts.iter().map(|piece| (piece.inode, piece.index, &piece.sector))

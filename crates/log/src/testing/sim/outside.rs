@@ -63,6 +63,7 @@ impl Layout {
             dsync: false,
             class: Class::PowerLoss,
             create: true,
+            disk_bytes_max: None,
         }
     }
 }
@@ -180,7 +181,7 @@ impl<D: Disk> Writer<D> {
                 Ok(())
             }
             Err(failed) => {
-                self.inventory.task_failed();
+                self.inventory.task_failed(true);
                 if failed.fatal {
                     self.core.fail();
                 }

@@ -1,6 +1,6 @@
 //! Systems without `io_uring`: refuses to make rings, with the reason.
 
-use crate::commit::{CommitHandle, OpenError, Target, Unavailable};
+use crate::commit::{CommitHandle, NumberedBuffer, OpenError, Target, Unavailable};
 use crate::method::Method;
 
 const REASON: &str = "io_uring is Linux'";
@@ -14,8 +14,17 @@ pub(crate) fn probe() -> Result<(), Unavailable> {
 pub(crate) enum Rings {}
 
 impl Rings {
-    pub(crate) fn start(_: &'static Method, _: usize, _: &[&[u8]]) -> Result<Self, OpenError> {
+    pub(crate) fn start(
+        _: &'static Method,
+        _: usize,
+        _: usize,
+        _: &[NumberedBuffer<'_>],
+    ) -> Result<Self, OpenError> {
         Err(OpenError::unavailable(REASON))
+    }
+
+    pub(crate) fn forget(&self, _: u16) -> bool {
+        match *self {}
     }
 
     pub(crate) fn open(

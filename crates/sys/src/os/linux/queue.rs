@@ -5,7 +5,7 @@
 //! failed call the queue is finished: requests that the kernel had not taken are never taken, because the ring is not
 //! entered again.
 
-use crate::commit::{BatchWrite, OpenError, Unavailable};
+use crate::commit::{BatchWrite, NumberedBuffer, OpenError, Unavailable};
 use crate::completion::{Answer, BatchProgress, Failure, STEPS_MAX, Step, SubmitOrder};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
@@ -20,10 +20,21 @@ use std::time::Duration;
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
 
+/// The place for a file is empty.
+const NO_FILE: i32 = -1;
+
+/// The memory of `bytes` as the kernel wants it described; nothing for none.
+fn vector(bytes: &[u8]) -> libc::iovec {
+    let base = if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr() };
+    libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes.len() }
+}
+
 /// A ring, and whether it may be used.
 pub(super) struct Queue {
     uring: IoUring,
     finished: bool,
+    /// Which of the places for buffers hold one.
+    registered: Vec<bool>,
 }
 
 /// What a row says about its requests.
@@ -92,27 +103,56 @@ impl Queue {
         }
         let entries = u32::try_from(STEPS_MAX).unwrap_or(8);
         let uring = builder.build(entries).map_err(|error| refused(path, error))?;
-        Ok(Self { uring, finished: false })
+        Ok(Self { uring, finished: false, registered: Vec::new() })
     }
 
-    /// Registers memory and room for one file. The kernel pins the pages: they outlive even being freed, so that this
-    /// is never unsound, but a buffer that was freed is no longer the one that is registered.
-    pub(super) fn register(&self, buffers: &[&[u8]]) -> io::Result<()> {
-        let vectors: Vec<libc::iovec> = buffers
-            .iter()
-            .map(|buffer| libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() })
-            .collect();
-        let submitter = self.uring.submitter();
-        // SAFETY: the vectors describe live memory while the call pins it; later the kernel reads the pinned pages,
+    /// Registers one buffer, in place 0, and room for one file. The kernel pins the pages: they outlive even being freed, so
+    /// that this is never unsound, but a buffer that was freed is no longer the one that is registered.
+    pub(super) fn register_only(&mut self, buffer: &[u8]) -> io::Result<()> {
+        // SAFETY: the vector describes live memory while the call pins it; later the kernel reads the pinned pages,
         // which stay what they are even if the memory is given back.
-        unsafe { submitter.register_buffers(&vectors)? };
-        // -1 is an empty place.
-        submitter.register_files(&[-1])
+        unsafe { self.uring.submitter().register_buffers(&[vector(buffer)])? };
+        self.registered = vec![true];
+        self.uring.submitter().register_files(&[NO_FILE])
+    }
+
+    /// Makes empty places for so many buffers, and for one file.
+    pub(super) fn make_places(&mut self, buffers: usize) -> io::Result<()> {
+        let (empty, tags) = (vec![vector(&[]); buffers], vec![0; buffers]);
+        // SAFETY: these vectors describe no memory at all.
+        unsafe { self.uring.submitter().register_buffers2(&empty, &tags)? };
+        self.registered = vec![false; buffers];
+        self.uring.submitter().register_files(&[NO_FILE])
+    }
+
+    /// Registers a buffer in its place, if it is not there yet.
+    pub(super) fn register(&mut self, buffer: NumberedBuffer<'_>) -> io::Result<()> {
+        let place = usize::from(buffer.number);
+        if self.registered.get(place) == Some(&false) {
+            self.fill(buffer.number, buffer.memory)?;
+            self.registered[place] = true;
+        }
+        Ok(())
+    }
+
+    /// Empties the place of a buffer that no request uses.
+    pub(super) fn forget(&mut self, number: u16) -> io::Result<()> {
+        let place = usize::from(number);
+        if self.registered.get(place) == Some(&true) {
+            self.fill(number, &[])?;
+            self.registered[place] = false;
+        }
+        Ok(())
+    }
+
+    fn fill(&self, number: u16, memory: &[u8]) -> io::Result<()> {
+        // SAFETY: as in `register_only`; an empty vector empties the place.
+        unsafe { self.uring.submitter().register_buffers_update(number.into(), &[vector(memory)], None) }
     }
 
     /// Puts a file into the place for it, or empties that.
     pub(super) fn place(&self, file: Option<&File>) -> io::Result<()> {
-        let descriptor = file.map_or(-1, AsRawFd::as_raw_fd);
+        let descriptor = file.map_or(NO_FILE, AsRawFd::as_raw_fd);
         self.uring.submitter().register_files_update(0, &[descriptor]).map(drop)
     }
 
@@ -180,12 +220,13 @@ impl Queue {
         for (index, step) in due.iter().enumerate() {
             let linked = batch.is_linked() && index + 1 < due.len();
             let link = if linked { squeue::Flags::IO_LINK } else { squeue::Flags::empty() };
-            let pushed = entry(*step, journal.file, settings, pieces).is_some_and(|entry| {
-                let entry = entry.flags(link).user_data(index as u64);
-                // SAFETY: the entry refers to `pieces` and `journal`, which are borrowed until `drive` returns, and
-                // that returns only when the kernel is done with it: see the invariants.
-                unsafe { self.uring.submission().push(&entry) }.is_ok()
-            });
+            let pushed =
+                entry(*step, journal.file, (settings, &self.registered), pieces).is_some_and(|entry| {
+                    let entry = entry.flags(link).user_data(index as u64);
+                    // SAFETY: the entry refers to `pieces` and `journal`, which are borrowed until `drive` returns, and
+                    // that returns only when the kernel is done with it: see the invariants.
+                    unsafe { self.uring.submission().push(&entry) }.is_ok()
+                });
             if !pushed {
                 self.finished = true;
                 return Err(Error::new(operation(*step), journal.path, io::ErrorKind::InvalidInput.into()));
@@ -259,7 +300,12 @@ fn failed(journal: Journal<'_>, failure: Failure) -> Error {
 }
 
 /// The request for one step; nothing if the step lies outside its piece.
-fn entry(step: Step, file: &File, settings: Settings, pieces: &[BatchWrite<'_>]) -> Option<squeue::Entry> {
+fn entry(
+    step: Step,
+    file: &File,
+    (settings, registered): (Settings, &[bool]),
+    pieces: &[BatchWrite<'_>],
+) -> Option<squeue::Entry> {
     let fd = types::Fd(file.as_raw_fd());
     let Step::Write { piece, done, .. } = step else {
         let flags = types::FsyncFlags::DATASYNC;
@@ -275,7 +321,8 @@ fn entry(step: Step, file: &File, settings: Settings, pieces: &[BatchWrite<'_>])
     let len = u32::try_from(rest.len()).unwrap_or(1 << 30);
     let (address, offset, flags) = (rest.as_ptr(), piece.offset + done as u64, settings.rw_flags);
     let fixed = types::Fixed(0);
-    Some(match piece.buffer {
+    let registered = |number: &u16| registered.get(usize::from(*number)) == Some(&true);
+    Some(match piece.buffer.map(|buffer| buffer.number).filter(registered) {
         Some(buffer) if settings.registered => {
             opcode::WriteFixed::new(fixed, address, len, buffer).offset(offset).rw_flags(flags).build()
         }

@@ -14,7 +14,7 @@
 use super::queue::{Journal, Queue, Settings};
 use crate::CommitHandle;
 use crate::buffer::Aligned;
-use crate::commit::{BatchWrite, OpenError, Target};
+use crate::commit::{BatchWrite, NumberedBuffer, OpenError, Target};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
 use std::fs::File;
@@ -33,10 +33,10 @@ pub(super) fn open(file: File, settings: Settings, target: &Target) -> std::resu
     if settings.poll == RingPoll::Completion {
         refuse_iopoll_without_queues(&target.path)?;
     }
-    let queue = Queue::new(&target.path, settings.poll)?;
+    let mut queue = Queue::new(&target.path, settings.poll)?;
     let buffer = ManuallyDrop::new(Aligned::zeroed(target.write_bytes));
     if settings.registered {
-        let registered = queue.register(&[buffer.as_slice()]).and_then(|()| queue.place(Some(&file)));
+        let registered = queue.register_only(buffer.as_slice()).and_then(|()| queue.place(Some(&file)));
         registered.map_err(|error| Error::new("io_uring_register", &target.path, error))?;
     }
     Ok(Ring { queue, file, path: target.path.clone(), buffer, settings })
@@ -85,9 +85,11 @@ impl CommitHandle for Ring {
     fn write_staged(&mut self, offset: u64, len: usize) -> Result<()> {
         let too_long = self.too_long();
         let Self { queue, file, path, buffer, settings } = self;
-        let bytes = buffer.as_slice().get(..len).ok_or(too_long)?;
+        let memory = buffer.as_slice();
+        let bytes = memory.get(..len).ok_or(too_long)?;
         let durable = settings.sync == Sync::RingLinkedFdatasync;
-        let piece = BatchWrite { offset, bytes, buffer: settings.registered.then_some(0), durable };
+        let buffer = settings.registered.then_some(NumberedBuffer { number: 0, memory });
+        let piece = BatchWrite { offset, bytes, buffer, durable };
         queue.write_batch(Journal { file, path }, *settings, &[piece])
     }
 

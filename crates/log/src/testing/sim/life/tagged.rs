@@ -48,7 +48,13 @@ impl Life {
         if tag.kind == TagKind::Data {
             self.appended_at.insert((tag.stream, tag.number), start);
         }
-        self.trace.push(Step::Issued(Issued { start, end, ends_transaction: true, tagged: true, payload: content }));
+        self.trace.push(Step::Issued(Issued {
+            start,
+            end,
+            ends_transaction: true,
+            tagged: true,
+            payload: content,
+        }));
         if tag.kind == TagKind::LogCut {
             self.cuts.cut(Lsn::new(tag.number), start);
         }
@@ -166,7 +172,13 @@ impl Life {
             content.extend_from_slice(payload);
             let to = start.saturating_add((RECORD_HEADER_BYTES + content.len()) as u64);
             let (tagged, ends_transaction) = (stream.is_some(), i + 1 == records.len());
-            self.trace.push(Step::Issued(Issued { start, end: to, ends_transaction, tagged, payload: content }));
+            self.trace.push(Step::Issued(Issued {
+                start,
+                end: to,
+                ends_transaction,
+                tagged,
+                payload: content,
+            }));
             start = to;
         }
         self.traced_to = end;
@@ -175,7 +187,7 @@ impl Life {
 
     /// Looks up the first record of each stream: once it is durable it can be read, also while a copy of it is not.
     pub(super) fn read_streams(&mut self) {
-        let (streams, durable) = (&self.core.tagged().streams, self.core.durable());
+        let (streams, durable) = (&self.core.tagged().streams, self.core.acknowledged());
         for stream in streams.ids() {
             let first = streams.get(stream).map_or(0, |state| state.first());
             let appended = self.appended_at.get(&(stream.get(), first));
@@ -199,6 +211,15 @@ impl Life {
             _ => (TagKind::StreamTrim, within),
         };
         self.append_tag(Tag { kind, stream: stream.get(), number }, &[]);
+    }
+
+    /// Removes all streams, so that nothing is held for them.
+    pub(super) fn remove_streams(&mut self) {
+        let streams: Vec<_> = self.core.tagged().streams.ids().collect();
+        for stream in streams {
+            let tag = Tag { kind: TagKind::StreamTrim, stream: stream.get(), number: u64::MAX };
+            self.append_tag(tag, &[]);
+        }
     }
 
     fn cut_log(&mut self) {

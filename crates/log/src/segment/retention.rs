@@ -1,0 +1,148 @@
+//! Decides how far a log is trimmed by its own rules: by bytes and by age, whole segments, never past a pin.
+//!
+//! Invariants: the newest segment never goes; segments go oldest first, and one that must stay keeps all behind it; a segment
+//! whose age is unknown is not old; what a pin holds stays, whatever the rules say.
+
+use std::time::Duration;
+
+use seawall_sys::planted;
+
+use crate::lsn::Lsn;
+
+/// How much of a log is kept: see [`crate::Options::retention`]. Both bounds may be set; what exceeds either goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Retention {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) age: Option<Duration>,
+}
+
+impl Retention {
+    /// The log is trimmed so that its segments take at most so many bytes, the one that is written to included, which
+    /// always stays.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// The log is trimmed so that segments go whose newest record is older than this, as the system's clock has it. A record
+    /// stays as long as any in its segment does.
+    pub fn age(mut self, age: Duration) -> Self {
+        self.age = Some(age);
+        self
+    }
+
+    /// Whether there is any bound.
+    pub(crate) fn is_set(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// A segment as the rules see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aged {
+    /// Where its first record starts.
+    pub(crate) first_lsn: Lsn,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    /// When its newest record was written at the latest, in microseconds since 1970; `None` if that is unknown.
+    pub(crate) newest_us: Option<u64>,
+}
+
+/// What the rules come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Everything before this is to be trimmed.
+    pub(crate) trim: Option<Lsn>,
+    /// In how many microseconds the oldest segment that is left will be too old.
+    pub(crate) again_us: Option<u64>,
+}
+
+/// What is to be trimmed of `segments`, oldest first, at `now_us`, if the lowest pin is `pinned`.
+pub(crate) fn judge(segments: &[Aged], rules: &Retention, now_us: u64, pinned: Option<Lsn>) -> Verdict {
+    let age_us = rules.age.map(|age| u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+    let mut bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+    let mut kept = segments;
+    let mut again_us = None;
+    while let [first, rest @ ..] = kept
+        && !rest.is_empty()
+    {
+        let expires = age_us.and_then(|age| Some(first.newest_us?.saturating_add(age)));
+        let old = expires.is_some_and(|expires| expires <= now_us);
+        if !old && rules.bytes.is_none_or(|bound| bytes <= bound) {
+            again_us = expires.map(|expires| expires - now_us);
+            break;
+        }
+        bytes -= first.bytes;
+        kept = rest;
+    }
+    let gone = kept.len() < segments.len();
+    let trim = kept.first().filter(|_| gone).map(|first| first.first_lsn);
+    let held = |lsn: Lsn| pinned.map_or(lsn, |pinned| lsn.min(pinned));
+    Verdict { trim: trim.map(|lsn| planted!(RetainPinned, lsn, held(lsn))), again_us }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Aged, Retention, Verdict, judge};
+    use crate::lsn::Lsn;
+    use std::time::Duration;
+
+    const SECOND: u64 = 1_000_000;
+
+    /// Segments of 10 bytes that start at 0, 100, 200 and so on, with the second in which each got its last record.
+    fn segments(newest: &[Option<u64>]) -> Vec<Aged> {
+        let one = |(i, newest): (usize, &Option<u64>)| Aged {
+            first_lsn: Lsn::new(100 * i as u64),
+            bytes: 10,
+            newest_us: newest.map(|seconds| seconds * SECOND),
+        };
+        newest.iter().enumerate().map(one).collect()
+    }
+
+    fn verdict(trim: Option<u64>, again: Option<u64>) -> Verdict {
+        Verdict { trim: trim.map(Lsn::new), again_us: again.map(|seconds| seconds * SECOND) }
+    }
+
+    #[test]
+    fn bytes_and_age_take_whole_segments_and_leave_the_newest() {
+        let all = segments(&[Some(1), Some(2), Some(5), Some(9)]);
+        let bytes = |bytes| Retention::default().bytes(bytes);
+        let age = |seconds| Retention::default().age(Duration::from_secs(seconds));
+        for (rules, now, expected) in [
+            (Retention::default(), 1000, verdict(None, None)),
+            (bytes(40), 1000, verdict(None, None)),
+            (bytes(39), 1000, verdict(Some(100), None)),
+            (bytes(20), 1000, verdict(Some(200), None)),
+            (bytes(0), 1000, verdict(Some(300), None)),
+            (age(10), 10, verdict(None, Some(1))),
+            (age(10), 11, verdict(Some(100), Some(1))),
+            (age(10), 14, verdict(Some(200), Some(1))),
+            (age(10), 15, verdict(Some(300), None)),
+            (age(10), 1000, verdict(Some(300), None)),
+            // Whichever takes more.
+            (bytes(30).age(Duration::from_secs(10)), 14, verdict(Some(200), Some(1))),
+            (bytes(10).age(Duration::from_secs(10)), 14, verdict(Some(300), None)),
+        ] {
+            assert_eq!(judge(&all, &rules, now * SECOND, None), expected, "{rules:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn a_segment_of_unknown_age_is_not_old_and_keeps_all_behind_it() {
+        let all = segments(&[Some(1), None, Some(2), Some(9)]);
+        let age = Retention::default().age(Duration::from_secs(1));
+        assert_eq!(judge(&all, &age, 100 * SECOND, None), verdict(Some(100), None));
+        assert_eq!(judge(&all, &age.bytes(20), 100 * SECOND, None), verdict(Some(300), None));
+    }
+
+    #[test]
+    fn a_pin_holds_what_the_rules_would_take() {
+        let all = segments(&[Some(1); 4]);
+        for (pin, trim) in [(0, 0), (50, 50), (100, 100), (250, 250), (300, 300), (390, 300)] {
+            let found = judge(&all, &Retention::default().bytes(10), SECOND, Some(Lsn::new(pin)));
+            assert_eq!(found.trim, Some(Lsn::new(trim)), "a pin at {pin}");
+        }
+        assert_eq!(judge(&[], &Retention::default().bytes(0), SECOND, None), Verdict::default());
+    }
+}
