@@ -4,7 +4,9 @@
 
 pub(crate) mod inspect;
 
-pub(crate) use crate::os::fallback::{WRITE_VECTOR, counters, memory, raw_device, residency, rings};
+pub(crate) use crate::os::fallback::{
+    WRITE_VECTOR, counters, memory, raw_device, residency, rings, shared_memory,
+};
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
 pub(crate) use crate::os::unix::{DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync};
