@@ -9,7 +9,7 @@
 
 use std::process::ExitCode;
 
-use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
+use seawall::mutant::{EQUIVALENT, FOUND_BY_FOLLOWERS, FOUND_BY_ORDERS, Mutant, set};
 use seawall::sim::campaign::{Campaign, Failure, run};
 use seawall::sim::planted::{SEEDS, STATES, find, visible};
 use seawall::sim::{sweep, taken};
@@ -75,6 +75,10 @@ fn main() -> ExitCode {
         }
         if let Some((_, scene)) = FOUND_BY_ORDERS.iter().find(|(known, _)| *known == mutant) {
             println!("| {name} | by orders of threads | `{scene}` |");
+            continue;
+        }
+        if let Some((_, scene)) = FOUND_BY_FOLLOWERS.iter().find(|(known, _)| *known == mutant) {
+            println!("| {name} | by followers in other processes | `{scene}` |");
             continue;
         }
         let Row { needed, first, by_sweep } = try_out(mutant);

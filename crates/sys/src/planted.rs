@@ -124,6 +124,9 @@ mod switch {
         RenameReplaces
         OpenFailureIsFatal
         TrustFlushOfFua
+        PublishBeforeDurable
+        BelieveStaleChannel
+        SleepAfterOneLook
     }
 
     thread_local! {

@@ -16,10 +16,13 @@
 //! every waiter is woken and nothing is acknowledged, at any level; the leader that finishes a batch makes sure that the
 //! batch gathered meanwhile gets a leader.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
+use crate::channel::publisher::Publisher;
 use crate::commit::group_wait::{GroupWait, YIELD_NS};
 use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
@@ -57,6 +60,8 @@ pub(crate) struct Group {
     threads: Threads,
     status: Status,
     recorder: Recorder,
+    /// Where followers in other processes read what is durable.
+    publisher: OnceLock<Arc<Publisher>>,
 }
 
 impl Group {
@@ -80,7 +85,13 @@ impl Group {
             housekeeping: Housekeeping::new(inventory),
             threads: Threads::default(),
             status: Status::new(),
+            publisher: OnceLock::new(),
         }
+    }
+
+    /// Publishes from now on, to followers in other processes, what is durable.
+    pub(crate) fn publish_to(&self, publisher: Arc<Publisher>) {
+        let _ = self.publisher.set(publisher);
     }
 
     /// What stays the same as long as the log is open.
@@ -416,6 +427,9 @@ impl Group {
         self.recorder.batch(took_ns, &job);
         if let Some(header) = starts {
             self.housekeeping.inventory().started(header);
+            if let Some(publisher) = self.publisher.get() {
+                publisher.segment(header.number);
+            }
         }
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
@@ -427,6 +441,9 @@ impl Group {
         let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
         let last = core.done_batch();
         self.waiters.publish_durable(durable);
+        if let Some(publisher) = self.publisher.get() {
+            publisher.publish(planted!(PublishBeforeDurable, core.appended(), durable));
+        }
         let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();
         self.wait.batch_written(took_ns, bytes, records, core.gathered_records() + core.records_in_flight());
@@ -438,6 +455,9 @@ impl Group {
         drop(core);
         self.threads.note_activity();
         self.waiters.wake_written(first, last, || self.status.ended().is_some());
+        if let Some(publisher) = self.publisher.get() {
+            publisher.wake(durable);
+        }
         let led = self.hand_over(waiting);
         let unled =
             |(next, newest)| !led && (self.waiters.requested(AckLevel::Full) > durable || newest > next);
@@ -565,6 +585,7 @@ impl Group {
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
         drop(core);
+        stats.follower_wakes = self.publisher.get().map_or(0, |publisher| publisher.wakes());
         stats.segments = self.housekeeping.inventory().segments().len() as u64;
         stats
     }

@@ -47,6 +47,8 @@ pub struct Stats {
     pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
     pub stalls: u64,
+    /// Times that followers in other processes were woken, a system call each: see [`crate::View::follow`].
+    pub follower_wakes: u64,
     /// The end of what was accepted.
     pub appended: Lsn,
     /// The end of what is durable.

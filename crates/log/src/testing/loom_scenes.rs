@@ -11,6 +11,8 @@ use loom::thread;
 use seawall_sys::durability::{Class, DeviceCache, Medium};
 use seawall_sys::methods;
 
+use crate::channel::publisher::Publisher;
+use crate::channel::words;
 use crate::commit::gate::Gate;
 use crate::commit::group::Group;
 use crate::commit::seal::Chain;
@@ -26,6 +28,7 @@ use crate::read::reader::segment_of;
 use crate::segment::Place;
 use crate::segment::inventory::SegmentInventory;
 use crate::testing::fixtures;
+use crate::testing::loom_page::LoomPage;
 
 fn explore(scene: impl Fn() + Sync + Send + 'static) {
     explore_in(11, scene);
@@ -329,12 +332,57 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     read_during_a_trim();
 }
 
+/// A writer publishes twice and ends, while followers that share its page sleep until they have seen that.
+fn follow_a_page(followers: usize) {
+    explore(move || {
+        let page = Arc::new(LoomPage::default());
+        let publisher = Publisher::new(Arc::clone(&page), false, (Lsn::ZERO, 1));
+        let follow = |page: Arc<LoomPage>| {
+            let mut durable = 0;
+            loop {
+                let seen = words::look(&page).expect("memory");
+                assert!(seen.durable >= durable && seen.segment >= seen.durable, "{seen:?} after {durable}");
+                durable = seen.durable;
+                if seen.ended {
+                    return assert_eq!(words::look(&page).expect("memory").durable, 2);
+                }
+                words::sleep_past(&page, seen, std::time::Duration::MAX).expect("memory");
+            }
+        };
+        let followers: Vec<_> = (0..followers)
+            .map(|_| {
+                let page = Arc::clone(&page);
+                thread::spawn(move || follow(page))
+            })
+            .collect();
+        for lsn in [1, 2] {
+            publisher.segment(lsn);
+            publisher.publish(Lsn::new(lsn));
+            publisher.wake(Lsn::new(lsn));
+        }
+        publisher.end();
+        followers.into_iter().for_each(|follower| follower.join().expect("ends"));
+        assert!(publisher.wakes() <= 3, "a change costs one wake");
+    });
+}
+
+#[test]
+fn a_follower_of_another_process_misses_nothing() {
+    follow_a_page(1);
+}
+
+#[test]
+fn two_followers_of_other_processes_miss_nothing() {
+    follow_a_page(2);
+}
+
 /// The scenes see the mistakes that they are there for.
 #[cfg(feature = "mutants")]
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 2] = [
+    let scenes: [(Mutant, fn()); 3] = [
+        (Mutant::SleepAfterOneLook, || follow_a_page(1)),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];

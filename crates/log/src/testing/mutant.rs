@@ -28,8 +28,17 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
-pub const FOUND_BY_ORDERS: [(Mutant, &str); 1] =
-    [(Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails")];
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 2] = [
+    (Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails"),
+    (Mutant::SleepAfterOneLook, "a_follower_of_another_process_misses_nothing"),
+];
+
+/// Mistakes towards followers in other processes, which the simulated machine has not: the scenes of `tests/follow.rs` find
+/// them on the real one.
+pub const FOUND_BY_FOLLOWERS: [(Mutant, &str); 2] = [
+    (Mutant::PublishBeforeDurable, "what_is_not_durable_is_not_shown"),
+    (Mutant::BelieveStaleChannel, "a_page_that_speaks_for_another_writer_is_not_believed"),
+];
 
 /// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
 pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {

@@ -13,7 +13,7 @@
 
 use super::campaign::{Campaign, Failure, run};
 use super::{sweep, taken};
-use crate::testing::mutant::{EQUIVALENT, FOUND_BY_ORDERS, Mutant, set};
+use crate::testing::mutant::{EQUIVALENT, FOUND_BY_FOLLOWERS, FOUND_BY_ORDERS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
 pub const STATES: u64 = 100_000;
@@ -88,7 +88,12 @@ impl std::fmt::Display for FoundAt {
 /// The mistakes that the campaign can see.
 #[must_use]
 pub fn visible() -> Vec<Mutant> {
-    let apart: Vec<Mutant> = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).map(|(known, _)| *known).collect();
+    let apart: Vec<Mutant> = EQUIVALENT
+        .iter()
+        .chain(&FOUND_BY_ORDERS)
+        .chain(&FOUND_BY_FOLLOWERS)
+        .map(|(known, _)| *known)
+        .collect();
     Mutant::ALL.iter().copied().filter(|mutant| !apart.contains(mutant)).collect()
 }
 
