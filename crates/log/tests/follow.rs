@@ -384,7 +384,7 @@ fn a_page_that_is_gone_or_cut_short_does_not_end_the_follower() {
     file.set_len(0).expect("cut short");
     let durable = writer.ended();
     let seen = see(1);
-    see(durable - (seen - 1));
+    see((durable + 1).saturating_sub(seen));
     let writer = Writer::start(dir.path());
     see(100);
     writer.kill();

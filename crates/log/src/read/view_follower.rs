@@ -107,8 +107,8 @@ impl ViewFollower {
     /// The next durable record if there is one now.
     ///
     /// # Errors
-    /// [`Error::Trimmed`] if the log was trimmed past this follower, with the first LSN that is left, where
-    /// [`View::follow`] begins anew; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
+    /// [`Error::Trimmed`] if the log was trimmed past this follower, with the first LSN that is left:
+    /// [`ViewFollower::skip_trimmed`] goes on there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
     /// `Trimmed` a later call tries again.
     pub fn poll_record(&mut self) -> Result<Option<Record>> {
         loop {
@@ -154,6 +154,18 @@ impl ViewFollower {
             }
             self.sleep(Duration::from_nanos(until_ns - now));
         }
+    }
+
+    /// Goes on behind what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
+    ///
+    /// # Errors
+    /// As [`ViewFollower::poll_record`]; a trim that overtakes it again is `Trimmed` again.
+    pub fn skip_trimmed(&mut self) -> Result<Lsn> {
+        let at = self.lsn();
+        self.look_anew().map_err(|error| error.in_dir(self.view.dir()))?;
+        let from = at.max(self.view.first_lsn());
+        self.records = self.view.scan(from)?;
+        Ok(from)
     }
 
     /// Where the next record that it returns starts, or lies behind.
