@@ -20,7 +20,6 @@ use seawall_sys::text::printable;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// The longest record that `append` takes.
 const RECORD_BYTES_MAX: usize = 64 << 20;

@@ -6,14 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use seawall_sys::directory::Directory;
 use seawall_sys::fork::Home;
 use seawall_sys::shared_memory::{self, SharedFile, SharedMemory};
 
 use crate::channel::words::{Field, WriterWords, announce};
 use crate::channel::{HEADER_BYTES, MAGIC, Owner, PAGE_BYTES, PREFIX, at, name_in, named_in};
-use crate::commit::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::format::LogId;
 use crate::log::new_id;
 use crate::lsn::Lsn;
@@ -35,7 +34,6 @@ pub(crate) struct Publisher<W = SharedMemory> {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) publisher: Arc<Publisher>,
-    folder: Directory,
     name: String,
     home: Home,
 }
@@ -120,7 +118,7 @@ impl Page {
         let always = memory.others_read();
         memory.number(super::ALWAYS).store(u64::from(always).to_le(), Ordering::Release);
         let publisher = Arc::new(Publisher::new(memory, always, durable));
-        let page = Self { publisher, folder, name, home: Home::here() };
+        let page = Self { publisher, name, home: Home::here() };
         // If this fails, the page is dropped.
         name_in(lock, &page.name)?;
         Ok(page)
@@ -132,7 +130,7 @@ impl Drop for Page {
         // A process that was forked off has the same page, and must not close that of its parent.
         if self.home.is_here() {
             self.publisher.end();
-            let _ = self.folder.remove(&self.name);
+            let _ = shared_memory::folder().and_then(|folder| folder.remove(&self.name));
         }
     }
 }

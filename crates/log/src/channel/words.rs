@@ -12,11 +12,10 @@
 //! Invariant: no change is missed by a follower that sleeps, and one that sleeps or has died asleep costs one wake.
 
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use seawall_sys::planted;
-
-use crate::commit::sync::{AtomicU32, Ordering};
 
 /// A follower sleeps.
 const SLEEPS: u32 = 1;
