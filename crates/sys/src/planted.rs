@@ -127,6 +127,7 @@ mod switch {
         PublishBeforeDurable
         BelieveStaleChannel
         SleepAfterOneLook
+        SleepersShareTag
     }
 
     thread_local! {

@@ -19,7 +19,7 @@
 //!  72     8  number of the newest started segment: at least that of the segment before the durable LSN
 //!  80     8  1: the writer has ended
 //!  88     8  1: the writer wakes followers that cannot say that they sleep
-//!  96     4  the word: bits 1 to 31 change with every change above, bit 0: a follower sleeps
+//!  96     4  the word: another value after every change above; bit 0: a follower sleeps
 //! ```
 //!
 //! A follower that may write the page says in the word that it sleeps; so the writer makes a system call only if one does,

@@ -4,6 +4,7 @@
 //! process, is refused with a reason.
 
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use seawall_sys::directory::Directory;
@@ -12,6 +13,7 @@ use seawall_sys::shared_memory::{self, SharedFile};
 use crate::channel::words::{Field, FollowerWords, Published, look, sleep_past};
 use crate::channel::{HEADER_BYTES, Owner, PAGE_BYTES, at, named};
 use crate::format::LogId;
+use crate::log::new_id;
 
 /// How often a number is read until it was the same twice.
 const READS_MAX: u32 = 100;
@@ -21,6 +23,8 @@ const READS_MAX: u32 = 100;
 pub(crate) struct Subscriber {
     file: SharedFile,
     name: String,
+    /// The next tag to sleep by; where it begins no other follower is.
+    tag: AtomicU32,
 }
 
 /// Whose page it is, if it is one.
@@ -58,7 +62,8 @@ impl Subscriber {
         if let Some(refusal) = refusal {
             return Err(format!("{what}: {refusal}"));
         }
-        let subscriber = Self { file, name };
+        let tag = AtomicU32::new(u32::from_le_bytes(new_id().0[..4].try_into().unwrap_or_default()));
+        let subscriber = Self { file, name, tag };
         if subscriber.file.is_writable() || subscriber.number(super::ALWAYS).map_err(failed(&what))? == 1 {
             Ok(subscriber)
         } else {
@@ -89,7 +94,7 @@ impl Subscriber {
     /// # Errors
     /// The system's.
     pub(crate) fn sleep_past(&self, seen: Published, limit: Duration) -> io::Result<()> {
-        sleep_past(self, seen, limit)
+        sleep_past(self, seen, self.tag.fetch_add(1, Ordering::Relaxed), limit)
     }
 
     fn number(&self, at: usize) -> io::Result<u64> {

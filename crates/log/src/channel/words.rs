@@ -1,13 +1,16 @@
 //! The steps by which a writer publishes and a follower sleeps, over words that both share.
 //!
 //! ```text
-//! writer     store segment, store durable -> swap the word (a new count, bit 0 off) -> if bit 0 was on: wake all
-//! follower   look -> write the word with bit 0 on -> look again -> if nothing changed: sleep while the word is that
+//! writer     store segment, store durable -> swap the word for a new count, bit 0 off -> if bit 0 was on: wake all
+//! follower   look -> write a tag of its own into the word, bit 0 on -> look again -> if nothing changed: sleep while the
+//!            word is that tag
 //! ```
 //!
-//! The follower's write may lay an old count over the writer's new one. That is harmless because it looks again
-//! afterwards: either the writer's swap came before, then the second look sees what was stored before the swap; or it comes
-//! later, then it finds bit 0 on, and wakes. The writer counts on its own and never reads its count in the word.
+//! The follower's write may take the place of the writer's count. That is harmless because it looks again afterwards:
+//! either the writer's swap came before, then the second look sees what was stored before the swap; or it comes later, then
+//! it finds bit 0 on, and wakes. The writer counts on its own and never reads its count in the word. No two writes of
+//! followers are the same: otherwise a late one could bring back the value on which another follower is about to sleep,
+//! after the writer has changed it.
 //!
 //! Invariant: no change is missed by a follower that sleeps, and one that sleeps or has died asleep costs one wake.
 
@@ -83,10 +86,17 @@ pub(crate) fn look(words: &impl FollowerWords) -> io::Result<Published> {
     Ok(Published { durable, segment, ended: words.load(Field::Ended)? != 0 })
 }
 
-/// Sleeps until the page says something else than `seen`, at most for `limit`. May return early.
-pub(crate) fn sleep_past(words: &impl FollowerWords, seen: Published, limit: Duration) -> io::Result<()> {
+/// Sleeps until the page says something else than `seen`, at most for `limit`. May return early. `tag` is of this call
+/// alone.
+pub(crate) fn sleep_past(
+    words: &impl FollowerWords,
+    seen: Published,
+    tag: u32,
+    limit: Duration,
+) -> io::Result<()> {
     let word = words.word()?;
-    let word = if words.set_word(word | SLEEPS)? { word | SLEEPS } else { word };
+    let own = planted!(SleepersShareTag, 1, tag) << 1 | SLEEPS;
+    let word = if words.set_word(own)? { own } else { word };
     if planted!(SleepAfterOneLook, seen, look(words)?) == seen {
         words.sleep(word, limit);
     }

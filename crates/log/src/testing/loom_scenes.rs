@@ -332,48 +332,48 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     read_during_a_trim();
 }
 
-/// A writer publishes twice and ends, while followers that share its page sleep until they have seen that.
-fn follow_a_page(followers: usize) {
+/// A writer publishes so many LSNs and ends, while followers that share its page sleep until they have seen that.
+fn follow_a_page(followers: u32, lsns: u64) {
     explore(move || {
         let page = Arc::new(LoomPage::default());
         let publisher = Publisher::new(Arc::clone(&page), false, (Lsn::ZERO, 1));
-        let follow = |page: Arc<LoomPage>| {
+        let follow = |page: Arc<LoomPage>, first_tag: u32| {
             let mut durable = 0;
-            loop {
+            for tag in first_tag.. {
                 let seen = words::look(&page).expect("memory");
                 assert!(seen.durable >= durable && seen.segment >= seen.durable, "{seen:?} after {durable}");
                 durable = seen.durable;
                 if seen.ended {
-                    return assert_eq!(words::look(&page).expect("memory").durable, 2);
+                    return assert_eq!(words::look(&page).expect("memory").durable, lsns);
                 }
-                words::sleep_past(&page, seen, std::time::Duration::MAX).expect("memory");
+                words::sleep_past(&page, seen, tag, std::time::Duration::MAX).expect("memory");
             }
         };
         let followers: Vec<_> = (0..followers)
-            .map(|_| {
+            .map(|number| {
                 let page = Arc::clone(&page);
-                thread::spawn(move || follow(page))
+                thread::spawn(move || follow(page, number * 1000))
             })
             .collect();
-        for lsn in [1, 2] {
+        for lsn in 1..=lsns {
             publisher.segment(lsn);
             publisher.publish(Lsn::new(lsn));
             publisher.wake(Lsn::new(lsn));
         }
         publisher.end();
         followers.into_iter().for_each(|follower| follower.join().expect("ends"));
-        assert!(publisher.wakes() <= 3, "a change costs one wake");
+        assert!(publisher.wakes() <= lsns + 1, "a change costs one wake");
     });
 }
 
 #[test]
 fn a_follower_of_another_process_misses_nothing() {
-    follow_a_page(1);
+    follow_a_page(1, 2);
 }
 
 #[test]
 fn two_followers_of_other_processes_miss_nothing() {
-    follow_a_page(2);
+    follow_a_page(2, 0);
 }
 
 /// The scenes see the mistakes that they are there for.
@@ -381,8 +381,9 @@ fn two_followers_of_other_processes_miss_nothing() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 3] = [
-        (Mutant::SleepAfterOneLook, || follow_a_page(1)),
+    let scenes: [(Mutant, fn()); 4] = [
+        (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
+        (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];

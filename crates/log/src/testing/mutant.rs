@@ -28,9 +28,10 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
-pub const FOUND_BY_ORDERS: [(Mutant, &str); 2] = [
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 3] = [
     (Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails"),
     (Mutant::SleepAfterOneLook, "a_follower_of_another_process_misses_nothing"),
+    (Mutant::SleepersShareTag, "two_followers_of_other_processes_miss_nothing"),
 ];
 
 /// Mistakes towards followers in other processes, which the simulated machine has not: the scenes of `tests/follow.rs` find
