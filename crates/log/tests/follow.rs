@@ -388,6 +388,8 @@ fn a_page_that_is_gone_or_cut_short_does_not_end_the_follower() {
     let writer = Writer::start(dir.path());
     see(100);
     writer.kill();
+    // Removes the page that is left.
+    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
 }
 
 #[test]

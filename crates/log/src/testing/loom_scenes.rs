@@ -337,7 +337,7 @@ fn follow_a_page(followers: u32, lsns: u64) {
     explore(move || {
         let page = Arc::new(LoomPage::default());
         let publisher = Publisher::new(Arc::clone(&page), false, (Lsn::ZERO, 1));
-        let follow = |page: Arc<LoomPage>, first_tag: u32| {
+        let follow = move |page: Arc<LoomPage>, first_tag: u32| {
             let mut durable = 0;
             for tag in first_tag.. {
                 let seen = words::look(&page).expect("memory");
