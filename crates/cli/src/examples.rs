@@ -147,7 +147,7 @@ const TABLE: &[Row] = &[
         ("seawall log cat orders", "all records, one a line"),
         ("seawall log cat orders --from 7 --limit 10 --format json", "ten of them, from an LSN on"),
     ]),
-    (&["log", "follow"], &[], &[("seawall log follow orders --format json", "goes on until interrupted")]),
+    (&["log", "follow"], &[], &[("seawall log follow orders --format json", "goes on until interrupted, then ends with 0")]),
     (&["log", "stat"], &[], &[("seawall log stat orders", "its LSNs and segments")]),
     (&["log", "verify"], &[], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
     (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),

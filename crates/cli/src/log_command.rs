@@ -20,10 +20,6 @@ use seawall_sys::text::printable;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// How often `follow` looks for more.
-const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 
 /// The longest record that `append` takes.
 const RECORD_BYTES_MAX: usize = 64 << 20;
@@ -41,7 +37,7 @@ enum LogCommand {
     Append(Append),
     /// Print records
     Cat(Cat),
-    /// Print records and wait for more
+    /// Print records and wait for more; ends with 0 when it is interrupted or its output is closed
     Follow(Cat),
     /// Print what is in a log
     Stat(Look),
@@ -455,21 +451,8 @@ fn cat(options: &Cat) -> Result<(), Stop> {
 }
 
 fn follow(options: &Cat) -> Result<(), Stop> {
-    let mut output = printer(options.format)?;
-    let mut place = follow::ViewFollower::open(&options.dir, options.from)?;
-    let mut left = options.limit.unwrap_or(u64::MAX);
-    while left > 0 {
-        if let Some(record) = place.next()? {
-            output.record(&record)?;
-            left -= 1;
-            continue;
-        }
-        output.flush()?;
-        while !place.look()? {
-            std::thread::sleep(FOLLOW_EVERY);
-        }
-    }
-    output.flush().map_err(Stop::from)
+    let output = printer(options.format)?;
+    follow::follow(&options.dir, options.from, options.limit.unwrap_or(u64::MAX), output)
 }
 
 fn stat(look: &Look) -> Result<(), Stop> {

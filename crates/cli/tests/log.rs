@@ -428,6 +428,66 @@ fn an_idle_follow_reads_next_to_nothing_and_goes_on_when_there_is_more() {
     }
 }
 
+/// A log of this process that one `seawall log follow` has read to its end, where nothing happens any more.
+#[cfg(target_os = "linux")]
+fn followed(dir: &std::path::Path) -> (seawall::Log, Follow) {
+    let log = seawall::Log::open(dir, seawall::Options::default()).expect("opens");
+    log.append_commit(b"one").expect("commits");
+    let mut follow = Follow::start(&[path(dir)]);
+    assert_eq!(follow.line(), "one");
+    (log, follow)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_follow_is_woken_by_the_writer() {
+    let dir = scratch();
+    let (log, mut follow) = followed(dir.path());
+    let mut next = 0;
+    while log.stats().follower_wakes == 0 {
+        log.append_commit(format!("{next}").as_bytes()).expect("commits");
+        assert_eq!(follow.line(), format!("{next}"));
+        next += 1;
+    }
+    assert_eq!(log.opened().channel_refused, None);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_follow_ends_with_0_when_it_is_interrupted() {
+    for signal in ["INT", "TERM"] {
+        let dir = scratch();
+        let (_log, mut follow) = followed(dir.path());
+        let id = follow.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().expect("runs").success());
+        assert_eq!(follow.child.wait().expect("ends").code(), Some(0), "{signal}");
+        assert!(follow.lines.next().is_none(), "nothing is left");
+        let mut printed = String::new();
+        std::io::Read::read_to_string(&mut follow.child.stderr.take().expect("is piped"), &mut printed)
+            .expect("reads");
+        assert_eq!(printed, "", "{signal}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_follow_ends_when_nobody_reads_its_pipe_though_nothing_happens() {
+    let dir = scratch();
+    let (_log, follow) = followed(dir.path());
+    let Follow { child, lines } = &mut { follow };
+    // In its place a reader that has all of it.
+    *lines = std::io::BufRead::lines(std::io::BufReader::new(nothing()));
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+}
+
+/// The output of a program that has ended.
+#[cfg(target_os = "linux")]
+fn nothing() -> std::process::ChildStdout {
+    let mut ended = Command::new("true").stdout(Stdio::piped()).spawn().expect("runs");
+    ended.wait().expect("ends");
+    ended.stdout.take().expect("is piped")
+}
+
 #[test]
 fn a_follow_that_is_overtaken_by_a_trim_says_so_once_and_goes_on() {
     let dir = scratch();

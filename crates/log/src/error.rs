@@ -117,6 +117,11 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Another log was put at the path of the one that was followed.
+    OtherLog {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory holds no log.
     NotALog {
         /// The directory.
@@ -326,6 +331,9 @@ impl std::fmt::Display for Error {
                 "{} has the name of a segment and is none of the log's: move it out of the directory",
                 path.display()
             ),
+            Self::OtherLog { path } => {
+                write!(f, "another log was put at {}: follow that one from its beginning", path.display())
+            }
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
             Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(
                 f,

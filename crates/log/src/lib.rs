@@ -42,6 +42,7 @@
     allow(unreachable_pub, reason = "the feature makes the internals public")
 )]
 
+mod channel;
 mod commit;
 mod error;
 #[cfg(feature = "simulation")]
@@ -93,6 +94,7 @@ pub use read::pin::ReadPin;
 pub use read::reader::{Payload, Reader, Record};
 pub use read::stream::{Stream, StreamAppend, StreamFollower, StreamReader};
 pub use read::view::{View, ViewReader};
+pub use read::view_follower::ViewFollower;
 pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
 pub use repair::salvage::{Salvaged, salvage};

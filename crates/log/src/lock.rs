@@ -20,14 +20,17 @@ use std::cell::Cell;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use seawall_sys::directory::{Directory, Locking};
 use seawall_sys::fork::Home;
 use seawall_sys::store::sync_directory;
 
+use crate::channel::publisher::{Page, Publisher, close_left};
 use crate::error::{Error, Result, from_system};
+use crate::format::LogId;
+use crate::lsn::Lsn;
 use crate::options::Options;
 
 /// The name of the lock file in a log's directory.
@@ -46,6 +49,9 @@ pub(crate) struct Lock {
     directory: Arc<Directory>,
     file: File,
     home: Home,
+    /// What followers in other processes sleep on. They look for the end of the writer when it goes, which is after the
+    /// lock was released.
+    page: OnceLock<Page>,
 }
 
 impl Drop for Lock {
@@ -121,6 +127,9 @@ impl Lock {
                 let stays = directory.is_at_its_path();
                 let stays = stays.map_err(|source| Error::io("look at", directory.path(), source))?;
                 let moved = || std::io::Error::other("it was moved or replaced meanwhile: open it again");
+                if let Err(error) = close_left(&lock.file) {
+                    tracing::debug!(%error, "the page of an earlier writer is left to its followers");
+                }
                 return if stays { Ok(lock) } else { Err(Error::io("lock", directory.path(), moved())) };
             }
             if tries >= TRIES && !ending {
@@ -129,6 +138,20 @@ impl Lock {
             std::thread::sleep(PAUSE);
         }
         Err(Error::Locked { path: directory.path().join(LOCK_FILE) })
+    }
+
+    /// Makes the page on which followers in other processes sleep, for the writer of `opening`, where everything before
+    /// `durable`, in that segment, is durable.
+    ///
+    /// # Errors
+    /// Why those followers look at the disk instead.
+    pub(crate) fn share(
+        &self,
+        opening: (LogId, u64),
+        durable: (Lsn, u64),
+    ) -> std::io::Result<Arc<Publisher>> {
+        let page = Page::make(&self.file, opening, durable)?;
+        Ok(Arc::clone(&self.page.get_or_init(|| page).publisher))
     }
 
     /// The lock; `None` if another writer holds it, or the lock file was removed at the same moment.
@@ -143,7 +166,11 @@ impl Lock {
             }
         }
         let file = directory.open_or_make(LOCK_FILE, options.permissions);
-        let lock = file.map(|file| Self { directory: Arc::clone(directory), file, home: Home::here() });
+        let hold = |file| {
+            let directory = Arc::clone(directory);
+            Self { directory, file, home: Home::here(), page: OnceLock::new() }
+        };
+        let lock = file.map(hold);
         let lock = lock.map_err(|source| Error::io("open", path(), source));
         let lock = lock.inspect_err(|_| drop(directory.unlock()))?;
         match lock.file.try_lock() {

@@ -72,6 +72,9 @@ pub struct Opened {
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
     pub engine_refused: Option<String>,
+    /// Why followers in other processes look at the disk again and again, instead of being woken, if they do: see
+    /// [`crate::View::follow`].
+    pub channel_refused: Option<String>,
     /// Foreign files in the directory.
     pub foreign_files: Vec<String>,
 }
@@ -125,7 +128,7 @@ impl std::fmt::Debug for Log {
 }
 
 /// An identity that no other log has, from the keys that the standard library gives each process.
-fn new_id() -> LogId {
+pub(crate) fn new_id() -> LogId {
     use std::hash::{BuildHasher, RandomState};
     let mut id = [0; 16];
     for half in id.chunks_mut(8) {
@@ -201,6 +204,15 @@ impl Log {
         for spare in &recovered.resume.spares {
             writers.open(spare.number, spare.bytes)?;
         }
+        let group = Arc::new(start(config, core, &recovered, writers, &options));
+        let shared = lock.share((config.log_id, recovered.epoch), (recovered.resume.end, place.segment));
+        let channel_refused = match shared {
+            Ok(publisher) => {
+                group.publish_to(publisher);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
         let opened = Opened {
             tail: recovered.tail,
             first: recovered.resume.trim,
@@ -211,10 +223,10 @@ impl Log {
             method_origin: origin,
             engine: method.engine().name(),
             engine_refused: refused,
+            channel_refused,
             foreign_files: recovered.foreign_files.clone(),
         };
         tracing::info!(dir = %dir.display(), ?opened, "opened");
-        let group = Arc::new(start(config, core, &recovered, writers, &options));
         let pins = Pins::new(group.core().pins().clone());
         let log = Self {
             group,

@@ -11,6 +11,12 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// Whether the program that reads standard output has closed it, as far as the system tells before the next write.
+#[must_use]
+pub fn is_standard_output_closed() -> bool {
+    crate::os::process::is_standard_output_closed()
+}
+
 /// A file that will be written.
 #[derive(Debug)]
 pub struct OutputFile {

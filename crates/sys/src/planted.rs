@@ -147,6 +147,11 @@ mod switch {
         CapNeverReleased
         RecordsTakeLastSpare
         RetainPinned
+        PublishBeforeDurable
+        FollowerMissesCuts
+        BelieveStaleChannel
+        SleepAfterOneLook
+        SleepersShareTag
     }
 
     thread_local! {

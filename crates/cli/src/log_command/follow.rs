@@ -1,74 +1,83 @@
-//! Keeps the place of `seawall log follow` in a log: what was read is not read again, and a trim that overtakes it is reported.
+//! `seawall log follow`: prints records as they become durable, goes on behind what was trimmed, and ends in order.
 //!
-//! Invariants: records come in order and none twice; a gap is printed once on standard error, with its LSNs.
+//! Invariants: records come in order and none twice; a gap is printed once on standard error, with its LSNs; a signal, or
+//! the end of the program that reads the output, ends the command between two records, with everything printed.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seawall::{Error, Lsn, Record, View, ViewFollower};
 
 use super::Stop;
-use seawall::{Error, Lsn, Record, View, ViewReader};
-use std::path::Path;
+use super::records::Output;
+use crate::signals::{STOP, take_over};
 
-/// A place in a log.
-pub(super) struct ViewFollower {
-    view: View,
-    reader: Option<ViewReader>,
-    /// Where the next record starts, or lies behind.
-    from: Lsn,
+/// How often it looks whether it is to end, which reads nothing from the disk.
+const LISTEN_EVERY: Duration = Duration::from_millis(100);
+
+/// Follows the log in `dir` from `from`, by default the first record that is left, until `left` records are printed.
+pub(super) fn follow<W: Write>(
+    dir: &Path,
+    from: Option<Lsn>,
+    mut left: u64,
+    mut output: Output<W>,
+) -> Result<(), Stop> {
+    // At a signal there is nothing to be done but to end in order.
+    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    let (mut follower, mut polls) = (begin(dir, from)?, None);
+    while left > 0 && !STOP.load(Ordering::SeqCst) {
+        let mut found = next(&mut follower, Duration::ZERO)?;
+        if found.is_none() {
+            output.flush()?;
+            say_if_it_polls(&follower, &mut polls);
+            if seawall_sys::output::is_standard_output_closed() {
+                return Err(Stop::Gone);
+            }
+            found = next(&mut follower, LISTEN_EVERY)?;
+        }
+        if let Some(record) = found {
+            output.record(&record)?;
+            left -= 1;
+        }
+    }
+    output.flush().map_err(Stop::from)
 }
 
-impl ViewFollower {
-    /// The place `from` of the log in `dir`; by default the first record that is left.
-    pub(super) fn open(dir: &Path, from: Option<Lsn>) -> Result<Self, Stop> {
-        let view = View::open(dir)?;
-        Ok(Self { from: from.unwrap_or(view.first_lsn()), view, reader: None })
-    }
+fn begin(dir: &Path, from: Option<Lsn>) -> Result<ViewFollower, Stop> {
+    let view = View::open(dir)?;
+    let first = view.first_lsn();
+    let Some(from) = from.filter(|from| *from < first) else {
+        return Ok(view.follow(from.unwrap_or(first))?);
+    };
+    print_gap(from, first);
+    Ok(view.follow(first)?)
+}
 
-    /// The next record, if one is known.
-    pub(super) fn next(&mut self) -> Result<Option<Record>, Stop> {
-        loop {
-            match self.read() {
-                Err(Error::Trimmed { .. }) => self.go_behind_the_gap()?,
-                read => return Ok(read?),
+/// The next record, waited for at most so long.
+fn next(follower: &mut ViewFollower, limit: Duration) -> Result<Option<Record>, Stop> {
+    loop {
+        match follower.next_record_timeout(limit) {
+            Err(Error::Trimmed { first, .. }) => {
+                print_gap(follower.lsn(), first);
+                follower.skip_trimmed()?;
             }
+            next => return Ok(next?),
         }
     }
+}
 
-    fn read(&mut self) -> Result<Option<Record>, Error> {
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            None if self.from > self.view.end_lsn() => return Ok(None),
-            reader @ None => reader.insert(self.view.read(self.from)?),
-        };
-        let next = reader.next().transpose()?;
-        self.from = next.as_ref().map_or(self.from, |record| record.end);
-        Ok(next)
-    }
+fn print_gap(from: Lsn, first: Lsn) {
+    anstream::eprintln!(
+        "trimmed: LSN {from} to {first} was forgotten before it was read; going on at {first}"
+    );
+}
 
-    fn go_behind_the_gap(&mut self) -> Result<(), Stop> {
-        self.reader = None;
-        self.view = View::open(self.view.dir())?;
-        let first = self.view.first_lsn();
-        if first > self.from {
-            let from = self.from;
-            anstream::eprintln!(
-                "trimmed: LSN {from} to {first} was forgotten before it was read; going on at {first}"
-            );
-            self.from = first;
-        }
-        Ok(())
-    }
-
-    /// Looks for more; returns whether there may be some.
-    pub(super) fn look(&mut self) -> Result<bool, Stop> {
-        let log = self.view.log_id();
-        let changed = self.view.renew()?;
-        if self.view.log_id() != log {
-            return Err(Stop::Failed(format!(
-                "another log was put at {}: follow that one from its beginning",
-                self.view.dir().display()
-            )));
-        }
-        if let Some(reader) = &mut self.reader {
-            reader.go_on(&self.view);
-        }
-        Ok(changed)
+/// Says once for each reason why the writer does not wake this command.
+fn say_if_it_polls(follower: &ViewFollower, said: &mut Option<String>) {
+    if let Some(reason) = follower.polls().filter(|reason| said.as_deref() != Some(reason)) {
+        anstream::eprintln!("looking at the disk every 50 ms: {reason}");
+        *said = Some(reason.to_owned());
     }
 }

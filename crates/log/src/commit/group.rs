@@ -16,11 +16,13 @@
 //! every waiter is woken and nothing is acknowledged, at any level; the leader that finishes a batch makes sure that the
 //! batch gathered meanwhile gets a leader.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
+use crate::channel::publisher::Publisher;
 use crate::commit::group_wait::{GroupWait, YIELD_NS};
 use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
@@ -70,6 +72,8 @@ pub(crate) struct Group {
     /// Whether the maintenance thread must look at every new segment and every trim, because the log has a cap or is trimmed
     /// by rules of its own.
     is_bounded: bool,
+    /// Where followers in other processes read what is durable.
+    publisher: OnceLock<Arc<Publisher>>,
 }
 
 impl Group {
@@ -96,6 +100,7 @@ impl Group {
             housekeeping: Housekeeping::new(inventory),
             threads: Threads::default(),
             status: Status::new(),
+            publisher: OnceLock::new(),
             stalls: Stalls::new(None),
             is_bounded: false,
         }
@@ -118,6 +123,11 @@ impl Group {
     /// Watches for batches that are in flight for longer than `threshold`, if there is one.
     pub(crate) fn watched(self, threshold: Option<Duration>) -> Self {
         Self { stalls: Stalls::new(threshold), ..self }
+    }
+
+    /// Publishes from now on, to followers in other processes, what is durable.
+    pub(crate) fn publish_to(&self, publisher: Arc<Publisher>) {
+        let _ = self.publisher.set(publisher);
     }
 
     /// What stays the same as long as the log is open.
@@ -489,6 +499,9 @@ impl Group {
         if let Some(header) = starts {
             self.housekeeping.inventory().started(header);
             self.threads.wake_rewriter();
+            if let Some(publisher) = self.publisher.get() {
+                publisher.segment(header.number);
+            }
         }
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
@@ -500,6 +513,10 @@ impl Group {
         let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
         let last = core.done_batch();
         self.waiters.publish_durable(durable);
+        if let Some(publisher) = self.publisher.get() {
+            let durable = planted!(PublishBeforeDurable, core.appended(), durable);
+            publisher.publish(durable, core.tagged().cut);
+        }
         let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();
         self.wait.batch_written(took_ns, bytes, records, core.gathered_records() + core.records_in_flight());
@@ -514,6 +531,9 @@ impl Group {
         self.threads.note_activity();
         let room = self.config.batch_bytes;
         self.waiters.wake_written(first, last, room, || self.status.ended().is_some());
+        if let Some(publisher) = self.publisher.get() {
+            publisher.wake(durable);
+        }
         let led = self.hand_over(waiting);
         let unled =
             |(next, newest)| !led && (self.waiters.requested(AckLevel::Full) > durable || newest > next);
@@ -647,6 +667,7 @@ impl Group {
         stats.stream_bytes = core.tagged().streams.live_bytes();
         stats.stream_memory_bytes = core.tagged().streams.memory_bytes() as u64;
         drop(core);
+        stats.follower_wakes = self.publisher.get().map_or(0, |publisher| publisher.wakes());
         let inventory = self.housekeeping.inventory();
         (stats.segments, stats.disk_bytes) = (inventory.segments().len() as u64, inventory.disk_bytes());
         stats

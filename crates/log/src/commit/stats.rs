@@ -53,6 +53,8 @@ pub struct Stats {
     pub stalled_for: Option<Duration>,
     /// Such stalls, each counted when it was seen, which is while it lasted.
     pub stalls_seen: u64,
+    /// Times that followers in other processes were woken, a system call each: see [`crate::View::follow`].
+    pub follower_wakes: u64,
     /// The end of what was accepted.
     pub appended: Lsn,
     /// The end of what is durable.

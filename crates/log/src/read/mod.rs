@@ -8,7 +8,8 @@
 //! * [`stream`] reads one stream, and [`rewrite`] copies forward what streams need of segments that should go;
 //! * [`follower`] waits for more at its end, and [`follow_thread`] reads for those that are polled;
 //! * [`pin`] holds trims back for readers that are slow, [`retained`] trims a log by its own rules;
-//! * [`view`] reads a log without its lock, and [`changes`] finds out whether it has changed since.
+//! * [`view`] reads a log without its lock, [`changes`] finds out whether it has changed since, and [`view_follower`] waits
+//!   for more of it.
 //!
 //! Invariants: nothing is handed out before its batch was checked by the full validity rule; nothing at or past the
 //! durable LSN is ever shown.
@@ -26,3 +27,4 @@ pub(crate) mod scan;
 pub(crate) mod segment_file;
 pub(crate) mod stream;
 pub(crate) mod view;
+pub(crate) mod view_follower;

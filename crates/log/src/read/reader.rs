@@ -213,6 +213,11 @@ impl Unpacked {
         self.batch = Some(batch);
     }
 
+    /// Where the next record of the batch starts, if a batch is loaded.
+    fn place(&self) -> Option<Lsn> {
+        self.batch.as_ref().map(|_| self.lsn)
+    }
+
     /// The next record of the batch.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<ReadRecord> {
@@ -281,6 +286,22 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         self.cuts = self.files.segments.cuts();
         self.unpacked.load(batch);
         Ok(true)
+    }
+
+    /// Where the next record starts, or lies behind.
+    pub(crate) fn place(&self) -> Lsn {
+        self.unpacked.place().unwrap_or_else(|| self.at()).max(self.from)
+    }
+
+    /// The number of the segment that is being read.
+    pub(crate) fn segment(&self) -> u64 {
+        self.scan.cursor().segment.number
+    }
+
+    /// Reads everything from the next batch on again, because what was read may not have been durable yet.
+    pub(crate) fn forget(&mut self) {
+        self.scan.forget(&mut self.files);
+        self.files.open = None;
     }
 
     /// Where the next batch starts.

@@ -47,6 +47,8 @@ const HEAD_BYTES: usize = 1 << 20;
 const CHECKED_FIRST_BYTES: usize = 8 << 20;
 /// One of these pieces in bytes.
 const CHECKED_PIECE_BYTES: usize = 1 << 20;
+/// What a read near the limit takes more than twice the records before it, in bytes: headers and padding.
+const NEAR_END_BYTES: usize = 16 << 10;
 /// Readahead begins after this many pieces, because a scan that got there will probably continue.
 const PIECES_BEFORE_READAHEAD: u32 = 2;
 
@@ -106,6 +108,12 @@ impl Scan {
     /// Where the scan stands.
     pub(crate) fn cursor(&self) -> &Cursor {
         &self.cursor
+    }
+
+    /// Forgets what was read of the batches from the cursor on.
+    pub(crate) fn forget<S: Source>(&mut self, source: &mut S) {
+        drop(source.finish());
+        self.filled = 0;
     }
 
     /// The next batch with records below `limit`, or `None` if there is none yet.
@@ -252,7 +260,11 @@ impl Scan {
         (self.start, self.base, self.filled, self.read_limit) = (from, 0, kept.len(), limit);
         let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
         let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
-        let room = capacity.min(left);
+        // Bytes behind the limit would only be read again: at the end of a log little is left before it, and a batch of
+        // it takes a block more than its records.
+        let before_limit = usize::try_from(limit.since(self.cursor.lsn)).unwrap_or(usize::MAX);
+        let useful = before_limit.saturating_mul(2).saturating_add(NEAR_END_BYTES).clamp(wanted, capacity);
+        let room = left.min(useful.next_multiple_of(4096));
         let rest = &mut buf.bytes_mut()[kept.len()..room];
         self.filled += source.read(self.cursor.segment.number, from + kept.len() as u64, rest)?;
         Ok(())

@@ -25,6 +25,7 @@ use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
 use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
+use crate::read::view_follower::ViewFollower;
 use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
 use crate::recovery::replay::replay_cuts;
 use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
@@ -93,9 +94,9 @@ pub struct View {
 
 /// The segments of a view, oldest first, and what is cut off the log.
 #[derive(Debug)]
-struct ViewedSegments {
-    headers: Vec<SegmentHeader>,
-    cuts: Option<Arc<CutList>>,
+pub(crate) struct ViewedSegments {
+    pub(crate) headers: Vec<SegmentHeader>,
+    pub(crate) cuts: Option<Arc<CutList>>,
 }
 
 impl ViewedSegments {
@@ -210,7 +211,8 @@ impl View {
         self.renew_in_place().map_err(|error| error.in_dir(&path))
     }
 
-    fn renew_in_place(&mut self) -> Result<bool> {
+    /// As [`View::renew`], in the directory that it holds, wherever that is.
+    pub(crate) fn renew_in_place(&mut self) -> Result<bool> {
         let mut disk = OsDisk::read_only(Arc::clone(&self.dir));
         let anew = self.watch.has_other_segments(&mut disk);
         let more = anew || self.watch.has_more(&mut disk, self.is_written());
@@ -326,19 +328,49 @@ impl View {
     /// [`Error::Trimmed`], also from the reader if the log is trimmed past it meanwhile, [`Error::BeyondEnd`],
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read(&self, from: Lsn) -> Result<ViewReader> {
-        if from < self.first {
-            return Err(Error::Trimmed { lsn: from, first: self.first });
-        }
         if from > self.end {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
+        }
+        let records = self.scan(from)?;
+        Ok(ViewReader { records, end: self.end, ended: false, failed: false })
+    }
+
+    /// Follows the log from the first record at or behind `from`, which may not be there yet, also across writers that end
+    /// and others that begin. On Linux a writer of this machine wakes a follower of any process as soon as a commit is
+    /// durable: [`ViewFollower::polls`] says where it does not, and what the follower then does.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`], [`Error::Corrupt`], [`Error::Io`].
+    pub fn follow(&self, from: Lsn) -> Result<ViewFollower> {
+        ViewFollower::new(self.clone(), from)
+    }
+
+    /// Begins with the first record at or behind `from`.
+    pub(crate) fn scan(&self, from: Lsn) -> Result<RecordScan<Arc<ViewedSegments>>> {
+        if from < self.first {
+            return Err(Error::Trimmed { lsn: from, first: self.first });
         }
         let segment = self.segments.headers.iter().rev().find(|header| header.first_lsn <= from);
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
         let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, self.end);
-        let reader = ViewReader { records, end: self.end, ended: false, failed: false };
-        sought.map_err(|error| reader.explain(error))?;
-        Ok(reader)
+        sought.map_err(|error| explain(&records, error))?;
+        Ok(records)
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.dir
+    }
+
+    /// The headers of the segments, oldest first, for a reader to keep.
+    pub(crate) fn segments_shared(&self) -> Arc<ViewedSegments> {
+        Arc::clone(&self.segments)
+    }
+
+    /// The epoch of the newest batch.
+    pub(crate) fn newest_epoch(&self) -> u64 {
+        self.watch.cursor.epoch
     }
 }
 
@@ -379,14 +411,14 @@ impl ViewReader {
         self.end = self.end.max(view.end);
         self.ended = false;
     }
+}
 
-    /// Reports a segment that was trimmed during the read as trimmed: it is missing or looks damaged, and is neither.
-    fn explain(&self, error: Error) -> Error {
-        let (lsn, dir) = (self.records.at(), &self.records.files.dir);
-        match View::open_in(dir) {
-            Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
-            _ => error.in_dir(dir.path()),
-        }
+/// Reports a segment that was trimmed during the read as trimmed: it is missing or looks damaged, and is neither.
+fn explain(records: &RecordScan<Arc<ViewedSegments>>, error: Error) -> Error {
+    let (lsn, dir) = (records.at(), &records.files.dir);
+    match View::open_in(dir) {
+        Ok(now) if lsn < now.first => Error::Trimmed { lsn, first: now.first },
+        _ => error.in_dir(dir.path()),
     }
 }
 
@@ -397,7 +429,7 @@ impl Iterator for ViewReader {
         if self.ended {
             return None;
         }
-        let next = self.records.next(|| self.end).map_err(|error| self.explain(error)).transpose();
+        let next = self.records.next(|| self.end).map_err(|error| explain(&self.records, error)).transpose();
         self.ended = !matches!(next, Some(Ok(_)));
         self.failed = matches!(next, Some(Err(_)));
         next

@@ -68,7 +68,11 @@ pub(crate) fn damage(number: u64, offset: u64, lsn: Lsn, what: impl Into<String>
 }
 
 /// Reads both copies of the header of a segment; `None` if neither was written for it.
-fn read_header<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
+pub(crate) fn read_header<D: Disk>(
+    disk: &mut D,
+    file: FileId,
+    spare: Spare,
+) -> Result<Option<SegmentHeader>> {
     let name = segment_name(spare.number);
     // A name that ends in `.seg` stands for a file that was filled and synced: one of any other length was cut, and is
     // no segment that waits to be started, otherwise what it held would be forgotten.

@@ -33,6 +33,8 @@ pub(crate) struct TaggedState {
     pub(crate) cuts_from: u64,
     /// The end of the last record without a tag.
     pub(crate) plain_end: Lsn,
+    /// How often the log was cut.
+    pub(crate) cut: u64,
     /// Whether the cuts were stated all at once.
     pub(crate) restates: bool,
 }
@@ -50,6 +52,7 @@ impl TaggedState {
         match tag.kind {
             TagKind::LogCut => {
                 self.cuts.cut(Lsn::new(tag.number), lsn);
+                self.cut += 1;
                 if self.cuts_from == 0 {
                     self.cuts_from = segment;
                 }

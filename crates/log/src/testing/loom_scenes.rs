@@ -12,6 +12,8 @@ use loom::thread;
 use seawall_sys::durability::{Class, DeviceCache, Medium};
 use seawall_sys::methods;
 
+use crate::channel::publisher::Publisher;
+use crate::channel::words;
 use crate::commit::append_queue::Place as Turn;
 use crate::commit::gate::Gate;
 use crate::commit::group::Group;
@@ -28,6 +30,7 @@ use crate::read::reader::segment_of;
 use crate::segment::Place;
 use crate::segment::inventory::SegmentInventory;
 use crate::testing::fixtures;
+use crate::testing::loom_page::LoomPage;
 
 fn explore(scene: impl Fn() + Sync + Send + 'static) {
     explore_in(11, scene);
@@ -373,9 +376,53 @@ fn append_future_during_a_commit() {
     });
 }
 
+/// A writer publishes so many LSNs and ends, while followers that share its page sleep until they have seen that.
+fn follow_a_page(followers: u32, lsns: u64) {
+    explore(move || {
+        let page = Arc::new(LoomPage::default());
+        let publisher = Publisher::new(Arc::clone(&page), false, (Lsn::ZERO, 1));
+        let follow = move |page: Arc<LoomPage>, first_tag: u32| {
+            let mut durable = 0;
+            for tag in first_tag.. {
+                let seen = words::look(&page).expect("memory");
+                assert!(seen.durable >= durable && seen.segment >= seen.durable, "{seen:?} after {durable}");
+                durable = seen.durable;
+                if seen.ended {
+                    return assert_eq!(words::look(&page).expect("memory").durable, lsns);
+                }
+                words::sleep_past(&page, seen, tag, std::time::Duration::MAX).expect("memory");
+            }
+        };
+        let followers: Vec<_> = (0..followers)
+            .map(|number| {
+                let page = Arc::clone(&page);
+                thread::spawn(move || follow(page, number * 1000))
+            })
+            .collect();
+        for lsn in 1..=lsns {
+            publisher.segment(lsn);
+            publisher.publish(Lsn::new(lsn), 0);
+            publisher.wake(Lsn::new(lsn));
+        }
+        publisher.end();
+        followers.into_iter().for_each(|follower| follower.join().expect("ends"));
+        assert!(publisher.wakes() <= lsns + 1, "a change costs one wake");
+    });
+}
+
 #[test]
 fn an_append_future_sees_room_that_came_before_it_waited() {
     append_future_during_a_commit();
+}
+
+#[test]
+fn a_follower_of_another_process_misses_nothing() {
+    follow_a_page(1, 2);
+}
+
+#[test]
+fn two_followers_of_other_processes_miss_nothing() {
+    follow_a_page(2, 0);
 }
 
 /// The scenes see the mistakes that they are there for.
@@ -383,8 +430,10 @@ fn an_append_future_sees_room_that_came_before_it_waited() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 3] = [
+    let scenes: [(Mutant, fn()); 5] = [
         (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
+        (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
+        (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
     ];

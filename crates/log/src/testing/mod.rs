@@ -3,7 +3,7 @@
 //! * `oracle` judges whether a recovered log kept its promises (feature `oracle`);
 //! * `sim` runs the log on a simulated disk that loses, tears, reorders and fails (feature `simulation`);
 //! * `loom_scenes` runs group commit in every order of its threads, over the file-less segment writers of
-//!   `loom_writers` (`--cfg loom`);
+//!   `loom_writers`, and followers over the page of `loom_page` (`--cfg loom`);
 //! * `read_counts` counts what `verify` reads;
 //! * `mutant` says of each planted bug how it is found, and holds those that are longer than their site (feature
 //!   `mutants`);
@@ -13,6 +13,8 @@
 
 #[cfg(test)]
 pub(crate) mod fixtures;
+#[cfg(all(test, loom))]
+mod loom_page;
 #[cfg(all(test, loom))]
 mod loom_scenes;
 #[cfg(feature = "mutants")]

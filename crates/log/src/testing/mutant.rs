@@ -29,17 +29,22 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
-pub const FOUND_BY_ORDERS: [(Mutant, &str); 2] = [
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 4] = [
     (Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails"),
     (Mutant::AppendWaitsUnseen, "an_append_future_sees_room_that_came_before_it_waited"),
+    (Mutant::SleepAfterOneLook, "a_follower_of_another_process_misses_nothing"),
+    (Mutant::SleepersShareTag, "two_followers_of_other_processes_miss_nothing"),
 ];
 
-/// Mistakes in what the campaign does not use, futures and deadlines: the test of this name finds each.
-pub const FOUND_BY_TESTS: [(Mutant, &str); 4] = [
+/// Mistakes in what the campaign does not use, futures, deadlines and followers in other processes: the test of this name finds each.
+pub const FOUND_BY_TESTS: [(Mutant, &str); 7] = [
     (Mutant::AppendTurnLost, "a_future_that_was_woken_and_is_dropped_passes_its_turn_on"),
     (Mutant::DeadlineIsSuccess, "a_commit_whose_time_is_over_says_so"),
     (Mutant::CloseBeforeMark, "a_close_is_awaited_until_the_disk_has_the_mark"),
     (Mutant::StallOfFinishedBatch, "a_stall_is_that_of_a_batch_in_flight"),
+    (Mutant::PublishBeforeDurable, "what_is_not_durable_is_not_shown"),
+    (Mutant::FollowerMissesCuts, "what_was_cut_before_a_follower_came_there_is_not_shown"),
+    (Mutant::BelieveStaleChannel, "a_page_that_speaks_for_another_writer_is_not_believed"),
 ];
 
 /// Whether `test`, which passes without the mistake, fails with it.

@@ -4,7 +4,9 @@
 
 pub(crate) mod inspect;
 
-pub(crate) use crate::os::fallback::{WRITE_VECTOR, counters, memory, raw_device, residency, rings};
+pub(crate) use crate::os::fallback::{
+    WRITE_VECTOR, counters, memory, raw_device, residency, rings, shared_memory,
+};
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
 pub(crate) use crate::os::unix::{DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync};
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 /// Tracks no processes.
 pub(crate) mod process {
     pub(crate) use crate::os::fallback::process::*;
-    pub(crate) use crate::os::unix::outlive_the_file_size_limit;
+    pub(crate) use crate::os::unix::{is_standard_output_closed, outlive_the_file_size_limit};
 }
 
 /// Folders are private, and are reached by their names.

@@ -78,3 +78,11 @@ pub(crate) fn outlive_the_file_size_limit() {
     // SAFETY: SIG_IGN is a disposition that every signal but KILL and STOP can have; no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
+
+/// Whether nothing will read from standard output any more: poll(2) reports the error of the next write.
+pub(crate) fn is_standard_output_closed() -> bool {
+    let mut output = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
+    // SAFETY: one structure, which is writable and outlives the call; without a wait.
+    let ready = unsafe { libc::poll(&raw mut output, 1, 0) };
+    ready == 1 && output.revents & (libc::POLLERR | libc::POLLHUP) != 0
+}

@@ -40,3 +40,8 @@ pub(crate) fn end_group_now(_: u32) -> io::Result<()> {
 
 /// Windows has no such limit.
 pub(crate) fn outlive_the_file_size_limit() {}
+
+/// A write finds out.
+pub(crate) fn is_standard_output_closed() -> bool {
+    false
+}

@@ -1,6 +1,6 @@
 //! Linux: identifies and signals processes; the boot and the start tick from /proc distinguish them.
 
-pub(crate) use crate::os::unix::outlive_the_file_size_limit;
+pub(crate) use crate::os::unix::{is_standard_output_closed, outlive_the_file_size_limit};
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
