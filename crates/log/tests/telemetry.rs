@@ -135,7 +135,7 @@ mod recorded {
         let stats = metrics::with_local_recorder(&kept, || use_a_log(dir.path()));
         let kept = kept.0.lock().expect("sound");
         let sum = |name: &str| kept[name].sum.load(Ordering::SeqCst);
-        assert_eq!(kept.len(), 13);
+        assert_eq!(kept.len(), 14);
         assert_eq!(sum("seawall_batches_total"), stats.batches + 1, "and the close mark");
         assert_eq!(sum("seawall_records_total"), stats.records);
         assert_eq!(sum("seawall_segments_started_total"), stats.segments_started);
