@@ -18,6 +18,7 @@
 //! * [`store`] is the log's access to its directory apart from commits.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
+//! * [`shared_memory`] is memory that outlives its process.
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
@@ -56,6 +57,7 @@ pub mod process;
 pub mod raw_device;
 pub mod residency;
 pub mod scratch;
+pub mod shared_memory;
 #[cfg(any(test, feature = "testing"))]
 pub mod skip;
 pub mod starting_line;

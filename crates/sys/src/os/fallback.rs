@@ -10,6 +10,7 @@ pub(crate) mod raw_device;
 pub(crate) mod residency;
 pub(crate) mod rings;
 pub(crate) mod scratch;
+pub(crate) mod shared_memory;
 pub(crate) mod store;
 pub(crate) mod thread;
 pub(crate) mod wait;

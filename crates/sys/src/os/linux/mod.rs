@@ -21,6 +21,7 @@ pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
 pub(crate) mod scratch;
+pub(crate) mod shared_memory;
 pub(crate) mod store;
 pub(crate) mod thread;
 pub(crate) mod wait;

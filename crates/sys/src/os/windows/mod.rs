@@ -19,7 +19,7 @@ mod volume;
 mod wine;
 
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, fork, memory, process, raw_device, residency, rings, scratch,
+    WRITE_VECTOR, counters, fork, memory, process, raw_device, residency, rings, scratch, shared_memory,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
