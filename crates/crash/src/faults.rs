@@ -119,7 +119,13 @@ fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
     let payload = vec![fill; 3000];
     let end = start.saturating_add(record_bytes(payload.len()));
     ledger.issued.retain(|record| record.end <= start);
-    ledger.issued.push(Issued { start, end, ends_transaction: true, tagged: false, payload: payload.clone() });
+    ledger.issued.push(Issued {
+        start,
+        end,
+        ends_transaction: true,
+        tagged: false,
+        payload: payload.clone(),
+    });
     let lsn = log.append_commit(&payload)?;
     ledger.acknowledged = lsn;
     Ok(())

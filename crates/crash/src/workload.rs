@@ -81,7 +81,13 @@ impl Timeline {
             let last = records.len() - 1;
             for (i, payload) in records.into_iter().enumerate() {
                 let end = start.saturating_add(record_bytes(payload.len()));
-                self.ledger.issued.push(Issued { start, end, ends_transaction: i == last, tagged: false, payload });
+                self.ledger.issued.push(Issued {
+                    start,
+                    end,
+                    ends_transaction: i == last,
+                    tagged: false,
+                    payload,
+                });
                 start = end;
             }
         }

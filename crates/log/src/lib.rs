@@ -43,6 +43,7 @@
 )]
 
 mod commit;
+mod crash_memory;
 mod error;
 #[cfg(feature = "simulation")]
 pub mod format;
@@ -74,8 +75,10 @@ pub mod guide {}
 struct Readme;
 
 pub use crate::log::{Commit, Log, Opened};
+pub use commit::process_crash::ProcessCrashCommits;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
+pub use crash_memory::left::LeftInMemory;
 pub use error::{Damage, Error, Result};
 pub use format::{LogId, RECORD_HEADER_BYTES};
 pub use lsn::Lsn;
@@ -91,12 +94,12 @@ pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
-pub use stream::{StreamId, StreamPosition};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
 pub use seawall_sys::durability::{Class as Durability, Promiser};
 #[cfg(feature = "simulation")]
 pub use storage::{disk, faults};
+pub use stream::{StreamId, StreamPosition};
 #[cfg(feature = "mutants")]
 pub use testing::mutant;
 #[cfg(feature = "oracle")]

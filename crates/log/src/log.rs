@@ -9,15 +9,19 @@ use std::thread::JoinHandle;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
+use seawall_sys::shared_memory::{SharedMemory, boot_id};
 
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
+use crate::commit::process_crash::{CrashMemory, MemoryPlan};
 use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Core, CoreConfig};
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
 use crate::commit::{maintenance_thread, writer_thread};
+use crate::crash_memory::left::{Left, LeftInMemory};
+use crate::crash_memory::{MEMORY_FILE, is_own};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
@@ -31,9 +35,9 @@ use crate::method::select::{Selected, permit};
 use crate::options::Options;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
+use crate::read::reader::{Follower, Reader, Record, check_within};
 use crate::read::rewrite::Rewriter;
 use crate::read::stream::{Stream, StreamAppend};
-use crate::read::reader::{Follower, Reader, Record, check_within};
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -68,6 +72,8 @@ pub struct Opened {
     pub engine_refused: Option<String>,
     /// Foreign files in the directory.
     pub foreign_files: Vec<String>,
+    /// What commits that are to outlive the process only had left in memory: see [`Log::commit_as`].
+    pub left_in_memory: LeftInMemory,
 }
 
 /// A transaction log in one directory, opened for writing.
@@ -167,7 +173,14 @@ impl Log {
         };
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
-        let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
+        let mut left = look_for_memory(&held)?;
+        let bind = |log_id, epoch| {
+            if let Some(left) = &mut left {
+                left.bind(log_id, epoch);
+            }
+        };
+        let recovered =
+            tracing::debug_span!("recover").in_scope(|| recovery::recover_with(&mut disk, &plan, bind));
         let recovered = recovered.map_err(|error| error.in_dir(dir));
         let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
         let config =
@@ -201,10 +214,11 @@ impl Log {
             engine: method.engine().name(),
             engine_refused: refused,
             foreign_files: recovered.foreign_files.clone(),
+            left_in_memory: LeftInMemory::Nothing,
         };
-        tracing::info!(dir = %dir.display(), ?opened, "opened");
-        let group = Arc::new(start(config, core, &recovered, writers, &options));
-        let log = Self {
+        let memory = CrashMemory::new(memory_plan(&held, &config, &options));
+        let group = Arc::new(start(config, core, &recovered, writers, &options).with_memory(memory));
+        let mut log = Self {
             group,
             dir: held,
             record_bytes_max: options.record_bytes_max,
@@ -218,10 +232,32 @@ impl Log {
             handed_over: HandedOver::default(),
         };
         log.spawn(disk, &options)?;
+        if let Some(left) = left {
+            log.take_over(left)?;
+        }
         if log.group.core().tagged().streams_from != 0 {
             log.start_rewriter()?;
         }
+        tracing::info!(dir = %dir.display(), opened = ?log.opened, "opened");
         Ok(log)
+    }
+
+    /// Takes what commits that are to outlive the process only left in memory, and makes it durable before anything is served.
+    fn take_over(&mut self, mut left: Left<SharedMemory>) -> Result<()> {
+        let append = |records: &[u8], count| {
+            let mut records = records.to_vec();
+            self.accept_encoded(&mut records, (count, Numbering::Kept))
+        };
+        let end = self.group.core().appended();
+        self.group.core().set_taking_over(true);
+        // In full, in a log of any class, as everything that an opening serves.
+        let taken = left.take_over(end, append, |end| self.group.commit(end, AckLevel::Full))?;
+        self.group.core().set_taking_over(false);
+        let removed = self.dir.remove(MEMORY_FILE);
+        removed.map_err(|source| Error::io("remove", self.dir.path().join(MEMORY_FILE), source))?;
+        (self.opened.left_in_memory, self.opened.end) = (taken, self.group.durable());
+        self.opened.segments = self.group.housekeeping().inventory().segments().len();
+        Ok(())
     }
 
     fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
@@ -306,7 +342,11 @@ impl Log {
         accept_large::<WAIT>(&self.group, parts, count, |_| true)
     }
 
-    pub(crate) fn append_to_stream<const WAIT: bool>(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
+    pub(crate) fn append_to_stream<const WAIT: bool>(
+        &self,
+        stream: StreamId,
+        record: &[u8],
+    ) -> Result<StreamAppend> {
         self.check_length(record.len())?;
         self.start_rewriter()?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
@@ -341,10 +381,14 @@ impl Log {
     /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
     /// own is used.
     ///
+    /// On Linux, `ProcessCrash` in a log that promises more writes nothing: the records are copied into memory that outlives the
+    /// process, and the next opening makes them durable; see [`Options::crash_memory_bytes`] and [`crate::guarantees`]. The
+    /// first such commit makes that memory, which takes some milliseconds.
+    ///
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
-        self.group.commit(lsn, self.group.level(class)?)
+        self.group.commit(lsn, self.group.serve(lsn, class)?)
     }
 
     /// Appends a record and returns when it is durable.
@@ -385,12 +429,18 @@ impl Log {
             Finished::InBuffer { buf, used, sum } => {
                 self.group.accept(|core| core.adopt(buf, used, (count, numbering), sum))
             }
-            Finished::Apart(records)
-                if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) =>
-            {
-                self.accept_large::<true>([&[], records], (count, numbering))
-            }
-            Finished::Apart(records) => self.group.accept(|core| core.append_encoded(records, count, numbering)),
+            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering)),
+        };
+        accepted.map(|(lsn, _)| lsn)
+    }
+
+    /// Appends a transaction of encoded records.
+    fn accept_encoded(&self, records: &mut [u8], count: (u32, Numbering)) -> Result<Lsn> {
+        let large = Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len());
+        let accepted = if large {
+            self.accept_large::<true>([&[], records], count)
+        } else {
+            self.group.accept(|core| core.append_encoded(records, count.0, count.1))
         };
         accepted.map(|(lsn, _)| lsn)
     }
@@ -414,7 +464,9 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        Ok(self.commit_async_in(lsn, self.group.level(class)?))
+        // Why a log that has ended serves nothing, the future returns.
+        let level = self.group.serve(lsn, class).or_else(|_| self.group.level(class))?;
+        Ok(self.commit_async_in(lsn, level))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -441,7 +493,11 @@ impl Log {
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
         self.group.status().check_process()?;
         let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))?;
-        if read.is_shown(self.group.cuts().as_deref()) { Ok(read.record) } else { Err(Error::NoRecord { lsn }) }
+        if read.is_shown(self.group.cuts().as_deref()) {
+            Ok(read.record)
+        } else {
+            Err(Error::NoRecord { lsn })
+        }
     }
 
     /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; so, one after the other, the log
@@ -523,7 +579,8 @@ impl Log {
         self.rewrites.call_once(|| {
             let (group, dir, index) = self.shared();
             let rewriter = Rewriter { group, dir, index };
-            let spawned = std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
+            let spawned =
+                std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
             match spawned {
                 Ok(thread) => {
                     self.group.threads().set_rewriter(thread.thread().clone());
@@ -606,7 +663,10 @@ impl Log {
     /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
     #[must_use]
     pub fn safe_lsn(&self, class: Class) -> Lsn {
-        self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
+        // What lies in crash memory has reached the lowest level only.
+        let lowest = (class == Class::ProcessCrash).then_some(AckLevel::Process);
+        let level = lowest.map_or_else(|| self.group.level(class), Ok);
+        level.map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
     }
 
     /// The end of what was appended.
@@ -647,6 +707,9 @@ impl Log {
             Some(failed) => Err(failed),
             None => self.group.close_log(),
         };
+        if sealed.is_ok() {
+            self.group.memory().remove();
+        }
         self.stop();
         sealed
     }
@@ -729,6 +792,39 @@ pub(crate) fn accept_large<'a, const WAIT: bool>(
     // An append that waits for this memory could request nothing before: only now the batch can be written.
     group.waiters().append_gate().open();
     accepted
+}
+
+/// The memory that an earlier opening left in the directory. A foreign file of that name is no such memory.
+fn look_for_memory(dir: &Directory) -> Result<Option<Left<SharedMemory>>> {
+    let found = match SharedMemory::open_in(dir, MEMORY_FILE) {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+        found => found.map_err(|source| Error::io("map", dir.path().join(MEMORY_FILE), source))?,
+    };
+    Ok(found.filter(is_own).map(|memory| Left::look(memory, boot_id().ok())))
+}
+
+/// The memory of a log that may have it, or why it has none.
+fn memory_plan(
+    dir: &Arc<Directory>,
+    config: &CoreConfig,
+    options: &Options,
+) -> std::result::Result<MemoryPlan, &'static str> {
+    if options.crash_memory_bytes == 0 {
+        return Err("Options::crash_memory_bytes turned it off");
+    }
+    if config.own() == AckLevel::Process {
+        return Err("the log promises no more than to outlive the process");
+    }
+    if options.network_file_system && !matches!(dir.network_file_system(), Ok(None)) {
+        return Err("the log lies on a network file system");
+    }
+    Ok(MemoryPlan {
+        dir: Arc::clone(dir),
+        permissions: options.permissions,
+        bytes: options.crash_memory_bytes,
+        log_id: config.log_id,
+        epoch: config.epoch,
+    })
 }
 
 fn start(

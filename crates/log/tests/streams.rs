@@ -74,7 +74,8 @@ fn each_stream_has_its_own_order_and_numbers_over_openings() {
         if round % 2 == 0 { log.close().expect("closes") } else { kill(log) }
     }
     let log = open(dir.path());
-    let own = log.read(Lsn::ZERO).expect("reads").filter(|record| record.as_ref().expect("reads").stream.is_none());
+    let own =
+        log.read(Lsn::ZERO).expect("reads").filter(|record| record.as_ref().expect("reads").stream.is_none());
     assert_eq!(own.count(), 6 * 4, "a reader of the log shows them with those of the streams");
 }
 
@@ -343,7 +344,11 @@ fn the_tail_of_the_log_is_cut_for_every_reader_over_openings_backups_and_salvage
         log.commit(log.appended_lsn()).expect("commits");
         let expected: Vec<_> = model.iter().map(|(payload, _)| payload.clone()).collect();
         assert_eq!(plain(&log), expected, "round {round}");
-        if round % 3 == 0 { log.close().expect("closes") } else { kill(log) }
+        if round % 3 == 0 {
+            log.close().expect("closes")
+        } else {
+            kill(log)
+        }
         let view = View::open(dir.path()).expect("looks");
         let shown = view.read(view.first_lsn()).expect("reads");
         assert_eq!(shown.map(|record| record.expect("reads").payload.to_vec()).collect::<Vec<_>>(), expected);

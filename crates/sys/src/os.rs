@@ -56,8 +56,7 @@ mod unix;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, directory, fork, inspect, is_block_device,
     journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings, scratch,
-    shared_memory, store,
-    thread, wait,
+    shared_memory, store, thread, wait,
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};

@@ -138,6 +138,19 @@ mod switch {
         StreamsNotStated
         ReplayNewestOnly
         NumberedOnceOnly
+        MemoryWithGap
+        MemoryFullIgnored
+        MemoryNeverWritten
+        MemoryReusedEarly
+        MemorySumIgnored
+        MemoryOfOtherBoot
+        MemoryOfOtherLog
+        MemoryOfOtherEpoch
+        MemoryNotRebound
+        MemoryForgottenEarly
+        MemoryServedEarly
+        MemoryHalfTransaction
+        MemoryMoved
     }
 
     thread_local! {

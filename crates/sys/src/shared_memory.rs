@@ -1,8 +1,8 @@
 //! Maps a file as memory that outlives the process: the kernel keeps what was stored, however the process ends.
 //!
 //! A kill ends a process between two instructions. Every store before that is in the page cache, where the next process
-//! that opens the file finds it; no aligned word is torn. A crash of the system leaves any part of it, so whoever opens it
-//! again must compare [`boot_id`].
+//! that opens the file finds it; no aligned word is torn. A crash of the system leaves any part of it, and the next opening
+//! must compare [`boot_id`].
 //!
 //! Invariants: the file is exactly as long as the mapping and has its blocks before it is mapped, because a store that
 //! finds no room ends the process with `SIGBUS`; no reference into the mapping is ever formed, only raw copies, because
@@ -65,6 +65,12 @@ impl SharedMemory {
     #[inline]
     pub fn publish(&mut self, at: usize, word: u64) {
         self.0.publish(at, word);
+    }
+
+    /// Has the processor fetch `bytes` bytes at `at`, which are about to be stored, while other work goes on.
+    #[inline]
+    pub fn about_to_store(&self, at: usize, bytes: usize) {
+        self.0.about_to_store(at, bytes);
     }
 
     /// Copies what lies at `at`.

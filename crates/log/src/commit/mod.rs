@@ -9,6 +9,7 @@
 //! | [`batch`] | the memory that a batch gathers in |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
+//! | [`process_crash`] | commits that are to outlive the process only |
 //! | [`group_wait`] | how long a leader waits for others |
 //! | [`waiters`], [`gate`] | block and wake threads and futures |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
@@ -31,6 +32,7 @@ pub(crate) mod group_wait;
 pub(crate) mod housekeeping;
 pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
+pub(crate) mod process_crash;
 pub(crate) mod seal;
 #[cfg(not(loom))]
 pub(crate) mod segment_writers;

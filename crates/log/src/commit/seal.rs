@@ -281,7 +281,13 @@ mod tests {
             // No room is left in segment 1.
             let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
             let spares = vec![Spare { number: 4, bytes }];
-            let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::new(50), place, spares, tagged: TaggedState::default() };
+            let resume = ResumePoint {
+                end: Lsn::new(100),
+                trim: Lsn::new(50),
+                place,
+                spares,
+                tagged: TaggedState::default(),
+            };
             let mut core = Core::new(config, resume);
             let end = core.append(b"the first one").expect("there is a spare");
             core.request(AckLevel::Full, end);

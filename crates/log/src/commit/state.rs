@@ -23,8 +23,8 @@ use crate::commit::batch::{Batch, Start};
 use crate::commit::sync_debt::SyncDebt;
 use crate::format::buffer::{AlignedBuf, FRONT_BYTES};
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind, record_header,
-    tagged_header,
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind,
+    record_header, tagged_header,
 };
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
@@ -175,6 +175,10 @@ pub(crate) struct Core {
     tagged: TaggedState,
     /// The batch that is opened now states all cuts.
     restating: bool,
+    /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
+    in_memory: Lsn,
+    /// Records of an earlier opening are taken from memory, each of which must keep its LSN.
+    taking_over: bool,
     failed: bool,
 }
 
@@ -229,6 +233,8 @@ impl Core {
             debt: SyncDebt::new(resume.end, config.own()),
             tagged: resume.tagged,
             restating: false,
+            in_memory: resume.end,
+            taking_over: false,
             failed: false,
         }
     }
@@ -272,7 +278,8 @@ impl Core {
         if level == AckLevel::Full { self.durable } else { self.debt.reached(level).max(self.durable) }
     }
 
-    /// Requests the sync of batches that were written at a level below the log's own; returns whether there are any.
+    /// Requests the sync of batches that were written at a level below the log's own, and the write of what outlives the
+    /// process in crash memory only; returns whether there are any.
     pub(crate) fn request_debt_sync(&mut self) -> bool {
         let own = self.config.own();
         let owed = if own == AckLevel::Full {
@@ -280,10 +287,33 @@ impl Core {
         } else {
             self.debt.issued(own) < self.syncing
         };
+        let end = self.syncing.max(self.in_memory);
+        let owed = owed || planted!(MemoryNeverWritten, false, end > self.syncing);
         if owed {
-            self.debt.request(own, self.syncing);
+            self.debt.request(own, end);
         }
         owed
+    }
+
+    /// The records that are not issued yet, batch by batch: where they begin, and their bytes.
+    pub(crate) fn unissued(&self) -> impl Iterator<Item = (Lsn, &[u8])> {
+        let batches = self.ready.iter().chain(&self.open);
+        batches.map(|batch| (batch.lsn, &batch.buf.bytes()[BATCH_HEADER_BYTES..batch.used]))
+    }
+
+    /// Everything before this outlives the process, in crash memory or as the segments have it.
+    pub(crate) fn in_memory(&self) -> Lsn {
+        self.in_memory
+    }
+
+    /// Begins or ends taking records from memory.
+    pub(crate) fn set_taking_over(&mut self, taking_over: bool) {
+        self.taking_over = taking_over;
+    }
+
+    /// Everything before `lsn` outlives the process in crash memory.
+    pub(crate) fn note_in_memory(&mut self, lsn: Lsn) {
+        self.in_memory = self.in_memory.max(lsn);
     }
 
     /// The first LSN that must be present.
@@ -382,7 +412,12 @@ impl Core {
     }
 
     /// Accepts the records of one transaction, encoded already, all into one batch; those of streams get their numbers.
-    pub(crate) fn append_encoded(&mut self, records: &mut [u8], count: u32, numbering: Numbering) -> Result<Lsn, Refusal> {
+    pub(crate) fn append_encoded(
+        &mut self,
+        records: &mut [u8],
+        count: u32,
+        numbering: Numbering,
+    ) -> Result<Lsn, Refusal> {
         planted!(
             SplitTransaction,
             if count > 1 {
@@ -418,7 +453,11 @@ impl Core {
                 let payload = at + head.front_bytes()..at + head.record_bytes();
                 batch.note(&tag);
                 let place = (lsn, head.record_bytes());
-                planted!(NumberedOnceOnly, (), self.tagged.apply(&tag, &records[payload], place, batch.segment));
+                planted!(
+                    NumberedOnceOnly,
+                    (),
+                    self.tagged.apply(&tag, &records[payload], place, batch.segment)
+                );
             } else {
                 self.tagged.plain_end = end;
             }
@@ -522,8 +561,11 @@ impl Core {
         let mut start = None;
         if place.offset + padded + reserve > place.data_end || self.restating {
             // Header, batch, close mark, second copy of the header.
-            let restated = if self.restating { None } else { self.tagged.restatement(self.trim) };
-            let first = restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
+            // What is taken from memory states its cuts itself, and another record in between would move it.
+            let silent = self.restating || planted!(MemoryMoved, false, self.taking_over);
+            let restated = if silent { None } else { self.tagged.restatement(self.trim) };
+            let first =
+                restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let needed = first + padded + 3 * block;
             let held = self.held.is_some();
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);

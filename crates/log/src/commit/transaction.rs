@@ -17,8 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c_more;
 use crate::format::{
-    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Tag, TagKind, end_transaction, record_header,
-    tagged_header,
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Tag, TagKind, end_transaction, record_header, tagged_header,
 };
 use crate::stream::StreamId;
 use crate::stream::state::Numbering;

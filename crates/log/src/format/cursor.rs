@@ -180,7 +180,17 @@ impl BodyCheck {
     fn new(header: &BatchHeader) -> Self {
         let (left, tagged) = (header.body_bytes as usize, header.tagged);
         let head = [0; HEAD_BYTES];
-        Self { sum: 0, left, head, head_filled: 0, payload_left: 0, more: false, records: 0, tagged, broken: false }
+        Self {
+            sum: 0,
+            left,
+            head,
+            head_filled: 0,
+            payload_left: 0,
+            more: false,
+            records: 0,
+            tagged,
+            broken: false,
+        }
     }
 
     fn take(&mut self, piece: &[u8]) {
@@ -203,7 +213,11 @@ impl BodyCheck {
 
     /// How many bytes stand in front of the payload, as far as that is known.
     fn head_bytes(&self) -> usize {
-        if self.head_filled < RECORD_HEADER_BYTES { RECORD_HEADER_BYTES } else { self.record_head().front_bytes() }
+        if self.head_filled < RECORD_HEADER_BYTES {
+            RECORD_HEADER_BYTES
+        } else {
+            self.record_head().front_bytes()
+        }
     }
 
     fn record_head(&self) -> RecordHead {

@@ -7,6 +7,7 @@
 //! 00000000000000000007.seg   started, or prepared and waiting to be started (no valid header yet)
 //! 00000000000000000008.new   being prepared: zero-filled, not yet synced; worthless after a crash
 //! LOCK                       held exclusively by the one writer
+//! MEMORY                     while the log is open: records that outlive the process; see `crash_memory/mod.rs`
 //!
 //! block 0        block 1 …                                           last block
 //! +---------+----------------+----------+---------------+--- - - ---+---------+
@@ -145,10 +146,8 @@ const TAGGED: u16 = 1;
 const CUTS: u16 = 2;
 
 /// The features that are reserved, by their bit. No version knows one yet.
-pub const FEATURES: [(u32, &str); 2] = [
-    (1 << 0, "compressed or encrypted batches"),
-    (1 << 1, "a second copy of the log on another disk"),
-];
+pub const FEATURES: [(u32, &str); 2] =
+    [(1 << 0, "compressed or encrypted batches"), (1 << 1, "a second copy of the log on another disk")];
 
 /// The names of the features in `bits`.
 #[must_use]
@@ -535,7 +534,10 @@ impl BatchHeader {
         let half = |field: Field| u32::from_le_bytes(take(bytes, field));
         let kind = BatchKind::of(u16::from_le_bytes(take(bytes, BATCH_FIELDS[2]))).ok_or(Fault::Fields)?;
         let flags = u16::from_le_bytes(take(bytes, BATCH_FIELDS[15]));
-        if flags & !(TAGGED | CUTS) != 0 || flags == CUTS || !BATCH_UNUSED.iter().all(|field| unused_is_zero(bytes, *field)) {
+        if flags & !(TAGGED | CUTS) != 0
+            || flags == CUTS
+            || !BATCH_UNUSED.iter().all(|field| unused_is_zero(bytes, *field))
+        {
             return Err(Fault::Fields);
         }
         let (lsn, durable) = (word(BATCH_FIELDS[7]), Lsn::new(word(BATCH_FIELDS[8])));

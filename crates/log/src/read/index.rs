@@ -310,7 +310,12 @@ impl RecordIndex {
     }
 
     /// Reads a record that is durable.
-    pub(crate) fn read(&self, group: &Arc<Group>, dir: &Arc<Directory>, wanted: Wanted) -> Result<ReadRecord> {
+    pub(crate) fn read(
+        &self,
+        group: &Arc<Group>,
+        dir: &Arc<Directory>,
+        wanted: Wanted,
+    ) -> Result<ReadRecord> {
         let (inside, named) = wanted.lsns();
         let durable = group.durable();
         if inside >= durable {

@@ -128,7 +128,9 @@ impl Rewriter {
             Some(place) => match self.index.read(&self.group, &self.dir, Wanted::StartsAt(place.lsn)) {
                 Ok(read) => Some(read.record.payload),
                 // It was trimmed or cut meanwhile.
-                Err(Error::Trimmed { .. } | Error::NoRecord { .. } | Error::BeyondEnd { .. }) => return Ok(false),
+                Err(Error::Trimmed { .. } | Error::NoRecord { .. } | Error::BeyondEnd { .. }) => {
+                    return Ok(false);
+                }
                 Err(error) => return Err(error),
             },
         };

@@ -124,7 +124,16 @@ impl<'a> Stream<'a> {
             return Err(Error::StreamEnd { stream: self.id, seq: from, next });
         }
         let (group, dir, index) = self.log.shared();
-        Ok(StreamReader { group, dir, index, id: self.id, next: from, places: VecDeque::new(), cuts: 0, ended: false })
+        Ok(StreamReader {
+            group,
+            dir,
+            index,
+            id: self.id,
+            next: from,
+            places: VecDeque::new(),
+            cuts: 0,
+            ended: false,
+        })
     }
 
     /// As [`Stream::read`], but waits for more at the end.
@@ -246,9 +255,8 @@ impl StreamReader {
             }
             let Some(place) = self.places.front() else { return Ok(None) };
             let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(place.lsn));
-            let wanted = |record: &Record| {
-                record.stream.is_some_and(|at| (at.stream, at.seq) == (self.id, self.next))
-            };
+            let wanted =
+                |record: &Record| record.stream.is_some_and(|at| (at.stream, at.seq) == (self.id, self.next));
             match read {
                 Ok(read) if wanted(&read.record) => {
                     self.places.pop_front();

@@ -52,8 +52,8 @@ use crate::recovery::replay::replay;
 use crate::recovery::tail::{Judged, Tail, Window, check_orphans, has_room_to_resume, judge};
 use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::segment::{Place, Spare};
-use crate::stream::state::TaggedState;
 use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
+use crate::stream::state::TaggedState;
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
@@ -105,7 +105,17 @@ pub(crate) struct Recovered {
 }
 
 /// Finds out what the log holds and makes it ready for writing.
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
+    recover_with(disk, plan, |_, _| {})
+}
+
+/// The same; `bind` gets the identity of a log that is there, and the epoch of this opening before that is on the disk.
+pub(crate) fn recover_with<D: Disk>(
+    disk: &mut D,
+    plan: &Plan,
+    bind: impl FnOnce(LogId, u64),
+) -> Result<Recovered> {
     let mut found = scan_directory(disk)?;
     if let Some(newest) = found.started.last()
         && copy_forward(disk, newest, plan.read_bytes)?
@@ -139,6 +149,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let epoch = planted!(KeepEpoch, Some(top), top.checked_add(1));
     let epoch =
         epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
+    bind(last.log_id, epoch);
     planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_staging(disk, &found.staging)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;

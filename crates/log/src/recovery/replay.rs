@@ -30,7 +30,8 @@ pub(crate) fn replay<D: Disk>(
     let newest = &end.segment;
     state.plain_end = segments.first().map_or(end.lsn, |oldest| oldest.first_lsn);
     let cuts_from = cuts_from(disk, window, end)?;
-    let stated = [Some(newest.streams_from).filter(|number| *number != 0), cuts_from].into_iter().flatten().min();
+    let stated =
+        [Some(newest.streams_from).filter(|number| *number != 0), cuts_from].into_iter().flatten().min();
     let from = stated.or(end.tagged.then_some(newest.number));
     let from = planted!(ReplayNewestOnly, from.map(|_| newest.number), from);
     let Some(from) = from else {

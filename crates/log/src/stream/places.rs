@@ -157,7 +157,11 @@ impl Places {
             self.take_out(number);
         }
         let at = self.chunks.partition_point(|chunk| chunk.first <= number);
-        match at.checked_sub(1).map(|before| &mut self.chunks[before]).filter(|before| before.takes(number, place)) {
+        match at
+            .checked_sub(1)
+            .map(|before| &mut self.chunks[before])
+            .filter(|before| before.takes(number, place))
+        {
             Some(before) => before.push(place),
             None => self.chunks.insert(at, Chunk::new(number, place)),
         }

@@ -145,7 +145,8 @@ impl StreamTable {
     /// What the table takes in memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<(StreamId, StreamState)>() + 1;
-        self.streams.capacity() * entry + self.streams.values().map(|state| state.places.bytes()).sum::<usize>()
+        self.streams.capacity() * entry
+            + self.streams.values().map(|state| state.places.bytes()).sum::<usize>()
     }
 
     /// A segment whose first record has this LSN is started.
@@ -271,7 +272,13 @@ impl StreamTable {
 
     /// Where up to `count` records of a stream are, from `number` on, that can be read when everything before `durable` is
     /// durable.
-    pub(crate) fn readable(&self, stream: StreamId, number: u64, count: usize, durable: Lsn) -> Vec<RecordPlace> {
+    pub(crate) fn readable(
+        &self,
+        stream: StreamId,
+        number: u64,
+        count: usize,
+        durable: Lsn,
+    ) -> Vec<RecordPlace> {
         let Some(state) = self.get(stream) else { return Vec::new() };
         let places = state.places.range(number, count).into_iter().zip(number..);
         let readable = places.map_while(|((at, place), expected)| {
@@ -284,13 +291,16 @@ impl StreamTable {
 
     /// Whether the copy of `needed` has its place.
     pub(crate) fn was_moved(&self, needed: &Needed) -> bool {
-        StreamId::new(needed.tag.stream).is_some_and(|stream| self.moving.contains_key(&(stream, needed.tag.number)))
+        StreamId::new(needed.tag.stream)
+            .is_some_and(|stream| self.moving.contains_key(&(stream, needed.tag.number)))
     }
 
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
     pub(crate) fn still_needs(&self, needed: &Needed) -> bool {
         planted!(RewriteStale, return true);
-        let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else { return false };
+        let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else {
+            return false;
+        };
         match needed.place {
             Some(place) => state.places.get(needed.tag.number) == Some(place),
             None => state.mention.is_some() && state.next == needed.tag.number,

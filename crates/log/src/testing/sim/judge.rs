@@ -9,9 +9,9 @@ use super::media::Media;
 use super::read_back::read_all;
 use crate::format::{BatchHeader, FileRole, RawRecord, TAG_BYTES, Tag, file_role, segment_name};
 use crate::lsn::Lsn;
+use crate::read::reader::{Payload, ReadRecord};
 use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
-use crate::read::reader::{Payload, ReadRecord};
 use crate::stream::state::TaggedState;
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
@@ -135,12 +135,16 @@ fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation>
     let first = recovered.resume.trim;
     let mut cuts = found.cuts.clone();
     [&mut cuts, &mut expected.cuts].into_iter().for_each(|cuts| cuts.trim(first));
-    let plain = ledger.issued.iter().filter(|record| !record.tagged && record.start >= first && record.end <= end);
+    let plain =
+        ledger.issued.iter().filter(|record| !record.tagged && record.start >= first && record.end <= end);
     for record in plain {
         let raw = RawRecord { payload: &record.payload, more: false, tag: None };
         let read = ReadRecord::of(record.start, &raw, Payload::own(&[]));
         if read.is_shown(Some(&found.cuts)) == expected.cuts.hides(record.start) {
-            return wrong(format!("the record at LSN {} is shown though it is cut off, or the reverse", record.start));
+            return wrong(format!(
+                "the record at LSN {} is shown though it is cut off, or the reverse",
+                record.start
+            ));
         }
     }
     if cuts != expected.cuts {

@@ -31,6 +31,10 @@ impl Mapping {
         match *self {}
     }
 
+    pub(crate) fn about_to_store(&self, _: usize, _: usize) {
+        match *self {}
+    }
+
     pub(crate) fn load(&self, _: usize, _: &mut [u8]) {
         match *self {}
     }

@@ -126,6 +126,12 @@ impl Mapping {
         target.store(word.to_le(), Ordering::Release);
     }
 
+    #[inline]
+    pub(crate) fn about_to_store(&self, at: usize, bytes: usize) {
+        // A hint, wherever that is.
+        crate::os::buffer::about_to_write(self.base.as_ptr().wrapping_add(at), bytes);
+    }
+
     pub(crate) fn load(&self, at: usize, into: &mut [u8]) {
         let source = self.at(at, into.len());
         // SAFETY: the source lies inside the mapping, and a slice of this process cannot overlap it.
@@ -150,5 +156,5 @@ pub(crate) fn boot_id() -> Result<[u8; 16], Unavailable> {
     let number = number.and_then(|digits| u128::from_str_radix(&digits, 16).ok());
     let number = number
         .ok_or_else(|| Unavailable("/proc does not say which boot of the system this is".to_owned()))?;
-    Ok(number.to_be_bytes())
+    Ok(number.to_le_bytes())
 }

@@ -48,7 +48,13 @@ impl Life {
         if tag.kind == TagKind::Data {
             self.appended_at.insert((tag.stream, tag.number), start);
         }
-        self.trace.push(Step::Issued(Issued { start, end, ends_transaction: true, tagged: true, payload: content }));
+        self.trace.push(Step::Issued(Issued {
+            start,
+            end,
+            ends_transaction: true,
+            tagged: true,
+            payload: content,
+        }));
         if tag.kind == TagKind::LogCut {
             self.cuts.cut(Lsn::new(tag.number), start);
         }
@@ -166,7 +172,13 @@ impl Life {
             content.extend_from_slice(payload);
             let to = start.saturating_add((RECORD_HEADER_BYTES + content.len()) as u64);
             let (tagged, ends_transaction) = (stream.is_some(), i + 1 == records.len());
-            self.trace.push(Step::Issued(Issued { start, end: to, ends_transaction, tagged, payload: content }));
+            self.trace.push(Step::Issued(Issued {
+                start,
+                end: to,
+                ends_transaction,
+                tagged,
+                payload: content,
+            }));
             start = to;
         }
         self.traced_to = end;
