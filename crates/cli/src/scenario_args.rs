@@ -241,7 +241,7 @@ pub(crate) struct LogArgs {
     #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: Option<u64>,
 
-    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c [default: all that the scenario has]
+    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c, W13, W13d [default: all that the scenario has]
     #[arg(long, alias = "only", value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     workloads: Vec<String>,
 

@@ -262,6 +262,8 @@ fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
         .batch_bytes(16 << 10)
         .memory_bytes(256 << 10)
         .idle_mark(Duration::from_millis(1))
+        // What relaxed commits write is what is recorded.
+        .crash_memory_bytes(0)
         .method(MethodChoice::Named(options.method.clone()))
         .durability(class);
     let log_options = if options.cached_reads { log_options.cached_reads() } else { log_options };

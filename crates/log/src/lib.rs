@@ -44,6 +44,7 @@
 
 mod channel;
 mod commit;
+mod crash_memory;
 mod error;
 #[cfg(feature = "simulation")]
 pub mod format;
@@ -78,9 +79,11 @@ pub use crate::log::{Log, Opened};
 pub use commit::append_future::Append;
 pub use commit::close_future::Close;
 pub use commit::commit_future::Commit;
+pub use commit::process_crash::ProcessCrashCommits;
 pub use commit::stall::Stall;
 pub use commit::stats::{Stats, Summary};
 pub use commit::transaction::Transaction;
+pub use crash_memory::left::LeftInMemory;
 pub use error::{Damage, Error, Result};
 pub use format::{LogId, RECORD_HEADER_BYTES};
 pub use lsn::Lsn;

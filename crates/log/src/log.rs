@@ -6,6 +6,7 @@ use std::sync::{Arc, Once};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
+use seawall_sys::crash_memory::{CrashMapping, boot_id};
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 
@@ -14,12 +15,15 @@ use crate::commit::close_future::{Close, Closing};
 use crate::commit::commit_future::Commit;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
+use crate::commit::process_crash::{CrashMemory, MemoryPlan};
 use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
 use crate::commit::{maintenance_thread, stall, writer_thread};
+use crate::crash_memory::left::{Left, LeftInMemory};
+use crate::crash_memory::{MEMORY_FILE, is_own};
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
@@ -28,6 +32,7 @@ use crate::format::{
 };
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
 use crate::method::select::{MethodOrigin, Selected, permit};
 use crate::options::Options;
 use crate::read::follow_thread::FollowThread;
@@ -77,6 +82,8 @@ pub struct Opened {
     pub channel_refused: Option<String>,
     /// Foreign files in the directory.
     pub foreign_files: Vec<String>,
+    /// What commits that are to outlive the process only had left in memory: see [`Log::commit_as`].
+    pub left_in_memory: LeftInMemory,
 }
 
 /// A transaction log in one directory, opened for writing.
@@ -180,7 +187,14 @@ impl Log {
         };
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
-        let recovered = tracing::debug_span!("recover").in_scope(|| recovery::recover(&mut disk, &plan));
+        let mut left = look_for_memory(&held)?;
+        let bind = |log_id, epoch| {
+            if let Some(left) = &mut left {
+                left.bind(log_id, epoch);
+            }
+        };
+        let recovered =
+            tracing::debug_span!("recover").in_scope(|| recovery::recover_with(&mut disk, &plan, bind));
         let recovered = recovered.map_err(|error| error.in_dir(dir));
         let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
         let config =
@@ -204,7 +218,8 @@ impl Log {
         for spare in &recovered.resume.spares {
             writers.open(spare.number, spare.bytes)?;
         }
-        let group = Arc::new(start(config, core, &recovered, writers, &options));
+        let memory = CrashMemory::new(memory_plan(&held, &config, &options));
+        let group = Arc::new(start(config, core, &recovered, writers, &options).with_memory(memory));
         let shared = lock.share((config.log_id, recovered.epoch), (recovered.resume.end, place.segment));
         let channel_refused = match shared {
             Ok(publisher) => {
@@ -225,10 +240,10 @@ impl Log {
             engine_refused: refused,
             channel_refused,
             foreign_files: recovered.foreign_files.clone(),
+            left_in_memory: LeftInMemory::Nothing,
         };
-        tracing::info!(dir = %dir.display(), ?opened, "opened");
         let pins = Pins::new(group.core().pins().clone());
-        let log = Self {
+        let mut log = Self {
             group,
             dir: held,
             record_bytes_max: options.record_bytes_max,
@@ -243,10 +258,32 @@ impl Log {
             closing: Arc::default(),
         };
         log.spawn(disk, &options)?;
+        if let Some(left) = left {
+            log.take_over(left)?;
+        }
         if log.group.core().tagged().streams_from != 0 {
             log.start_rewriter()?;
         }
+        tracing::info!(dir = %dir.display(), opened = ?log.opened, "opened");
         Ok(log)
+    }
+
+    /// Takes what commits that are to outlive the process only left in memory, and makes it durable before anything is served.
+    fn take_over(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
+        let append = |records: &[u8], count| {
+            let mut records = records.to_vec();
+            self.accept_encoded(&mut records, (count, Numbering::Kept))
+        };
+        let end = self.group.core().appended();
+        self.group.core().set_taking_over(true);
+        // In full, in a log of any class, as everything that an opening serves.
+        let taken = left.take_over(end, append, |end| self.group.commit(end, AckLevel::Full))?;
+        self.group.core().set_taking_over(false);
+        let removed = self.dir.remove(MEMORY_FILE);
+        removed.map_err(|source| Error::io("remove", self.dir.path().join(MEMORY_FILE), source))?;
+        (self.opened.left_in_memory, self.opened.end) = (taken, self.group.durable());
+        self.opened.segments = self.group.housekeeping().inventory().segments().len();
+        Ok(())
     }
 
     fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
@@ -432,10 +469,14 @@ impl Log {
     /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
     /// own is used.
     ///
+    /// On Linux, `ProcessCrash` in a log that promises more writes nothing: the records are copied into memory that outlives the
+    /// process, and the next opening makes them durable; see [`Options::crash_memory_bytes`] and [`crate::guarantees`]. The
+    /// first such commit makes that memory, which takes some milliseconds.
+    ///
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
-        self.group.commit(lsn, self.group.level(class)?)
+        self.group.commit(lsn, self.group.serve(lsn, class)?)
     }
 
     /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
@@ -487,14 +528,18 @@ impl Log {
             Finished::InBuffer { buf, used, sum } => {
                 self.group.accept(|core| core.adopt(buf, used, (count, numbering), sum))
             }
-            Finished::Apart(records)
-                if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) =>
-            {
-                self.accept_large::<true>([&[], records], (count, numbering))
-            }
-            Finished::Apart(records) => {
-                self.group.accept(|core| core.append_encoded(records, count, numbering))
-            }
+            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering)),
+        };
+        accepted.map(|(lsn, _)| lsn)
+    }
+
+    /// Appends a transaction of encoded records.
+    fn accept_encoded(&self, records: &mut [u8], count: (u32, Numbering)) -> Result<Lsn> {
+        let large = Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len());
+        let accepted = if large {
+            self.accept_large::<true>([&[], records], count)
+        } else {
+            self.group.accept(|core| core.append_encoded(records, count.0, count.1))
         };
         accepted.map(|(lsn, _)| lsn)
     }
@@ -511,7 +556,9 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
-        Ok(Commit::request(&self.group, lsn, self.group.level(class)?))
+        // Why a log that has ended serves nothing, the future returns.
+        let level = self.group.serve(lsn, class).or_else(|_| self.group.level(class))?;
+        Ok(Commit::request(&self.group, lsn, level))
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -710,7 +757,10 @@ impl Log {
     /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
     #[must_use]
     pub fn safe_lsn(&self, class: Class) -> Lsn {
-        self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
+        // What lies in crash memory has reached the lowest level only.
+        let lowest = (class == Class::ProcessCrash).then_some(AckLevel::Process);
+        let level = lowest.map_or_else(|| self.group.level(class), Ok);
+        level.map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
     }
 
     /// The end of what was appended.
@@ -755,6 +805,9 @@ impl Log {
             Some(failed) => Err(failed),
             None => self.group.close_log(),
         };
+        if sealed.is_ok() {
+            self.group.memory().remove();
+        }
         self.stop();
         sealed
     }
@@ -868,6 +921,39 @@ pub(crate) fn accept_large<const WAIT: bool>(
         waiters.append_gate().open();
     }
     lsn
+}
+
+/// The memory that an earlier opening left in the directory. A foreign file of that name is no such memory.
+fn look_for_memory(dir: &Directory) -> Result<Option<Left<CrashMapping>>> {
+    let found = match CrashMapping::open_in(dir, MEMORY_FILE) {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+        found => found.map_err(|source| Error::io("map", dir.path().join(MEMORY_FILE), source))?,
+    };
+    Ok(found.filter(is_own).map(|memory| Left::look(memory, boot_id().ok())))
+}
+
+/// The memory of a log that may have it, or why it has none.
+fn memory_plan(
+    dir: &Arc<Directory>,
+    config: &CoreConfig,
+    options: &Options,
+) -> std::result::Result<MemoryPlan, &'static str> {
+    if options.crash_memory_bytes == 0 {
+        return Err("Options::crash_memory_bytes turned it off");
+    }
+    if config.own() == AckLevel::Process {
+        return Err("the log promises no more than to outlive the process");
+    }
+    if options.network_file_system && !matches!(dir.network_file_system(), Ok(None)) {
+        return Err("the log lies on a network file system");
+    }
+    Ok(MemoryPlan {
+        dir: Arc::clone(dir),
+        permissions: options.permissions,
+        bytes: options.crash_memory_bytes,
+        log_id: config.log_id,
+        epoch: config.epoch,
+    })
 }
 
 fn start(

@@ -8,6 +8,7 @@ use seawall_sys::directory::Permissions;
 use seawall_sys::durability::Class;
 
 use crate::commit::stall::{OnStall, Stall};
+use crate::crash_memory::MEMORY_BYTES_LEAST;
 use crate::error::{Error, Result};
 use crate::format::{BLOCK_SIZES, RECORD_BYTES_MAX};
 use crate::segment::cap::{OnFull, SEGMENTS_LEAST};
@@ -42,6 +43,12 @@ pub enum EngineChoice {
 /// The most memory for records, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 30;
 
+/// The most memory for commits that are to outlive the process only, in bytes.
+#[cfg(target_pointer_width = "64")]
+const CRASH_MEMORY_BYTES_MAX: usize = 4 << 30;
+#[cfg(not(target_pointer_width = "64"))]
+const CRASH_MEMORY_BYTES_MAX: usize = 1 << 30;
+
 /// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,6 +56,7 @@ pub struct Options {
     pub(crate) block_bytes: u16,
     pub(crate) batch_bytes: usize,
     pub(crate) memory_bytes: usize,
+    pub(crate) crash_memory_bytes: usize,
     pub(crate) record_bytes_max: usize,
     pub(crate) in_flight_max: usize,
     pub(crate) idle_mark: Duration,
@@ -79,6 +87,7 @@ impl Default for Options {
             block_bytes: 4096,
             batch_bytes: 2 << 20,
             memory_bytes: 32 << 20,
+            crash_memory_bytes: 16 << 20,
             record_bytes_max: 64 << 20,
             in_flight_max: 2,
             idle_mark: Duration::from_millis(5),
@@ -136,6 +145,16 @@ impl Options {
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
+        self
+    }
+
+    /// Memory for commits that are to outlive the process only ([`crate::Log::commit_as`]), in bytes: 0 for none, or 64 KiB to
+    /// 4 GiB. It is a file in the log's directory, mapped, which the first such commit makes and a clean close removes: such a
+    /// commit then costs about as much as an append. What does not fit, because the disk is behind, is written. Linux only;
+    /// [`crate::Stats::process_crash`] says whether it is there, and why not. Default 16 MiB.
+    #[must_use]
+    pub fn crash_memory_bytes(mut self, bytes: usize) -> Self {
+        self.crash_memory_bytes = bytes;
         self
     }
 
@@ -325,6 +344,12 @@ impl Options {
                 "two batches, so that one gathers while one is written, to 64 GiB",
             ),
             (
+                "crash_memory_bytes",
+                self.crash_memory_bytes == 0
+                    || (MEMORY_BYTES_LEAST..=CRASH_MEMORY_BYTES_MAX).contains(&self.crash_memory_bytes),
+                "0, which turns it off, or 64 KiB to 4 GiB",
+            ),
+            (
                 "record_bytes_max",
                 (1..=RECORD_BYTES_MAX).contains(&self.record_bytes_max),
                 "1 byte to 1 GiB, the longest record of the format",
@@ -375,13 +400,14 @@ mod tests {
 
     #[test]
     fn every_bound_is_checked_and_named() {
-        let bad: [(&str, Options); 15] = [
+        let bad: [(&str, Options); 16] = [
             ("segment_bytes", Options::default().segment_bytes(4096)),
             ("segment_bytes", Options::default().segment_bytes((64 << 20) + 1)),
             ("block_bytes", Options::default().block_bytes(4097)),
             ("batch_bytes", Options::default().batch_bytes(100)),
             ("memory_bytes", Options::default().memory_bytes(3 << 20)),
             ("memory_bytes", Options::default().memory_bytes(usize::MAX)),
+            ("crash_memory_bytes", Options::default().crash_memory_bytes(4096)),
             ("record_bytes_max", Options::default().record_bytes_max(0)),
             ("record_bytes_max", Options::default().record_bytes_max((1 << 30) + 1)),
             ("in_flight_max", Options::default().in_flight_max(0)),

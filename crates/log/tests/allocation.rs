@@ -4,7 +4,7 @@
 //! counted, so that the count is exact on any machine; a transaction that outgrows its buffer shows that the counter
 //! counts.
 
-use seawall::{Log, Options};
+use seawall::{Durability, Log, Options, ProcessCrashCommits};
 
 fn log() -> (tempfile::TempDir, Log) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -40,6 +40,23 @@ fn commits_allocate_nothing() {
         }
     });
     assert_eq!(counted.count_total, 0, "{counted:?}");
+    log.close().expect("closes");
+}
+
+#[test]
+fn commits_that_outlive_the_process_only_allocate_nothing() {
+    let (_dir, log) = log();
+    let record = [0x5A; 256];
+    let commit = || {
+        let lsn = log.append(&record).expect("there is memory");
+        log.commit_as(lsn, Durability::ProcessCrash).expect("commits");
+    };
+    // The first one makes the memory.
+    commit();
+    let counted = allocation_counter::measure(|| (0..50_000).for_each(|_| commit()));
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+    let served = log.stats().process_crash;
+    assert_eq!(served == ProcessCrashCommits::InMemory, cfg!(target_os = "linux"), "{served:?}");
     log.close().expect("closes");
 }
 

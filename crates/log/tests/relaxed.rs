@@ -21,6 +21,8 @@ fn options(own: &str) -> Options {
         .segment_bytes(128 << 10)
         .batch_bytes(16 << 10)
         .memory_bytes(128 << 10)
+        // Those that are to outlive the process only are written as well.
+        .crash_memory_bytes(0)
         // No debt syncs but those that the tests request.
         .idle_mark(Duration::from_mins(10))
         .method(MethodChoice::Named(own.to_owned()))

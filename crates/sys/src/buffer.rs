@@ -37,7 +37,7 @@ pub fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
 /// Has the processor fetch the memory of `bytes`, which is about to be written, while other work goes on.
 #[inline]
 pub fn about_to_write(bytes: &mut [u8]) {
-    crate::os::buffer::about_to_write(bytes);
+    crate::os::buffer::about_to_write(bytes.as_ptr(), bytes.len());
 }
 
 /// Bytes at an aligned address. Over-allocates by one alignment instead of using `unsafe`.

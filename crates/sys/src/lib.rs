@@ -19,6 +19,7 @@
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
 //! * [`shared_memory`] shares words between processes, on which they sleep.
+//! * [`crash_memory`] is memory that outlives its process.
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
@@ -37,6 +38,7 @@ pub mod clock;
 pub mod commit;
 pub mod completion;
 pub mod counters;
+pub mod crash_memory;
 pub mod directory;
 pub mod durability;
 pub mod engine;

@@ -20,6 +20,7 @@
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
+//! | `crash_memory` | memory that outlives its process | own | fallback | fallback | fallback |
 //! | `shared_memory` | words that processes share and sleep on | own | fallback | fallback | fallback |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
@@ -54,9 +55,9 @@ mod posix;
 mod unix;
 
 pub(crate) use system::{
-    DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, directory, fork, inspect, is_block_device,
-    journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings, scratch,
-    shared_memory, store, thread, wait,
+    DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
+    is_block_device, journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings,
+    scratch, shared_memory, store, thread, wait,
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};

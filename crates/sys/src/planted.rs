@@ -152,6 +152,19 @@ mod switch {
         BelieveStaleChannel
         SleepAfterOneLook
         SleepersShareTag
+        MemoryWithGap
+        MemoryFullIgnored
+        MemoryNeverWritten
+        MemoryReusedEarly
+        MemorySumIgnored
+        MemoryOfOtherBoot
+        MemoryOfOtherLog
+        MemoryOfOtherEpoch
+        MemoryNotRebound
+        MemoryForgottenEarly
+        MemoryServedEarly
+        MemoryHalfTransaction
+        MemoryMoved
     }
 
     thread_local! {

@@ -92,6 +92,7 @@ pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     let of = |one: &workloads::Workload| match one.work {
         Work::ReadBack { log, .. } => u64::from(log && one.id == "W7") * (one.bytes as u64 + (128 << 20)),
         Work::Append { .. } | Work::Paced => 2 * contest::IN_MEMORY_BYTES,
+        Work::Outlive { .. } => 3 * contest::IN_MEMORY_BYTES,
         _ if one.is_floor() => 64 << 20,
         _ if one.by.grows => real::GROWN_BYTES_MAX + LOG_BYTES,
         _ => LOG_BYTES,

@@ -26,6 +26,7 @@ use crate::channel::publisher::Publisher;
 use crate::commit::group_wait::{GroupWait, YIELD_NS};
 use crate::commit::housekeeping::Housekeeping;
 use crate::commit::metrics::Metric;
+use crate::commit::process_crash::CrashMemory;
 use crate::commit::seal::{Chain, Job};
 use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::stall::Stalls;
@@ -58,6 +59,7 @@ pub(crate) struct Group {
     stream_changes: AtomicU64,
     chain: Mutex<Chain>,
     writers: SegmentWriters,
+    memory: CrashMemory,
     wait: GroupWait,
     /// Whether a batch is in flight, as the core knows it. Changed under the core lock.
     in_flight: AtomicBool,
@@ -94,6 +96,7 @@ impl Group {
             core: Mutex::new(core),
             chain: Mutex::new(chain),
             writers,
+            memory: CrashMemory::new(Err("this log was opened without it")),
             wait: GroupWait::new(),
             in_flight: AtomicBool::new(false),
             leading: AtomicU32::new(0),
@@ -128,6 +131,16 @@ impl Group {
     /// Publishes from now on, to followers in other processes, what is durable.
     pub(crate) fn publish_to(&self, publisher: Arc<Publisher>) {
         let _ = self.publisher.set(publisher);
+    }
+
+    /// The same with memory for commits that are to outlive the process only.
+    pub(crate) fn with_memory(self, memory: CrashMemory) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// That memory.
+    pub(crate) fn memory(&self) -> &CrashMemory {
+        &self.memory
     }
 
     /// What stays the same as long as the log is open.
@@ -303,6 +316,43 @@ impl Group {
             }
             gate.wait(ticket);
         }
+    }
+
+    /// The level at which a commit that is to outlive `class` waits for everything before `lsn`. Where the end of the process
+    /// is enough, it is reached already if there is room in memory.
+    #[inline]
+    pub(crate) fn serve(&self, lsn: Lsn, class: Class) -> Result<AckLevel> {
+        if class == Class::ProcessCrash && self.outlives_process(lsn)? {
+            return Ok(AckLevel::Process);
+        }
+        self.level(class)
+    }
+
+    /// Has everything before `lsn` outlive the process, if there is room for it in memory.
+    #[inline]
+    fn outlives_process(&self, lsn: Lsn) -> Result<bool> {
+        if self.waiters.reached(AckLevel::Process) >= lsn {
+            return Ok(true);
+        }
+        self.status.check_process()?;
+        if !self.memory.is_there() {
+            return Ok(false);
+        }
+        let mut core = self.core();
+        if lsn > core.appended() {
+            return Ok(false);
+        }
+        // Under the lock, because the end of the log is noted under it: nothing is stored once another may open it.
+        if let Some(ended) = self.status.ended() {
+            return Err(ended);
+        }
+        let end = self.memory.store(&mut core);
+        self.waiters.publish_relaxed(AckLevel::Process, end);
+        drop(core);
+        // The writer thread writes it once the log is idle.
+        self.threads.note_activity();
+        self.threads.wake_sleeping_writer();
+        Ok(end >= lsn)
     }
 
     /// Returns when everything before `lsn`, which may have been reached already, has reached the level.
@@ -670,6 +720,7 @@ impl Group {
         stats.follower_wakes = self.publisher.get().map_or(0, |publisher| publisher.wakes());
         let inventory = self.housekeeping.inventory();
         (stats.segments, stats.disk_bytes) = (inventory.segments().len() as u64, inventory.disk_bytes());
+        stats.process_crash = self.memory.shown();
         stats
     }
 }

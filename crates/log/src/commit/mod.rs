@@ -10,6 +10,7 @@
 //! | [`free_buffers`], [`idle_memory`] | the memory of no batch: taken when it is needed, given back when the log is idle |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
+//! | [`process_crash`] | commits that are to outlive the process only |
 //! | [`group_wait`] | how long a leader waits for others |
 //! | [`waiters`], [`gate`] | block and wake threads and futures |
 //! | [`append_future`], [`append_queue`] | appends that wait without a thread, in line |
@@ -45,6 +46,7 @@ pub(crate) mod idle_memory;
 pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
 pub(crate) mod pin_floor;
+pub(crate) mod process_crash;
 pub(crate) mod seal;
 #[cfg(not(loom))]
 pub(crate) mod segment_writers;

@@ -186,6 +186,10 @@ pub(crate) struct Core {
     /// The record that is appended now lets segments go.
     frees: bool,
     pins: PinFloor,
+    /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
+    in_memory: Lsn,
+    /// Records of an earlier opening are taken from memory, each of which must keep its LSN.
+    taking_over: bool,
     failed: bool,
 }
 
@@ -237,6 +241,8 @@ impl Core {
             restating: false,
             frees: false,
             pins: PinFloor::default(),
+            in_memory: resume.end,
+            taking_over: false,
             failed: false,
         }
     }
@@ -279,7 +285,8 @@ impl Core {
         if level == AckLevel::Full { self.durable } else { self.debt.reached(level).max(self.durable) }
     }
 
-    /// Requests the sync of batches that were written at a level below the log's own; returns whether there are any.
+    /// Requests the sync of batches that were written at a level below the log's own, and the write of what outlives the
+    /// process in crash memory only; returns whether there are any.
     pub(crate) fn request_debt_sync(&mut self) -> bool {
         let own = self.config.own();
         let owed = if own == AckLevel::Full {
@@ -287,10 +294,33 @@ impl Core {
         } else {
             self.debt.issued(own) < self.syncing
         };
+        let end = self.syncing.max(self.in_memory);
+        let owed = owed || planted!(MemoryNeverWritten, false, end > self.syncing);
         if owed {
-            self.debt.request(own, self.syncing);
+            self.debt.request(own, end);
         }
         owed
+    }
+
+    /// The records that are not issued yet, batch by batch: where they begin, and their bytes.
+    pub(crate) fn unissued(&self) -> impl Iterator<Item = (Lsn, &[u8])> {
+        let batches = self.ready.iter().chain(&self.open);
+        batches.map(|batch| (batch.lsn, &batch.buf.bytes()[BATCH_HEADER_BYTES..batch.used]))
+    }
+
+    /// Everything before this outlives the process, in crash memory or as the segments have it.
+    pub(crate) fn in_memory(&self) -> Lsn {
+        self.in_memory
+    }
+
+    /// Begins or ends taking records from memory.
+    pub(crate) fn set_taking_over(&mut self, taking_over: bool) {
+        self.taking_over = taking_over;
+    }
+
+    /// Everything before `lsn` outlives the process in crash memory.
+    pub(crate) fn note_in_memory(&mut self, lsn: Lsn) {
+        self.in_memory = self.in_memory.max(lsn);
     }
 
     /// The first LSN that must be present.
@@ -554,7 +584,9 @@ impl Core {
         let mut start = None;
         if place.offset + padded + reserve > place.data_end || self.restating {
             // Header, batch, close mark, second copy of the header.
-            let restated = if self.restating { None } else { self.tagged.restatement(self.trim) };
+            // What is taken from memory states its cuts itself, and another record in between would move it.
+            let silent = self.restating || planted!(MemoryMoved, false, self.taking_over);
+            let restated = if silent { None } else { self.tagged.restatement(self.trim) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let needed = first + padded + 3 * block;

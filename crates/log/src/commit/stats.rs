@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::commit::metrics::{Metric, MetricHandles};
+use crate::commit::process_crash::ProcessCrashCommits;
 use crate::commit::seal::Job;
 use crate::commit::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::lsn::Lsn;
@@ -84,6 +85,8 @@ pub struct Stats {
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
     pub engine_refused: Option<String>,
+    /// How commits that are to outlive the process only are served: see `Log::commit_as`.
+    pub process_crash: ProcessCrashCommits,
     /// How long one batch took to become durable, in nanoseconds.
     pub write_ns: Summary,
     /// Records in one batch.

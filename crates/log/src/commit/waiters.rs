@@ -82,9 +82,13 @@ impl Waiters {
         self.durable.store(lsn.get(), Ordering::Release);
     }
 
-    /// Publishes the end of what has reached a relaxed level.
+    /// Publishes the end of what has reached a relaxed level, called with the core lock held. It never moves back: what lies
+    /// in crash memory reaches the lowest level before the batch that holds it does.
+    #[inline]
     pub(crate) fn publish_relaxed(&self, level: AckLevel, lsn: Lsn) {
-        if let Some(relaxed) = self.relaxed.get(level as usize) {
+        if let Some(relaxed) = self.relaxed.get(level as usize)
+            && lsn.get() > relaxed.load(Ordering::Relaxed)
+        {
             relaxed.store(lsn.get(), Ordering::Release);
         }
     }

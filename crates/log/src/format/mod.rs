@@ -7,6 +7,7 @@
 //! 00000000000000000007.seg   started, or prepared and waiting to be started (no valid header yet)
 //! 00000000000000000008.new   being prepared: zero-filled, not yet synced; worthless after a crash
 //! LOCK                       held exclusively by the one writer
+//! MEMORY                     while the log is open: records that outlive the process; see `crash_memory/mod.rs`
 //!
 //! block 0        block 1 …                                           last block
 //! +---------+----------------+----------+---------------+--- - - ---+---------+

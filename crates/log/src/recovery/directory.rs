@@ -20,9 +20,13 @@ use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 use seawall_sys::planted;
 
-/// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial.
-const OURS: [&str; 3] =
-    [crate::lock::LOCK_FILE, crate::method::select::METHOD_FILE, crate::method::select::SCRATCH_FILE];
+/// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial, crash memory.
+const OURS: [&str; 4] = [
+    crate::lock::LOCK_FILE,
+    crate::method::select::METHOD_FILE,
+    crate::method::select::SCRATCH_FILE,
+    crate::crash_memory::MEMORY_FILE,
+];
 
 /// Whether a name is that of one of the log's own files that are no segments.
 pub(crate) fn is_ours(name: &str) -> bool {

@@ -108,7 +108,17 @@ pub(crate) struct Recovered {
 }
 
 /// Finds out what the log holds and makes it ready for writing.
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
+    recover_with(disk, plan, |_, _| {})
+}
+
+/// The same; `bind` gets the identity of a log that is there, and the epoch of this opening before that is on the disk.
+pub(crate) fn recover_with<D: Disk>(
+    disk: &mut D,
+    plan: &Plan,
+    bind: impl FnOnce(LogId, u64),
+) -> Result<Recovered> {
     let mut found = scan_directory(disk)?;
     if let Some(newest) = found.started.last()
         && copy_forward(disk, newest, plan.read_bytes)?
@@ -142,6 +152,7 @@ pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     let epoch = planted!(KeepEpoch, Some(top), top.checked_add(1));
     let epoch =
         epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
+    bind(last.log_id, epoch);
     planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_staging(disk, &found.staging)?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;

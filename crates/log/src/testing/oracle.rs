@@ -13,6 +13,7 @@
 //! 5. Without injected damage opening succeeds.
 //! 6. With damage it succeeds in full or names the place; silent shortening only behind the last witness.
 //! 7. A transaction is whole or absent.
+//! 8. Memory that outlived the process is believed only by the log that stored there, in the same boot, once.
 
 use crate::error::Error;
 use crate::lsn::Lsn;
@@ -66,12 +67,18 @@ pub struct Ledger {
 impl Ledger {
     /// Everything from `end` on was lost and may be issued again in another life.
     pub fn exposed(&mut self, end: Lsn) {
+        self.exposed_behind(end, end);
+    }
+
+    /// The same where the segments ended at `found`, and what lies behind was taken from memory: it is durable, and nothing
+    /// says so yet.
+    pub fn exposed_behind(&mut self, found: Lsn, end: Lsn) {
         self.issued.retain(|record| record.end <= end);
         self.acknowledged = self.acknowledged.max(end);
         self.written = self.acknowledged;
         self.crash_proof = self.acknowledged;
         // A new segment says so in both copies of its header; behind a clean close two marks do.
-        self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: end });
+        self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: found });
     }
 
     /// What must be there when the process ended and the machine went on.
@@ -158,6 +165,8 @@ pub enum Violation {
     },
     /// Recovering twice gave different logs.
     NotIdempotent,
+    /// Memory of another boot, log or opening was believed.
+    Believed,
     /// An idle log came to rest and left no witness of what it had acknowledged, so that damage to it goes unnoticed.
     Unmarked {
         /// Everything before this had been acknowledged.
@@ -233,6 +242,7 @@ impl std::fmt::Display for Violation {
             }
             Self::Refused { error } => write!(f, "refused: {error}"),
             Self::AcknowledgedAfterFailure { lsn } => write!(f, "acknowledged LSN {lsn} after a failure"),
+            Self::Believed => f.write_str("believed memory of another boot, log or opening"),
             Self::NotIdempotent => f.write_str("recovering twice gave different logs"),
             Self::Unmarked { acknowledged, witnessed } => {
                 write!(f, "acknowledged up to LSN {acknowledged}, idle and marked up to {witnessed}")

@@ -24,18 +24,18 @@ pub(crate) fn try_zeroed(bytes: usize) -> Option<Vec<u8>> {
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
-/// Has the lines of `bytes` fetched; see PREFETCHW in Intel's SDM, volume 2B.
+/// Has the lines of `bytes` bytes from `first` on fetched; see PREFETCHW in Intel's SDM, volume 2B.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn about_to_write(bytes: &mut [u8]) {
+pub(crate) fn about_to_write(first: *const u8, bytes: usize) {
     use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-    for line in bytes.chunks(LINE_BYTES) {
+    for at in (0..bytes).step_by(LINE_BYTES) {
         // SAFETY: a hint, which neither reads nor writes nor faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(first.wrapping_add(at).cast()) };
     }
 }
 
 /// Does nothing: the standard library offers no such hint for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn about_to_write(_bytes: &mut [u8]) {}
+pub(crate) fn about_to_write(_first: *const u8, _bytes: usize) {}

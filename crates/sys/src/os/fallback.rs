@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod cpuid;
+pub(crate) mod crash_memory;
 pub(crate) mod fork;
 pub(crate) mod inspect;
 pub(crate) mod journal;

@@ -26,7 +26,7 @@ use seawall_sys::thread::{Accounts, pin, process_cpu_ns};
 use seawall_sys::{Error, OpenError, methods};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,6 +164,14 @@ impl<'a> Kept<'a> {
             Work::Append { log: true } => {
                 let folder = testbed.new_path(0, id)?;
                 return bench(&folder).append(testbed, self.method);
+            }
+            Work::Outlive { log: false, .. } => {
+                let folder = testbed.new_path(0, id)?;
+                return bench(&folder).write(testbed);
+            }
+            Work::Outlive { log: true, fits } => {
+                let folder = testbed.new_path(0, id)?;
+                return bench(&folder).outlive(testbed, self.method, fits);
             }
             Work::ReadBack { log, cold } => {
                 let held = match self.readable.take() {
@@ -439,16 +447,58 @@ impl Bench<'_> {
 
     /// Appends into the memory of a new log, once for the rate and once with a clock around each.
     fn append(&self, testbed: &RealTestbed, method: &'static Method) -> Result<Measured, BlockError> {
+        self.with_new_logs(testbed, (method, true), |log, record| log.append(record).map(drop))
+    }
+
+    /// The same with a commit that outlives the process only behind each; where the memory `fits`, the disk has nothing to do.
+    fn outlive(
+        &self,
+        testbed: &RealTestbed,
+        method: &'static Method,
+        fits: bool,
+    ) -> Result<Measured, BlockError> {
+        self.with_new_logs(testbed, (method, fits), |log, record| {
+            let lsn = log.append(record)?;
+            log.commit_as(lsn, seawall::Durability::ProcessCrash)
+        })
+    }
+
+    /// Does it to a new log whose memory `fits` all of it, once for the rate and once with a clock around each.
+    fn with_new_logs(
+        &self,
+        testbed: &RealTestbed,
+        (method, fits): (&'static Method, bool),
+        one: impl Fn(&Log, &[u8]) -> seawall::Result<()> + Sync,
+    ) -> Result<Measured, BlockError> {
         let record = vec![0x5A; self.case.bytes];
         let bytes = usize::try_from(IN_MEMORY_BYTES).unwrap_or(usize::MAX);
-        let options = || Options::default().memory_bytes(bytes).segment_bytes(IN_MEMORY_BYTES);
+        let large = || Options::default().memory_bytes(bytes).crash_memory_bytes(bytes);
         let block = self.alone(testbed, |sample| {
             for timed in [false, true] {
-                let log = seawall(&opening(self.folder, method, self.settings), options())?;
-                each(sample, timed, || Ok(log.append(&record).map(drop)?))?;
+                let options = if fits { large() } else { Options::default() };
+                let options = options.segment_bytes(IN_MEMORY_BYTES);
+                let log = seawall(&opening(self.folder, method, self.settings), options)?;
+                // The first one makes what the others find.
+                one(&log, &record)?;
+                each(sample, timed, || Ok(one(&log, &record)?))?;
                 drop(log);
                 std::fs::remove_dir_all(self.folder)?;
             }
+            Ok(())
+        })?;
+        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+    }
+
+    /// The floor of commits that outlive the process only: a buffered write of each record, as above.
+    fn write(&self, testbed: &RealTestbed) -> Result<Measured, BlockError> {
+        let record = vec![0x5A; self.case.bytes];
+        let block = self.alone(testbed, |sample| {
+            std::fs::create_dir(self.folder)?;
+            for timed in [false, true] {
+                let mut file = File::create(self.folder.join("journal"))?;
+                each(sample, timed, || Ok(file.write_all(&record)?))?;
+            }
+            std::fs::remove_dir_all(self.folder)?;
             Ok(())
         })?;
         Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))

@@ -29,6 +29,13 @@ pub(crate) enum Work {
         /// Whether there is a log.
         log: bool,
     },
+    /// Commits that outlive the process only, or buffered writes without a log.
+    Outlive {
+        /// Whether there is a log.
+        log: bool,
+        /// Whether its memory holds a whole block, so that it never waits for the disk.
+        fits: bool,
+    },
     /// Opens a log and reads its records, or reads its files without one.
     ReadBack {
         /// Whether there is a log.
@@ -85,6 +92,7 @@ const OF_4: &str = "4 KiB a write, records of 256 B to 1 KiB";
 const OF_1024: &str = "1 MiB a write, by bytes";
 const OF_100: &str = "100 KiB a write, 100 records of 1 KiB";
 const MEMORY: &str = "256 B into memory";
+const PROCESS: &str = "256 B that outlive the process only";
 const CACHED: &str = "open and read 1 GiB, cached";
 const COLD: &str = "open and read 1 GiB, cold";
 const PACE: &str = "200,000 appends/s of 256 B beside commits";
@@ -128,6 +136,9 @@ pub(crate) const WORKLOADS: &[Workload] = workloads! {
     "W5g"        "W5g grows"      OF_100 100 * KIB, GROWING Work::Transactions(100), "the same, nothing ever trimmed", &[];
     "floor-copy" "floor: copy"    MEMORY 256,      FLOOR   Work::Append { log: false }, "a plain copy into fresh memory", &[];
     "W6"         "W6 append"      MEMORY 256,      SEAWALL Work::Append { log: true }, "append only, 256 B, into memory", &[("per_s", 5e6), ("commit_p99_ns", 200.0)];
+    "floor-write" "floor: write"  PROCESS 256,     FLOOR   Work::Outlive { log: false, fits: true }, "a plain buffered write of the same bytes", &[];
+    "W13"        "W13"            PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: true }, "commits that outlive the process only, 256 B, one thread", &[("per_s", 5e6), ("commit_p99_ns", 300.0)];
+    "W13d"       "W13d"           PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: false }, "the same as it comes: the disk keeps up, or it waits", &[];
     "floor-read" "floor: read"    CACHED READ_BYTES, FLOOR Work::ReadBack { log: false, cold: false }, "a plain read of the same files", &[];
     "W7"         "W7"             CACHED READ_BYTES, SEAWALL Work::ReadBack { log: true, cold: false }, "open, read back, page cache", &[("bytes_per_s", 4e9)];
     "floor-cold" "floor: read"    COLD READ_BYTES, FLOOR   Work::ReadBack { log: false, cold: true }, "a plain read of the same files", &[];

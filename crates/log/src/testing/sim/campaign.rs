@@ -5,6 +5,8 @@
 //! become the start of another life, so that crashes nest; some are damaged on purpose. Everything follows from one
 //! seed, and a failure names the seed and the number of the state, which repeat it alone.
 
+mod memory;
+
 use std::ops::Range;
 
 use super::crew::{BySeed, Sum};
@@ -12,8 +14,9 @@ use super::damage::{damage, spares_a_header, wipe};
 use super::disk::{Cache, FaultKind, FaultPlan};
 use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, judge, judge_rest};
-use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live};
+use super::life::{End, Ending, Habits, SEGMENT_BYTES, Step, live_with};
 use super::media::Media;
+use super::memory::Remains;
 use super::rng::{Rng, mix};
 use super::sketch::{Seen, Sketch};
 use crate::error::Error;
@@ -57,10 +60,11 @@ impl Default for Campaign {
 }
 
 /// What lives differ in, apart from their operations: each is counted by name.
-pub const DIMENSIONS: [&str; 11] = [
+pub const DIMENSIONS: [&str; 12] = [
     "log-of-class-process-crash",
     "log-of-class-system-crash",
     "relaxed-commits",
+    "commits-to-memory",
     "segments-of-half-the-size",
     "segments-of-twice-the-size",
     "disk-drops-cached-pages",
@@ -73,11 +77,12 @@ pub const DIMENSIONS: [&str; 11] = [
 
 /// Which of [`DIMENSIONS`] a life has.
 fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
-    let Habits { class, relaxed, segment_bytes, cache, ending, cap, retention, .. } = habits;
+    let Habits { class, relaxed, memory, segment_bytes, cache, ending, cap, retention, .. } = habits;
     [
         *class == Class::ProcessCrash,
         *class == Class::SystemCrash,
         *relaxed,
+        *memory,
         *segment_bytes < SEGMENT_BYTES,
         *segment_bytes > SEGMENT_BYTES,
         *cache == Cache::Dropped,
@@ -214,6 +219,12 @@ fn retention_of(seed: u64, segment_bytes: u64) -> Retention {
     if word % 8 < 2 { rules.bytes((1 + word / 8 % 4) * segment_bytes) } else { rules }
 }
 
+/// Whether a life of relaxed commits stores those that are to outlive the process only in memory: one of three. Drawn apart,
+/// as the class is.
+fn memory_of(seed: u64) -> bool {
+    mix(seed ^ 0x3E30).is_multiple_of(3)
+}
+
 /// How a life writes, and what it promises.
 #[derive(Clone, Copy, Debug)]
 struct CommitRules {
@@ -238,6 +249,12 @@ impl CommitRules {
 #[derive(Clone, Debug, Default)]
 struct Past {
     ledger: Ledger,
+    /// A copy of the memory that an earlier process left for this one.
+    old: Remains,
+    /// What there is of the memory now.
+    remains: Remains,
+    /// Whether this life has opened the log, so that memory of an earlier one is not to be believed.
+    opened: bool,
     /// Changes when an opening finds records gone whose LSNs will be issued again: the same disk is judged by another
     /// history then. Records that are merely added make no difference to a disk that does not hold them.
     timeline: u64,
@@ -247,17 +264,25 @@ struct Past {
 
 impl Past {
     fn enter(&mut self, step: &Step) {
-        if let Step::Exposed(end) = step
+        if let Step::Exposed(_, end) = step
             && self.ledger.issued.last().is_some_and(|record| record.end > *end)
         {
             self.timeline = mix(self.timeline ^ mix(end.get() + 1) ^ self.ledger.issued.len() as u64);
         }
+        self.opened |= matches!(step, Step::Exposed(..));
         step.enter(&mut self.ledger);
     }
 
-    /// The past as it counts when the power went.
-    fn after_power_loss(&self) -> Self {
-        Self { ledger: self.ledger.after_power_loss(), ..*self }
+    /// The past as it counts when the power went; the memory is gone, or is still there, wrongly.
+    fn after_power_loss(&self, rng: &mut Rng) -> Self {
+        let there = self.remains.is_there() && rng.coin();
+        let remains = if there { self.remains.after_system_crash() } else { self.remains.gone() };
+        Self { ledger: self.ledger.after_power_loss(), remains, ..self.clone() }
+    }
+
+    /// The same without the power going: what was not synced may be lost to a failed write-back.
+    fn after_failed_sync(&self) -> Self {
+        Self { ledger: self.ledger.after_power_loss(), ..self.clone() }
     }
 }
 
@@ -319,6 +344,7 @@ impl<'a> Run<'a> {
             number: seed,
             ending: [Ending::Close, Ending::Idle, Ending::Cut, Ending::Cut][rng.index(4)],
             relaxed: rng.coin(),
+            memory: memory_of(seed),
             segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
             class: class_of(seed),
@@ -331,12 +357,14 @@ impl<'a> Run<'a> {
             habits.segment_bytes = SEGMENT_BYTES / 2;
         }
         habits.retention = retention_of(seed, habits.segment_bytes);
+        habits.memory &= habits.relaxed && habits.cap.is_none();
         let plan = (self.campaign.faults && rng.one_in(3)).then(|| FaultPlan {
             operation: rng.below(160),
             kind: [FaultKind::Io, FaultKind::Full, FaultKind::Short][rng.index(3)],
             sticky: rng.coin(),
         });
-        let end = live(media.clone(), seed, habits, plan);
+        let before = &Past { old: before.remains.kept(), opened: false, ..before.clone() };
+        let end = live_with((media.clone(), &before.remains), seed, habits, plan);
         self.tally.lives += 1;
         let counts = self.tally.dimensions.iter_mut().zip(dimensions(&habits));
         counts.for_each(|(count, has)| *count += u64::from(has));
@@ -372,10 +400,10 @@ impl<'a> Run<'a> {
         (rng, way, depth): (&mut Rng, CommitRules, u32),
     ) -> Result<(), Violation> {
         // What is only in the page cache may be lost to a failed write-back, which every commit reports.
-        let mut past = if end.faults > 0 { before.after_power_loss() } else { before.clone() };
+        let mut past = if end.faults > 0 { before.after_failed_sync() } else { before.clone() };
         past.cap = way.cap;
         for step in &end.trace {
-            if let Step::Exposed(exposed) = step
+            if let Step::Exposed(_, exposed) = step
                 && *exposed < past.ledger.written
             {
                 return Err(Violation::Lost { acknowledged: past.ledger.written, end: *exposed });
@@ -384,6 +412,9 @@ impl<'a> Run<'a> {
                 continue;
             }
             past.enter(step);
+            if let Step::Memory(event) = step {
+                self.stored(&media, &mut past, event, (rng, way))?;
+            }
             if let Step::Disk(event) = step {
                 event.apply(&mut media);
                 self.cut(&media, &past, (rng, way, depth))?;
@@ -402,8 +433,16 @@ impl<'a> Run<'a> {
             let image = media.image(Draw::None, Draw::None, rng);
             let closed = end.ending == Ending::Close;
             judge_rest(image.clone(), &past.ledger, (way.dsync, way.class), (closed, end.trim))?;
+            if end.ending == Ending::Idle
+                && way.class == Class::PowerLoss
+                && past.ledger.written > past.ledger.acknowledged
+            {
+                let Ledger { written, acknowledged, .. } = past.ledger;
+                return Err(Violation::Unmarked { acknowledged: written, witnessed: acknowledged });
+            }
             if depth > 0 {
-                return self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1);
+                let past = past.after_power_loss(&mut Rng::new(mix(past.remains.hash())));
+                return self.life(image, &past, rng.next_u64(), depth - 1);
             }
         }
         Ok(())
@@ -435,7 +474,8 @@ impl<'a> Run<'a> {
                 self.damaged_state(&image, past, (rng, way))?;
             }
             if nested {
-                self.life(image, &past.after_power_loss(), rng.next_u64(), depth - 1)?;
+                let past = past.after_power_loss(&mut Rng::new(mix(past.remains.hash())));
+                self.life(image, &past, rng.next_u64(), depth - 1)?;
             }
         }
         if past.ledger.due_after_kill() > past.ledger.acknowledged && rng.one_in(4) {
@@ -457,6 +497,9 @@ impl<'a> Run<'a> {
         past: &Past,
         (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
+        if past.remains.is_there() {
+            return self.remembered(media, past, &past.remains, (rng, way));
+        }
         let seen = media.killed(rng).image(Draw::All, Draw::All, rng);
         self.state(seen, past, way.terms(past.ledger.due_after_kill()))
     }
@@ -473,21 +516,28 @@ impl<'a> Run<'a> {
         self.state(seen, past, way.terms(past.ledger.due_after_crash()))
     }
 
-    /// Judges one state unless it was judged before.
-    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Result<(), Violation> {
-        let content = mix(image.hash() ^ mix(terms.must_have.get()));
-        let key = mix(content ^ mix(past.timeline));
-        if !self.seen.insert(key) {
+    /// Counts a state; whether it is to be judged, because it was not judged before.
+    fn is_next(&mut self, content: u64, past: &Past) -> bool {
+        if !self.seen.insert(mix(content ^ mix(past.timeline))) {
             self.tally.repeated += 1;
-            return Ok(());
+            return false;
         }
         let number = self.state;
         self.state += 1;
         if self.campaign.only.is_some_and(|only| only != number) {
-            return Ok(());
+            return false;
         }
         self.tally.states += 1;
         self.tally.sketch.put(content);
+        true
+    }
+
+    /// Judges one state unless it was judged before.
+    fn state(&mut self, image: Media, past: &Past, terms: Terms) -> Result<(), Violation> {
+        let content = mix(image.hash() ^ mix(terms.must_have.get()));
+        if !self.is_next(content, past) {
+            return Ok(());
+        }
         // A repeated state is printed.
         let shown = self.campaign.only.is_some().then(|| image.clone());
         let end = judge(image, &past.ledger, terms).inspect_err(|violation| {

@@ -5,6 +5,7 @@
 //! order in which they happened.
 
 mod bounded;
+mod memory;
 mod tagged;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,10 +13,13 @@ use std::collections::{BTreeMap, HashMap};
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
 use super::driver::{Execution, JobState};
 use super::media::Media;
+use super::memory::{MemoryEvent, Remains, SimMemory, Stores, boot_id};
 use super::outside::encode_transaction;
 use super::rng::Rng;
 use crate::commit::seal::Chain;
 use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
+use crate::crash_memory::left::{Left, LeftInMemory};
+use crate::crash_memory::ring::Ring;
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
@@ -70,6 +74,8 @@ fn plan_with(dsync: bool, class: Class, segment_bytes: u64, disk_bytes_max: Opti
 pub(crate) enum Step {
     /// The disk did something.
     Disk(Event),
+    /// Something was stored in memory that outlives the process.
+    Memory(MemoryEvent),
     /// A record was issued.
     Issued(Issued),
     /// Everything before this LSN was acknowledged.
@@ -82,22 +88,22 @@ pub(crate) enum Step {
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
     Witnessed(Witness),
-    /// An opening handed out the log up to here.
-    Exposed(Lsn),
+    /// An opening found the log to end at one LSN, and handed it out up to another, with what it took from memory.
+    Exposed(Lsn, Lsn),
 }
 
 impl Step {
     /// Enters the step into a ledger.
     pub(crate) fn enter(&self, ledger: &mut Ledger) {
         match self {
-            Self::Disk(_) => {}
+            Self::Disk(_) | Self::Memory(_) => {}
             Self::Issued(record) => ledger.issued.push(record.clone()),
             Self::Acknowledged(lsn) => ledger.acknowledged = ledger.acknowledged.max(*lsn),
             Self::Written(lsn) => ledger.written = ledger.written.max(*lsn),
             Self::CrashProof(lsn) => ledger.crash_proof = ledger.crash_proof.max(*lsn),
             Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
             Self::Witnessed(witness) => ledger.witnesses.push(*witness),
-            Self::Exposed(end) => ledger.exposed(*end),
+            Self::Exposed(found, end) => ledger.exposed_behind(*found, *end),
         }
     }
 }
@@ -114,6 +120,7 @@ pub(crate) enum Ending {
 }
 
 /// How one life is to go.
+#[expect(clippy::struct_excessive_bools, reason = "each is a dimension of the campaign")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
     /// Whether writes are durable on completion.
@@ -130,6 +137,8 @@ pub(crate) struct Habits {
     pub(crate) relaxed: bool,
     /// Whether it has streams and cuts.
     pub(crate) tagged: bool,
+    /// Whether those that are to outlive the process only go to memory.
+    pub(crate) memory: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
     /// What the log promises.
@@ -153,6 +162,7 @@ impl Habits {
             ending: Ending::Close,
             relaxed: false,
             tagged: false,
+            memory: false,
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
@@ -177,6 +187,8 @@ pub(crate) struct End {
     pub(crate) unreadable: Option<StreamId>,
     /// What its cap or its rules broke.
     pub(crate) broken: Option<Violation>,
+    /// What was found in memory.
+    pub(crate) left: LeftInMemory,
     /// The first LSN that was requested.
     pub(crate) trim: Lsn,
     /// Operations on the disk.
@@ -203,6 +215,10 @@ struct Life {
     config: CoreConfig,
     core: Core,
     chain: Chain,
+    /// Memory that outlives the process, once a commit needed it, and the boot that it belongs to.
+    ring: Option<Ring<SimMemory>>,
+    boot: u64,
+    stores: Stores,
     inventory: SegmentInventory,
     /// In which order the steps of a batch are submitted.
     order: SubmitOrder,
@@ -239,17 +255,41 @@ struct Life {
 
 /// Runs one life on `media`.
 pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultPlan>) -> End {
+    live_with((media, &Remains::default()), seed, habits, fault)
+}
+
+/// The same where an earlier one may have left memory.
+pub(crate) fn live_with(
+    (media, remains): (Media, &Remains),
+    seed: u64,
+    habits: Habits,
+    fault: Option<FaultPlan>,
+) -> End {
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
+    let stores = Stores::default();
+    let mut left = remains.memory(&stores).map(|memory| Left::look(memory, Some(boot_id(remains.boot()))));
     let plan = plan_with(habits.dsync, habits.class, habits.segment_bytes, habits.cap);
-    let opened = recovery::recover(&mut disk, &plan);
+    let opened = recovery::recover_with(&mut disk, &plan, |log_id, epoch| {
+        if let Some(left) = &mut left {
+            left.bind(log_id, epoch);
+        }
+    });
+    // It is bound before the disk changes.
+    trace.extend(stores.take().into_iter().map(Step::Memory));
     trace.extend(disk.take_trace().into_iter().map(Step::Disk));
     let recovered = match opened {
         Ok(recovered) => recovered,
         Err(error) => return End { refused: Some(error), ..End::of(disk, trace) },
     };
     disk.hold_segments();
-    let mut life = Life::new(disk, seed, habits, recovered, trace);
+    let mut life = Life::new(disk, (seed, remains.boot(), stores), habits, recovered, trace);
+    let found = match left.map_or(Ok(LeftInMemory::Nothing), |left| life.take_over(left)) {
+        Ok(found) => found,
+        Err(error) => return End { refused: Some(error), ..End::of(life.disk, life.trace) },
+    };
+    let end = life.core.appended();
+    life.trace.push(Step::Exposed(life.ends[0], end));
     life.look_at_the_cap();
     for _ in 0..habits.actions {
         life.act();
@@ -265,7 +305,11 @@ pub(crate) fn live(media: Media, seed: u64, habits: Habits, fault: Option<FaultP
         Ending::Idle => life.come_to_rest(),
         Ending::Close => life.close(),
     };
+    if marked && habits.ending == Ending::Close && life.ring.is_some() {
+        life.trace.push(Step::Memory(MemoryEvent::Removed));
+    }
     End {
+        left: found,
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
         unreadable: life.unreadable,
@@ -287,6 +331,7 @@ impl End {
             stuck: None,
             unreadable: None,
             broken: None,
+            left: LeftInMemory::Nothing,
             trim: Lsn::ZERO,
             operations: disk.operations(),
             faults: disk.faults(),
@@ -300,11 +345,16 @@ impl End {
 }
 
 impl Life {
-    fn new(disk: SimDisk, seed: u64, habits: Habits, recovered: Recovered, mut trace: Vec<Step>) -> Self {
+    fn new(
+        disk: SimDisk,
+        (seed, boot, stores): (u64, u64, Stores),
+        habits: Habits,
+        recovered: Recovered,
+        trace: Vec<Step>,
+    ) -> Self {
         let config = recovery::config(&recovered, BATCH_BYTES, MEMORY_BYTES, habits.depth);
         let (end, trim) = (recovered.resume.end, recovered.resume.trim);
         let cuts = recovered.resume.tagged.cuts.clone();
-        trace.push(Step::Exposed(end));
         let headers = recovered.segments.iter().copied();
         // A third of the lives keep no trimmed segment beyond the one spare, others one or two.
         let kept = usize::try_from(seed % 3).unwrap_or(0);
@@ -321,6 +371,9 @@ impl Life {
             config,
             chain: recovered.chain,
             core,
+            ring: None,
+            boot,
+            stores,
             inventory,
             order: ORDERS[usize::try_from(seed / 3 % 3).unwrap_or(0)],
             task: None,
@@ -401,7 +454,10 @@ impl Life {
         let own = self.config.own();
         let level = if self.habits.relaxed { level.min(own) } else { own };
         let end = self.core.appended();
-        self.core.request(level, end);
+        let outlives = level == AckLevel::Process && own != level && self.habits.memory;
+        if !outlives || self.store() < end {
+            self.core.request(level, end);
+        }
     }
 
     fn payload(&mut self) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Deterministic simulation of disks, crashes and damage in memory, from a seed.
 //!
 //! `rng` is the source of randomness, `file` and `names` model a directory, `media` the contents of a disk and `draw`
-//! which unsynced writes arrived, `disk` is the disk that the log sees, `life` one use of the log, `judge` the
+//! which unsynced writes arrived, `disk` is the disk that the log sees, `memory` what outlives the process, `life` one use of the log, `judge` the
 //! recovery of one crash image, `read_back` reads its records, and `damage` the damage that a bad disk does; `campaign` searches for a broken
 //! promise, `crew` runs it on every processor and resumes it, `sweep` fails every operation, `taken` puts
 //! foreign files under the names of segments, `rot` damages logs at
@@ -23,6 +23,7 @@ pub mod forged;
 mod judge;
 mod life;
 mod media;
+mod memory;
 mod names;
 pub mod outside;
 #[cfg(feature = "mutants")]

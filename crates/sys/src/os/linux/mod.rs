@@ -6,6 +6,7 @@ mod call;
 #[cfg(feature = "testing")]
 pub mod confinement;
 pub(crate) mod counters;
+pub(crate) mod crash_memory;
 pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;

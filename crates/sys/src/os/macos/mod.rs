@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod thread;
 
+pub(crate) use crate::os::fallback::crash_memory;
 pub(crate) use crate::os::posix::{
     DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, memory, open_file, open_to_sync,
     process, raw_device, residency, rings, scratch, shared_memory, store,

@@ -19,7 +19,8 @@ mod volume;
 mod wine;
 
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, fork, memory, process, raw_device, residency, rings, scratch, shared_memory,
+    WRITE_VECTOR, counters, crash_memory, fork, memory, process, raw_device, residency, rings, scratch,
+    shared_memory,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};

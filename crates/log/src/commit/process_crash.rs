@@ -1,0 +1,149 @@
+//! Commits that are to outlive the process only: copies records into crash memory instead of writing them.
+//!
+//! ```text
+//!   commit_as(ProcessCrash) ─► core lock ─► records not issued yet ─► crash memory ─► acknowledged
+//!                                  └── no memory, or no room in it: written by the relaxed row, as every other commit
+//! ```
+//!
+//! The memory is made by the first such commit, so that a log without them pays nothing. Batches are written when they are
+//! full, when a commit requests more, and when the log is idle; what the segments then hold makes room in the memory.
+//!
+//! Invariants: what is acknowledged lies in the memory or in the segments without a gap; nothing is stored after the log
+//! has failed or ended, nor by a process that was forked off; why there is no memory is kept and shown.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::commit::state::Core;
+use crate::commit::sync::{Mutex, lock};
+use crate::crash_memory::ring::Ring;
+use crate::crash_memory::{MEMORY_FILE, Memory, MemoryHeader, SLOTS_AT};
+use crate::format::LogId;
+use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
+use seawall_sys::crash_memory::{CrashMapping, boot_id};
+use seawall_sys::directory::{Directory, Permissions};
+use seawall_sys::planted;
+
+/// Parts of the memory that are used anew one by one.
+const SLOTS: u32 = 16;
+
+/// How a log serves commits that are to outlive the process only: see [`crate::Log::commit_as`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProcessCrashCommits {
+    /// There was none yet.
+    #[default]
+    NoneYet,
+    /// Their records are copied into memory that outlives the process.
+    InMemory,
+    /// They are written, by the relaxed row or the log's own.
+    Written {
+        /// Why not in memory.
+        reason: String,
+    },
+}
+
+/// Where and how large the memory is to be.
+#[derive(Debug)]
+pub(crate) struct MemoryPlan {
+    /// The log's directory.
+    pub(crate) dir: Arc<Directory>,
+    /// The rights of the file.
+    pub(crate) permissions: Permissions,
+    /// Its size in bytes, more or less.
+    pub(crate) bytes: usize,
+    /// The log.
+    pub(crate) log_id: LogId,
+    /// The epoch of this opening.
+    pub(crate) epoch: u64,
+}
+
+/// The crash memory of one log.
+#[derive(Debug)]
+pub(crate) struct CrashMemory {
+    plan: Result<MemoryPlan, &'static str>,
+    ring: OnceLock<Result<Mutex<Ring<CrashMapping>>, String>>,
+}
+
+impl CrashMemory {
+    /// Memory that is made when it is needed, or why there is none.
+    pub(crate) fn new(plan: Result<MemoryPlan, &'static str>) -> Self {
+        Self { plan, ring: OnceLock::new() }
+    }
+
+    /// Whether there is memory, which is made now if it never was.
+    #[inline]
+    pub(crate) fn is_there(&self) -> bool {
+        self.ring.get_or_init(|| self.make()).is_ok()
+    }
+
+    #[cold]
+    fn make(&self) -> Result<Mutex<Ring<CrashMapping>>, String> {
+        let made = self.plan.as_ref().map_err(|reason| (*reason).to_owned()).and_then(MemoryPlan::make);
+        match &made {
+            Ok(_) => tracing::debug!("commits that outlive the process only go to memory"),
+            Err(reason) => tracing::info!(%reason, "commits that outlive the process only are written"),
+        }
+        made.map(Mutex::new)
+    }
+
+    /// Stores what was not issued yet; returns up to where everything outlives the process.
+    #[inline]
+    pub(crate) fn store(&self, core: &mut Core) -> Lsn {
+        match self.ring.get() {
+            Some(Ok(ring)) => store_unissued(&mut lock(ring), core),
+            _ => Lsn::ZERO,
+        }
+    }
+
+    /// Removes the memory of a log that was closed: everything in it is durable.
+    pub(crate) fn remove(&self) {
+        if let (Ok(plan), Some(Ok(_))) = (&self.plan, self.ring.get())
+            && let Err(error) = plan.dir.remove(MEMORY_FILE)
+        {
+            // The epoch of the next opening makes it worthless all the same once that has been opened.
+            tracing::warn!(%error, "crash memory of a closed log stays behind");
+        }
+    }
+
+    /// How such commits are served.
+    pub(crate) fn shown(&self) -> ProcessCrashCommits {
+        match self.ring.get() {
+            None => ProcessCrashCommits::NoneYet,
+            Some(Ok(_)) => ProcessCrashCommits::InMemory,
+            Some(Err(reason)) => ProcessCrashCommits::Written { reason: reason.clone() },
+        }
+    }
+}
+
+impl MemoryPlan {
+    fn make(&self) -> Result<Ring<CrashMapping>, String> {
+        let boot = boot_id().map_err(|unavailable| unavailable.0)?;
+        let slot_bytes = (self.bytes.saturating_sub(SLOTS_AT) / SLOTS as usize) & !63;
+        let header = MemoryHeader { log_id: self.log_id, boot, epoch: self.epoch, slots: SLOTS, slot_bytes };
+        let bytes = header.file_bytes().ok_or("it does not fit into the address space")?;
+        let memory = CrashMapping::make_in(&self.dir, MEMORY_FILE, self.permissions, bytes);
+        Ok(Ring::new(memory.map_err(|error| error.to_string())?, &header))
+    }
+}
+
+/// Stores the records of `core` that were not issued yet in `ring`, as far as they fit; returns up to where everything
+/// outlives the process.
+#[inline]
+pub(crate) fn store_unissued<M: Memory>(ring: &mut Ring<M>, core: &mut Core) -> Lsn {
+    let written = core.reached(AckLevel::Process);
+    // What was stored in part ends inside of a transaction and does not count.
+    let mut end = core.in_memory().max(written);
+    // A batch without records says nothing of those in front of it, which may be in flight.
+    for (lsn, bytes) in core.unissued().filter(|(_, bytes)| !bytes.is_empty()) {
+        let stored = usize::try_from(ring.end().get().saturating_sub(lsn.get())).unwrap_or(usize::MAX);
+        let rest = bytes.get(stored..).unwrap_or_default();
+        let put = rest.is_empty() || ring.put(lsn.saturating_add(stored as u64), rest, written);
+        if !planted!(MemoryFullIgnored, true, put) {
+            break;
+        }
+        end = end.max(lsn.saturating_add(bytes.len() as u64));
+    }
+    core.note_in_memory(end);
+    end
+}

@@ -1,0 +1,150 @@
+//! Takes from the memory of an earlier opening what the segments lack, and makes it durable before it is served.
+//!
+//! ```text
+//!   find ─► bind, before the new epoch is on disk ─► append and commit what follows the end of the log ─► forget, remove
+//! ```
+//!
+//! The opening that takes over states its epoch in the memory first. Killed half-way, it leaves a log of that epoch that
+//! holds a part of the records, and memory that is still believed: the next opening takes the rest.
+//!
+//! Invariants: memory that is not believed is never read; it is removed only when what it held is as safe as a commit of
+//! this log makes it; an error leaves it as it is.
+
+use crate::crash_memory::{Memory, MemoryHeader, forget, is_taken_over_by, ring, state_takes_over};
+use crate::error::Result;
+use crate::format::{LogId, Records};
+use crate::lsn::Lsn;
+use seawall_sys::planted;
+
+/// What commits that outlive the process only ([`crate::Log::commit_as`]) left in memory for this opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeftInMemory {
+    /// Nothing: there were none, or the log had been closed.
+    #[default]
+    Nothing,
+    /// Records that the disk did not have yet, if there were any. They are durable now.
+    Taken {
+        /// How many.
+        records: u64,
+    },
+    /// Memory that is not believed, and was removed.
+    Worthless {
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// Why memory without a sound header is worthless.
+const UNSOUND: &str = "it was being made, or is damaged";
+/// Why memory of another boot is worthless.
+const OTHER_BOOT: &str = "the system has crashed or been started anew since";
+/// Why memory of another log is worthless.
+const OTHER_LOG: &str = "it belongs to another log";
+/// Why memory of another epoch is worthless.
+const OTHER_EPOCH: &str = "the log was opened without it since";
+
+/// Memory that an earlier opening left.
+#[derive(Debug)]
+pub(crate) struct Left<M> {
+    memory: M,
+    /// Its header, if it is sound and of this boot.
+    header: Option<MemoryHeader>,
+    /// Why it is not believed, if so.
+    worthless: Option<&'static str>,
+}
+
+impl<M: Memory> Left<M> {
+    /// Looks at it, in this boot of the system, `None` if that is not known.
+    pub(crate) fn look(memory: M, boot: Option<[u8; 16]>) -> Self {
+        let found = MemoryHeader::read(&memory);
+        let of_boot = |header: &MemoryHeader| planted!(MemoryOfOtherBoot, true, boot == Some(header.boot));
+        let header = found.filter(of_boot);
+        let worthless = match (found, header) {
+            (None, _) => UNSOUND,
+            (_, None) => OTHER_BOOT,
+            // Until it is bound to one.
+            _ => OTHER_LOG,
+        };
+        Self { memory, header, worthless: Some(worthless) }
+    }
+
+    /// The log `log_id` is being opened, with `epoch`, of which nothing is on the disk yet.
+    pub(crate) fn bind(&mut self, log_id: LogId, epoch: u64) {
+        let Some(header) = self.header else { return };
+        let before = epoch.saturating_sub(1);
+        // The opening that stated its epoch last may have been killed before that was on the disk.
+        let stated = || [before, epoch].iter().any(|epoch| is_taken_over_by(&self.memory, *epoch));
+        let of_last = header.epoch == before || planted!(MemoryNotRebound, false, stated());
+        if planted!(MemoryOfOtherLog, false, header.log_id != log_id) {
+            return;
+        }
+        if planted!(MemoryOfOtherEpoch, false, !of_last) {
+            self.worthless = Some(OTHER_EPOCH);
+            return;
+        }
+        state_takes_over(&mut self.memory, epoch);
+        self.worthless = None;
+    }
+
+    /// The transactions from `end` on, where the log ends, in bytes of records. One that is not whole was never committed.
+    pub(crate) fn transactions(&self, end: Lsn) -> Transactions {
+        let believed = self.header.filter(|_| self.worthless.is_none());
+        Transactions {
+            bytes: believed.map(|header| ring::read_from(&self.memory, &header, end)).unwrap_or_default(),
+        }
+    }
+
+    /// Has `append` accept what the segments lack behind `end`, transaction by transaction, and `commit` make it durable;
+    /// then nothing here is ever believed again. Returns what was left.
+    pub(crate) fn take_over(
+        &mut self,
+        end: Lsn,
+        append: impl FnMut(&[u8], u32) -> Result<Lsn>,
+        commit: impl FnOnce(Lsn) -> Result<()>,
+    ) -> Result<LeftInMemory> {
+        let taken = self.transactions(end);
+        let records = taken.append(append)?;
+        planted!(MemoryForgottenEarly, forget(&mut self.memory));
+        if let Some(last) = records.1 {
+            planted!(MemoryServedEarly, (), commit(last)?);
+        }
+        forget(&mut self.memory);
+        Ok(self
+            .worthless
+            .map_or(LeftInMemory::Taken { records: records.0 }, |reason| LeftInMemory::Worthless { reason }))
+    }
+}
+
+/// Transactions, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    bytes: Vec<u8>,
+}
+
+impl Transactions {
+    /// Each transaction with the number of its records.
+    fn each(&self) -> impl Iterator<Item = (&[u8], u32)> {
+        let mut records = Records::new(&self.bytes);
+        std::iter::from_fn(move || {
+            let before = records.rest();
+            let mut count = 0;
+            loop {
+                let record = records.next()?;
+                count += 1;
+                if planted!(MemoryHalfTransaction, true, !record.more) {
+                    return Some((&before[..before.len() - records.rest().len()], count));
+                }
+            }
+        })
+    }
+
+    /// Has `append` accept each; returns how many records that were and where the last one ends.
+    fn append(&self, mut append: impl FnMut(&[u8], u32) -> Result<Lsn>) -> Result<(u64, Option<Lsn>)> {
+        let mut taken = (0, None);
+        for (records, count) in self.each() {
+            taken = (taken.0 + u64::from(count), Some(append(records, count)?));
+        }
+        Ok(taken)
+    }
+}
