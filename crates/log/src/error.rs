@@ -270,7 +270,31 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+impl Error {
+    /// Why there is nothing at a place of the log or of a stream.
+    fn fmt_place(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StreamTrimmed { stream, seq, first } => {
+                write!(f, "record {seq} of stream {stream} was trimmed, the first one left is {first}")
+            }
+            Self::StreamGap { stream, seq, next } => {
+                write!(f, "record {seq} of stream {stream} is missing: the next one that is there is {next}")
+            }
+            Self::StreamEnd { stream, seq, next } => {
+                write!(f, "stream {stream} has no durable record {seq}: it goes on with {next}")
+            }
+            Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
+            Self::NoRecord { lsn } => {
+                write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
+            }
+            Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl std::fmt::Display for Error {
+    #[expect(clippy::too_many_lines, reason = "a table: each kind and its text")]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Io { operation, path, source } => {
@@ -354,20 +378,12 @@ impl std::fmt::Display for Error {
                 "LSN {lsn} was waited for in vain for {timeout:?}; nothing was cancelled, and what was appended may still \
                  become durable: wait for it again"
             ),
-            Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
-            Self::NoRecord { lsn } => {
-                write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
-            }
-            Self::StreamTrimmed { stream, seq, first } => {
-                write!(f, "record {seq} of stream {stream} was trimmed, the first one left is {first}")
-            }
-            Self::StreamGap { stream, seq, next } => {
-                write!(f, "record {seq} of stream {stream} is missing: the next one that is there is {next}")
-            }
-            Self::StreamEnd { stream, seq, next } => {
-                write!(f, "stream {stream} has no durable record {seq}: it goes on with {next}")
-            }
-            Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
+            Self::StreamTrimmed { .. }
+            | Self::StreamGap { .. }
+            | Self::StreamEnd { .. }
+            | Self::NoRecord { .. }
+            | Self::Trimmed { .. }
+            | Self::BeyondEnd { .. } => self.fmt_place(f),
             Self::BeyondPromise { requested, promised } => write!(
                 f,
                 "a commit requested durability class {}, but this log was opened with {}: open it with \

@@ -154,6 +154,20 @@ fn identity(options: &Options) -> LogId {
     new_id()
 }
 
+/// How the log is recovered.
+fn plan(options: &Options) -> Plan {
+    Plan {
+        new_id: identity(options),
+        block_bytes: options.block_bytes,
+        segment_bytes: options.segment_bytes,
+        read_bytes: 1 << 20,
+        dsync: false,
+        class: options.durability,
+        create: options.create,
+        disk_bytes_max: options.disk_bytes_max,
+    }
+}
+
 impl Log {
     /// Opens the log in `dir`: takes the exclusive lock, finds out what is durable and makes the log ready.
     ///
@@ -175,16 +189,7 @@ impl Log {
         if options.cached_reads {
             disk.access = seawall_sys::store::Access::Cached;
         }
-        let plan = Plan {
-            new_id: identity(&options),
-            block_bytes: options.block_bytes,
-            segment_bytes: options.segment_bytes,
-            read_bytes: 1 << 20,
-            dsync: false,
-            class: options.durability,
-            create: options.create,
-            disk_bytes_max: options.disk_bytes_max,
-        };
+        let plan = plan(&options);
         // Before any file is made, so that a refusal leaves nothing behind.
         let permitted = permit(dir, &options)?;
         let mut left = look_for_memory(&held)?;

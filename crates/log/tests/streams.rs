@@ -286,7 +286,9 @@ fn streams_hold_while_they_are_written_trimmed_cut_and_read() {
         let ends: BTreeMap<u32, _> =
             (0..).zip(writers.into_iter().map(|writer| writer.join().expect("ends"))).collect();
         stop.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| reader.join().expect("ends"));
+        for reader in readers {
+            reader.join().expect("ends");
+        }
         ends
     });
     log.commit(log.appended_lsn()).expect("commits");
@@ -315,10 +317,10 @@ fn plain(log: &Log) -> Vec<Vec<u8>> {
     }
     assert_eq!(backwards, read);
     let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let followed: Vec<_> = std::iter::from_fn(|| follower.poll_record().expect("follows"))
+    let shown: Vec<_> = std::iter::from_fn(|| follower.poll_record().expect("follows"))
         .map(|record| record.payload.to_vec())
         .collect();
-    assert_eq!(followed, read);
+    assert_eq!(shown, read);
     read
 }
 
@@ -345,9 +347,9 @@ fn the_tail_of_the_log_is_cut_for_every_reader_over_openings_backups_and_salvage
         let expected: Vec<_> = model.iter().map(|(payload, _)| payload.clone()).collect();
         assert_eq!(plain(&log), expected, "round {round}");
         if round % 3 == 0 {
-            log.close().expect("closes")
+            log.close().expect("closes");
         } else {
-            kill(log)
+            kill(log);
         }
         let view = View::open(dir.path()).expect("looks");
         let shown = view.read(view.first_lsn()).expect("reads");
@@ -397,10 +399,10 @@ fn streams_are_salvaged_and_backed_up_with_their_numbers() {
     log.stream(id(2)).truncate(30).expect("cuts");
     log.close().expect("closes");
     let copies = scratch();
-    let [saved, copied] = ["saved", "copied"].map(|name| copies.path().join(name));
-    salvage(dir.path(), &saved, options()).expect("salvages");
-    backup(dir.path(), &copied).expect("copies");
-    for copy in [saved, copied] {
+    let [salvaged, backed_up] = ["saved", "copied"].map(|name| copies.path().join(name));
+    salvage(dir.path(), &salvaged, options()).expect("salvages");
+    backup(dir.path(), &backed_up).expect("copies");
+    for copy in [salvaged, backed_up] {
         let log = open(&copy);
         assert_eq!(read(&log, 1), expected(1, 20..50));
         assert_eq!(read(&log, 2), expected(2, 0..30));

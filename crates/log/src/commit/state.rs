@@ -181,16 +181,22 @@ pub(crate) struct Core {
     debt: SyncDebt,
     /// What the tagged records appended so far say.
     tagged: TaggedState,
-    /// The batch that is opened now states all cuts.
-    restating: bool,
-    /// The record that is appended now lets segments go.
-    frees: bool,
+    now: Appending,
     pins: PinFloor,
     /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
     in_memory: Lsn,
-    /// Records of an earlier opening are taken from memory, each of which must keep its LSN.
-    taking_over: bool,
     failed: bool,
+}
+
+/// What is special about the record that is appended now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Appending {
+    /// Its batch is opened to state all cuts.
+    restates: bool,
+    /// It lets segments go.
+    frees: bool,
+    /// It is taken from the memory of an earlier opening, and must keep its LSN.
+    taken_over: bool,
 }
 
 impl Core {
@@ -238,11 +244,9 @@ impl Core {
             done_id: 0,
             debt: SyncDebt::new(resume.end, config.own()),
             tagged: resume.tagged,
-            restating: false,
-            frees: false,
+            now: Appending::default(),
             pins: PinFloor::default(),
             in_memory: resume.end,
-            taking_over: false,
             failed: false,
         }
     }
@@ -315,7 +319,7 @@ impl Core {
 
     /// Begins or ends taking records from memory.
     pub(crate) fn set_taking_over(&mut self, taking_over: bool) {
-        self.taking_over = taking_over;
+        self.now.taken_over = taking_over;
     }
 
     /// Everything before `lsn` outlives the process in crash memory.
@@ -410,9 +414,9 @@ impl Core {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
         let bytes = head.len() + payload.len();
         // What lets segments go may use those that records must leave.
-        self.frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
+        self.now.frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
         let reserved = self.reserve(bytes).map(drop);
-        self.frees = false;
+        self.now.frees = false;
         reserved?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         batch.note(tag);
@@ -541,7 +545,7 @@ impl Core {
             return Err(Refusal::TooLong);
         }
         // Without a segment ahead what is left of this one is for marks.
-        let joins = |open: &Batch| open.kind == BatchKind::Records || self.frees || self.ahead() > 0;
+        let joins = |open: &Batch| open.kind == BatchKind::Records || self.now.frees || self.ahead() > 0;
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
             self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
@@ -574,7 +578,7 @@ impl Core {
         let reserve = if kind == BatchKind::Close { 0 } else { block };
         let is_records = kind == BatchKind::Records;
         // In the last segment what frees others leaves room for the marks that make it durable.
-        let marks = if self.frees { MARKS * block } else { u64::MAX };
+        let marks = if self.now.frees { MARKS * block } else { u64::MAX };
         if is_records
             && self.ahead() == 0
             && place.offset.saturating_add(padded).saturating_add(marks) > place.data_end
@@ -582,10 +586,10 @@ impl Core {
             return Err(Refusal::Segment { bytes: padded + 3 * block });
         }
         let mut start = None;
-        if place.offset + padded + reserve > place.data_end || self.restating {
+        if place.offset + padded + reserve > place.data_end || self.now.restates {
             // Header, batch, close mark, second copy of the header.
             // What is taken from memory states its cuts itself, and another record in between would move it.
-            let silent = self.restating || planted!(MemoryMoved, false, self.taking_over);
+            let silent = self.now.restates || planted!(MemoryMoved, false, self.now.taken_over);
             let restated = if silent { None } else { self.tagged.restatement(self.trim) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
@@ -601,7 +605,7 @@ impl Core {
             let streams_from = self.tagged.streams_from;
             let cuts_from = planted!(
                 CutsFromUnwritten,
-                if self.restating { spare.number } else { self.tagged.cuts_from },
+                if self.now.restates { spare.number } else { self.tagged.cuts_from },
                 self.tagged.cuts_from
             );
             start = Some(Start { bytes: spare.bytes, previous: place.segment, streams_from, cuts_from });
@@ -632,9 +636,9 @@ impl Core {
         let tag = Tag { kind: TagKind::LogCuts, stream: 0, number: 0 };
         let head = tagged_header(cuts.len(), false, &tag).ok_or(Refusal::TooLong)?;
         let bytes = head.len() + cuts.len();
-        self.restating = true;
+        self.now.restates = true;
         let opened = self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None);
-        self.restating = false;
+        self.now.restates = false;
         opened?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         batch.note(&tag);
@@ -803,7 +807,7 @@ impl Core {
 
     /// Whether records may start a segment, and leave enough to trims and openings.
     fn may_start(&self) -> bool {
-        self.ahead() > planted!(RecordsTakeLastSpare, 0, if self.frees { 0 } else { RECORDS_LEAVE })
+        self.ahead() > planted!(RecordsTakeLastSpare, 0, if self.now.frees { 0 } else { RECORDS_LEAVE })
     }
 
     /// So many segments may still be prepared.

@@ -43,7 +43,9 @@ impl TaggedState {
     /// That of a log of these segments without tagged records.
     pub(crate) fn of(segments: &[SegmentHeader]) -> Self {
         let mut state = Self::default();
-        segments.iter().for_each(|header| state.streams.segment_started(header.first_lsn));
+        for header in segments {
+            state.streams.segment_started(header.first_lsn);
+        }
         state
     }
 

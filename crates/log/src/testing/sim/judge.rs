@@ -134,7 +134,9 @@ fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation>
     }
     let first = recovered.resume.trim;
     let mut cuts = found.cuts.clone();
-    [&mut cuts, &mut expected.cuts].into_iter().for_each(|cuts| cuts.trim(first));
+    for cuts in [&mut cuts, &mut expected.cuts] {
+        cuts.trim(first);
+    }
     let plain =
         ledger.issued.iter().filter(|record| !record.tagged && record.start >= first && record.end <= end);
     for record in plain {

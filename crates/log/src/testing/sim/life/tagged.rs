@@ -13,6 +13,7 @@ use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::stream::StreamId;
 use crate::stream::state::Numbering;
+use crate::stream::table::StreamState;
 
 /// Streams of a life.
 const STREAMS: u64 = 3;
@@ -189,7 +190,7 @@ impl Life {
     pub(super) fn read_streams(&mut self) {
         let (streams, durable) = (&self.core.tagged().streams, self.core.acknowledged());
         for stream in streams.ids() {
-            let first = streams.get(stream).map_or(0, |state| state.first());
+            let first = streams.get(stream).map_or(0, StreamState::first);
             let appended = self.appended_at.get(&(stream.get(), first));
             let is_due = appended.is_some_and(|lsn| *lsn < durable) && first < streams.next_number(stream);
             if is_due && streams.readable(stream, first, 1, durable).is_empty() {
