@@ -241,9 +241,14 @@ pub(crate) struct LogArgs {
     #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: Option<u64>,
 
-    /// Only these workloads: W1 … W8, W1g, W4a, W4p, W4b, W5g, W7c, W13, W13d [default: all that the scenario has]
+    /// Only these workloads: W1 … W12, W1g, W4a, W4p, W4b, W4c, W5g, W7c, W10s, W10c, W11s, W12c, W13, W13d, open [default: all that
+    /// the scenario has, without the long ones, W12, W12c and open]
     #[arg(long, alias = "only", value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     workloads: Vec<String>,
+
+    /// Size of the log that W7, W10, W12 and open read [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "What")]
+    log_size: Option<ByteSize>,
 
     #[command(flatten)]
     commit: LogMethodArgs,
@@ -262,6 +267,7 @@ impl LogArgs {
         let percent = self.percent.map(|part| (usual_ns / 100 * part).max(1_000_000_000));
         set(&mut settings.amount, percent.map(Amount::TimeNs));
         settings.workloads.clone_from(&self.workloads);
+        set(&mut settings.log_bytes, self.log_size.map(|size| size.as_u64()));
         (settings.log_method, settings.log_engine) = (self.commit.method(), self.commit.engine);
         settings.network_file_system = self.network.network_file_system;
         vec![self.place.dir.clone()]

@@ -161,7 +161,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: log::NAME,
         summary: "the log's own workloads against a plain loop of durable writes",
-        defaults: "workloads W1 to W8, each with its floor, 2 min in 20 rounds; up to 5 GiB; --workloads W1,W3: some of them",
+        defaults: "workloads W1 to W11, each with its floor, 2 min in 20 rounds; up to 8 GiB; --workloads W1,W3: some of them, W12 and open only so",
         settings: || Settings {
             amount: Amount::TimeNs(120_000_000_000),
             rounds: 20,
@@ -178,9 +178,9 @@ pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: peers::NAME,
         summary: "okaywal, raft-engine and SQLite against the log, built by `cargo xtask peers`",
-        defaults: "workloads W1 to W4, 90 s in 40 rounds",
+        defaults: "workloads W1 to W4, W4c, W9, W11, 2 min in 40 rounds",
         settings: || Settings {
-            amount: Amount::TimeNs(90_000_000_000),
+            amount: Amount::TimeNs(120_000_000_000),
             rounds: 40,
             warm_up: 1,
             ..Settings::default()

@@ -270,6 +270,24 @@ fn a_planted_wait_for_a_cpu_is_distinguished_from_a_stall_in_every_scenario_that
 }
 
 #[test]
+fn a_log_that_gains_nothing_by_sharing_misses_the_goals_that_say_so_and_a_healthy_one_meets_them() {
+    let said = |plants| {
+        let names = ["W9", "W11"].map(str::to_owned).to_vec();
+        let settings = Settings { workloads: names, ..settings("log") };
+        let mut testbed = SimTestbed::new(42, plants);
+        let result = run_on(&mut testbed, "log", &settings, &mut Watcher::default()).expect("a result");
+        let ids: Vec<&str> = table(&result).rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids, ["floor-4k", "bare-4k", "W4", "W9", "W11s", "W11"]);
+        found(&result, "log-goals").expect("said").sentence
+    };
+    assert!(said(Vec::new()).contains("meets all 4 goals"), "{}", said(Vec::new()));
+    let slow = said(vec![Plant::Stall { method: "log-16", every: 1, ns: 1_000_000 }]);
+    assert!(slow.contains("misses 1 of the 4") && slow.contains("W11 0.7"), "{slow}");
+    let lost = said(vec![Plant::Fails { method: "own-16", after: 10 }]);
+    assert!(lost.contains("meets all 3 goals"), "without 16 logs there is nothing to compare with: {lost}");
+}
+
+#[test]
 fn a_sync_that_searches_the_cache_is_found_and_one_that_does_not_is_not() {
     let healthy = run("cached", Vec::new());
     let finding = found(&healthy, "cached-write").expect("said");

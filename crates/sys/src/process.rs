@@ -36,6 +36,35 @@ pub fn user() -> Option<u32> {
     os::process::user()
 }
 
+/// What this process takes at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Memory that is resident, bytes.
+    pub resident_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Open file descriptors, that of the question not counted.
+    pub descriptors: u64,
+}
+
+impl Usage {
+    /// What was taken since `earlier`; 0 where less is taken now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            resident_bytes: self.resident_bytes.saturating_sub(earlier.resident_bytes),
+            threads: self.threads.saturating_sub(earlier.threads),
+            descriptors: self.descriptors.saturating_sub(earlier.descriptors),
+        }
+    }
+}
+
+/// What this process takes now; `None` where the system does not report it.
+#[must_use]
+pub fn usage() -> Option<Usage> {
+    os::process::usage()
+}
+
 /// Starts `command` in a process group of its own, so that a Ctrl-C in the terminal is not sent to it.
 ///
 /// # Errors
@@ -128,6 +157,17 @@ mod tests {
             std::thread::yield_now();
         }
         child.wait().expect("waited for");
+    }
+
+    #[test]
+    fn what_is_taken_is_seen() {
+        let before = usage().expect("reported");
+        let files: Vec<_> = (0..500).map(|_| std::fs::File::open("/dev/null").expect("opens")).collect();
+        let memory = vec![7_u8; 256 << 20];
+        let taken = usage().expect("reported").since(&before);
+        assert!(taken.descriptors >= 400 && taken.resident_bytes >= 128 << 20, "{taken:?}");
+        assert!(before.threads >= 1);
+        assert_eq!((files.len(), memory[1 << 20]), (500, 7));
     }
 
     #[test]

@@ -152,6 +152,33 @@ fn the_log_commits_beside_its_floor_and_every_row_says_how() {
 }
 
 #[test]
+fn streams_commit_and_are_read_in_place_and_the_rows_that_they_are_compared_with_run_too() {
+    let names = "W9,W11,W10,W10s,W10c,W12,open";
+    let options = ["--time", "2s", "--rounds", "1", "--workloads", names, "--log-size", "32MiB"];
+    let folder = folder();
+    let result = run("log", &options, folder.path());
+    for row in &table(&result).rows {
+        if let Outcome::Failed { error, .. } = &row.outcome {
+            panic!("{}: {error}", row.id);
+        }
+    }
+    let figure = |id: &str, key: &str| measured(&result, id).figure(key);
+    for (id, base) in [("W9", "W4"), ("W11", "W11s"), ("W12", "W7")] {
+        assert!(figure(id, "vs_base").is_some(), "{id} by {base}");
+        assert!(measured(&result, base).main().count() > 0, "{base}");
+    }
+    for id in ["W10", "W10s", "W12"] {
+        assert!(measured(&result, id).main().count() > 0, "{id}");
+    }
+    for name in ["meanwhile", "alone"] {
+        assert!(measured(&result, "W12").latency(name).is_some_and(|latency| latency.count() > 0), "{name}");
+    }
+    assert!(figure("W9", "memory_per_stream_bytes").is_some_and(|bytes| bytes > 0.0));
+    assert_eq!(figure("W11s", "threads").map(|threads| threads >= 32.0), Some(true), "two threads a log");
+    assert_eq!(figure("W11", "descriptors_vs_base").map(|share| share < 1.0), Some(true));
+}
+
+#[test]
 fn several_folders_are_compared_by_the_scenario_that_does_so() {
     let (one, other, work) = (folder(), folder(), folder());
     let (_, options) = SMALL[1];

@@ -7,7 +7,7 @@
 //! device loses its class, as every row does.
 
 use super::log::contest::{Contestant, FLOOR, SEAWALL};
-use super::log::workloads::{WORKLOADS, Work, Workload};
+use super::log::workloads::{Base, WORKLOADS, Workload};
 use super::log::{Case, compete};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -32,9 +32,8 @@ fn chosen(settings: &Settings) -> impl Iterator<Item = &'static Workload> {
     let named = |one: &Workload| {
         settings.workloads.is_empty() || settings.workloads.iter().any(|name| name == one.id)
     };
-    let waits = |one: &Workload| {
-        matches!(one.work, Work::Waiting(_)) && !one.is_floor() && one.by.name == SEAWALL.name
-    };
+    let waits =
+        |one: &Workload| one.work.waiting().is_some() && !one.is_floor() && one.by.name == SEAWALL.name;
     WORKLOADS.iter().filter(move |one| waits(one) && !one.by.grows && named(one))
 }
 
@@ -49,7 +48,10 @@ pub fn run(
 ) -> Result<RunResult, RunError> {
     let contestants: Vec<&'static Contestant> =
         [&FLOOR, &SEAWALL].into_iter().chain(settings.peers).collect();
-    let several = |one: &Workload| matches!(one.work, Work::Waiting(threads) if threads > 1);
+    let takes_part = |one: &Workload, by: &Contestant| {
+        let (threads, streams) = one.work.waiting().unwrap_or((1, 0));
+        by.name == FLOOR.name || ((by.shares || threads == 1) && (by.has_streams || streams == 0))
+    };
     let case = |one: &'static Workload, by: &'static Contestant| Case {
         id: format!("{}/{}", one.id, by.name),
         label: by.name.to_owned(),
@@ -61,14 +63,16 @@ pub fn run(
         by_bytes: false,
         is_floor: by.name == FLOOR.name,
         is_bare: false,
+        base: if by.name == SEAWALL.name { Base::OtherLog } else { Base::None },
     };
     let mut cases = Vec::new();
     for one in chosen(settings) {
-        let takes_part = |by: &&&Contestant| by.shares || by.name == FLOOR.name || !several(one);
-        cases.extend(contestants.iter().filter(takes_part).map(|by| case(one, by)));
+        cases.extend(contestants.iter().filter(|by| takes_part(one, by)).map(|by| case(one, by)));
     }
     if cases.is_empty() {
-        return Err(RunError::Unavailable("other logs run W1, W2, W3 and W4: name one of those".to_owned()));
+        return Err(RunError::Unavailable(
+            "other logs run W1, W2, W3, W4, W4c, W9 and W11: name one of those".to_owned(),
+        ));
     }
     let title = "write-ahead logs beside a plain loop of durable writes".to_owned();
     let mut notes: Vec<String> = contestants
@@ -79,7 +83,8 @@ pub fn run(
             } else {
                 "; one writer at a time, so that it is in no row of several"
             };
-            format!("{}: {}{alone}.", format!("{} {}", by.name, by.version).trim(), by.set_up)
+            let no_streams = if by.has_streams || by.name == FLOOR.name { "" } else { "; without streams" };
+            format!("{}: {}{alone}{no_streams}.", format!("{} {}", by.name, by.version).trim(), by.set_up)
         })
         .collect();
     if settings.peers.is_empty() {

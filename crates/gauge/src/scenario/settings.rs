@@ -73,6 +73,8 @@ pub struct Settings {
     pub jvms: Option<Vec<Jvm>>,
     /// `log`, `peers`: the workloads, without those that they are compared with; empty: all.
     pub workloads: Vec<String>,
+    /// `log`: size of the records of a log that is read, bytes.
+    pub log_bytes: u64,
     /// `log`, `peers`: how the log commits.
     pub log_method: MethodChoice,
     /// `log`, `peers`: what runs the log's commits.
@@ -111,6 +113,7 @@ impl Default for Settings {
             rewrites: 100,
             jvms: None,
             workloads: Vec::new(),
+            log_bytes: 1 << 30,
             log_method: MethodChoice::Fastest,
             log_engine: EngineChoice::Probe,
             network_file_system: false,
@@ -215,6 +218,7 @@ impl Settings {
             ("--writers", writers, "numbers from 1 to 256, separated by commas"),
             ("--file", (1 << 20..=16 << 30).contains(&file), "from 1 MiB to 16 GiB"),
             ("--file", file >= (self.bytes as u64).saturating_mul(4), "at least four times --size"),
+            ("--log-size", (16 << 20..=1 << 40).contains(&self.log_bytes), "from 16 MiB to 1 TiB"),
             ("--rewrites", (1..=10_000_000).contains(&self.rewrites), "from 1 to 10,000,000"),
         ])?;
         let known = workloads::names();
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn absurd_settings_are_refused_with_the_option_named() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 19] = [
+        let cases: [(&str, Spoil); 20] = [
             ("--size", |s| s.bytes = 0),
             ("--size", |s| s.bytes = usize::MAX),
             ("--journal", |s| s.journal.bytes = u64::MAX),
@@ -297,6 +301,7 @@ mod tests {
             ("--writers", |s| s.writers = Vec::new()),
             ("--file", |s| s.file_bytes = Some(17 << 30)),
             ("--rewrites", |s| s.rewrites = 0),
+            ("--log-size", |s| s.log_bytes = 1 << 20),
             ("--workloads", |s| s.workloads = vec!["W99".to_owned()]),
         ];
         Settings::default().check().expect("the defaults");

@@ -26,15 +26,17 @@ fn peers() -> Vec<Contestant> {
             calls: SYNC,
             shares: true,
             grows: false,
+            has_streams: false,
             open: okaywal::open,
         },
         Contestant {
             name: "raft-engine",
             version: version("raft-engine"),
-            set_up: "a raft group for each thread, files of 32 MiB, filled and recycled, no compression; compacted and purged after each 8 MiB, untimed",
+            set_up: "a raft group for each thread, or its own of as many as there are streams, files of 32 MiB, filled and recycled, no compression; compacted and purged after each 8 MiB, untimed",
             calls: SYNC,
             shares: true,
             grows: false,
+            has_streams: true,
             open: raft_engine::open,
         },
         Contestant {
@@ -44,6 +46,7 @@ fn peers() -> Vec<Contestant> {
             calls: SYNC,
             shares: false,
             grows: false,
+            has_streams: false,
             open: sqlite::open,
         },
     ]

@@ -1,4 +1,5 @@
-//! Row raft-engine: one raft group per thread, a batch of one entry per commit, `sync` set.
+//! Row raft-engine: one raft group per thread, or its own of as many as there are streams, in turn; a batch of one entry per
+//! commit, `sync` set.
 
 use std::sync::Arc;
 
@@ -19,10 +20,16 @@ impl MessageExt for Indexed {
     }
 }
 
+/// A raft group: its number, and the index of its last entry.
+struct Group {
+    id: u64,
+    index: u64,
+}
+
 struct RaftEngine {
     engine: Arc<Engine>,
-    group: u64,
-    index: u64,
+    groups: Vec<Group>,
+    next: usize,
     batch: LogBatch,
     entry: [BytesValue; 1],
 }
@@ -43,33 +50,41 @@ pub(crate) fn open(opening: &Opening<'_>) -> Result<Vec<Box<dyn Writer>>, Fault>
         ..Config::default()
     };
     let engine = Arc::new(Engine::open(config)?);
-    let writer = |group| -> Box<dyn Writer> {
+    let threads = opening.threads as u64;
+    let count = u64::from(opening.streams).max(threads);
+    let writer = |first| -> Box<dyn Writer> {
+        let groups = (first..=count).step_by(opening.threads).map(|id| Group { id, index: 0 }).collect();
         let entry = [BytesValue::default()];
         Box::new(RaftEngine {
             engine: Arc::clone(&engine),
-            group,
-            index: 0,
+            groups,
+            next: 0,
             batch: LogBatch::default(),
             entry,
         })
     };
-    Ok((1..=opening.threads as u64).map(writer).collect())
+    Ok((1..=threads).map(writer).collect())
 }
 
 impl Writer for RaftEngine {
     fn put(&mut self, record: &[u8]) -> Result<(), Fault> {
-        self.index += 1;
+        let at = self.next;
+        self.next = if at + 1 == self.groups.len() { 0 } else { at + 1 };
+        let group = &mut self.groups[at];
+        group.index += 1;
         let [entry] = &mut self.entry;
         entry.value.clear();
         entry.value.extend_from_slice(record);
-        entry.value[..8].copy_from_slice(&self.index.to_le_bytes());
-        self.batch.add_entries::<Indexed>(self.group, &self.entry)?;
+        entry.value[..8].copy_from_slice(&group.index.to_le_bytes());
+        self.batch.add_entries::<Indexed>(group.id, &self.entry)?;
         self.engine.write(&mut self.batch, true)?;
         Ok(())
     }
 
     fn tidy(&mut self) -> Result<(), Fault> {
-        self.engine.compact_to(self.group, self.index);
+        for group in &self.groups {
+            self.engine.compact_to(group.id, group.index);
+        }
         // Groups that it names want to be compacted: each is, in its turn.
         self.engine.purge_expired_files()?;
         Ok(())

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every contestant runs on space that was written before: it is warmed with more than all its files hold.
 
+use super::streams::writers_of_streams;
 use crate::testbed::real::{Fault, Writer, open_log, rest};
 use seawall::{EngineChoice, Log, MethodChoice, Options};
 use seawall_sys::buffer::Aligned;
@@ -30,6 +31,8 @@ pub struct Contestant {
     pub shares: bool,
     /// Whether it is never trimmed, so that every segment must be filled anew.
     pub grows: bool,
+    /// Whether it has streams: many sequences of records, each with an order and a trim of its own.
+    pub has_streams: bool,
     /// Opens it in an empty folder; gives a writer for each thread.
     pub open: fn(&Opening<'_>) -> Result<Writers, Fault>,
 }
@@ -44,6 +47,8 @@ pub struct Opening<'a> {
     pub folder: &'a Path,
     /// For how many threads.
     pub threads: usize,
+    /// Of how many streams each thread commits to its own, in turn; 0: the records belong to no stream.
+    pub streams: u32,
     /// Bytes of a commit.
     pub bytes: usize,
     /// The method of the run: the log's, which floors commit by as well.
@@ -60,6 +65,7 @@ pub(crate) static FLOOR: Contestant = Contestant {
     calls: None,
     shares: false,
     grows: false,
+    has_streams: false,
     open: |opening| Floor::open(opening, true),
 };
 
@@ -75,8 +81,12 @@ pub(crate) static SEAWALL: Contestant = Contestant {
     calls: None,
     shares: true,
     grows: false,
+    has_streams: true,
     open: |opening| {
         let log = seawall(opening, Options::default().segment_bytes(SEGMENT_BYTES.into()))?;
+        if opening.streams > 0 {
+            return writers_of_streams(&log, opening);
+        }
         Ok((0..opening.threads).map(|_| -> Box<dyn Writer> { Box::new(Arc::clone(&log)) }).collect())
     },
 };
@@ -91,6 +101,14 @@ pub(crate) static GROWING: Contestant = Contestant {
 /// The log with segments so large that none is filled during a block.
 pub(crate) static PACED: Contestant = Contestant {
     open: |opening| Ok(vec![Box::new(seawall(opening, Options::default().segment_bytes(IN_MEMORY_BYTES))?)]),
+    ..like(&SEAWALL)
+};
+
+/// A log for each thread. Their segments take together as much as that of one log would.
+pub(crate) static APART: Contestant = Contestant {
+    name: "apart",
+    set_up: "a log for each thread, in a folder of its own, each trimmed after each 8 MiB of all, untimed",
+    open: super::streams::logs_apart,
     ..like(&SEAWALL)
 };
 

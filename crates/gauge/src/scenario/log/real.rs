@@ -7,8 +7,9 @@
 //! without allocating; what commits rests before the next block, so that its background work is in no other's block.
 
 use super::contest::{IN_MEMORY_BYTES, Opening, configured, seawall};
-use super::workloads::{READ_RECORD_BYTES, READ_RECORDS, Work};
-use super::{Case, UNTIMED_COMMITS};
+use super::reading::StreamedLog;
+use super::workloads::{READ_RECORD_BYTES, Work};
+use super::{Case, MEANS, UNTIMED_COMMITS};
 use crate::measure::{Sample, Slice};
 use crate::row::Measured;
 use crate::scenario::commit::tally;
@@ -20,6 +21,7 @@ use seawall::{Commit, Log, Lsn, Options, Stats};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::{monotonic_ns, sleep_until};
 use seawall_sys::method::Method;
+use seawall_sys::process::{Usage, usage};
 use seawall_sys::starting_line::{run_together, spawn_scoped};
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::thread::{Accounts, pin, process_cpu_ns};
@@ -27,6 +29,7 @@ use seawall_sys::{Error, OpenError, methods};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,10 +65,37 @@ pub(super) fn chosen(
     Ok((methods::find(id).ok_or_else(gone)?, refused))
 }
 
-/// A contestant that is open, in a folder that goes with it.
+/// A folder of a log, which is removed when this is dropped.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn create(path: PathBuf) -> Result<Self, BlockError> {
+        std::fs::create_dir(&path).map_err(|error| BlockError::run(Error::new("create", &path, error)))?;
+        Ok(Self(path))
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left behind lies in the scratch folder, which is swept.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A contestant that is open. Its files are closed before its folder goes.
 struct Held {
     writers: Vec<Box<dyn Writer>>,
-    folder: PathBuf,
+    folder: Folder,
+    /// What it took of this process when it had been opened and warmed.
+    taken: Option<Usage>,
 }
 
 impl Held {
@@ -75,13 +105,12 @@ impl Held {
         method: &'static Method,
         settings: &Settings,
     ) -> Result<Self, BlockError> {
-        std::fs::create_dir(&folder)
-            .map_err(|error| BlockError::run(Error::new("create", &folder, error)))?;
-        // From here on the folder is removed, also after an error.
-        let mut held = Self { writers: Vec::new(), folder };
+        let before = usage();
+        let mut held = Self { writers: Vec::new(), folder: Folder::create(folder)?, taken: None };
         let opening = Opening {
             folder: &held.folder,
             threads: case.threads(),
+            streams: case.streams(),
             bytes: case.bytes,
             method,
             engine: settings.log_engine,
@@ -93,6 +122,7 @@ impl Held {
         })?;
         if !(case.is_floor || case.is_bare) {
             held.warm().map_err(|fault| failed("warm", &held.folder, fault))?;
+            held.taken = usage().zip(before).map(|(after, before)| after.since(&before));
         }
         Ok(held)
     }
@@ -121,20 +151,23 @@ impl Held {
         Ok(Arc::clone(log.ok_or_else(none)?))
     }
 
+    /// Adds what it took when it was opened, and what its streams take now that all have been trimmed.
+    fn add_means(&self, measured: &mut Measured) {
+        let taken = self.taken.map(|taken| [taken.resident_bytes, taken.threads, taken.descriptors]);
+        for ((sum, _), value) in MEANS.into_iter().zip(taken.into_iter().flatten()) {
+            measured.set(sum, value as f64);
+        }
+        if let Some(stats) = self.stats().filter(|stats| stats.streams > 0) {
+            measured.set(MEANS[3].0, stats.stream_memory_bytes as f64 / stats.streams as f64);
+        }
+    }
+
     fn stats(&self) -> Option<Stats> {
         self.log().ok().map(|log| log.stats())
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.writers.clear();
-        // What is left behind lies in the scratch folder, which is swept.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn failed(operation: &'static str, folder: &Path, fault: Fault) -> Error {
+pub(super) fn failed(operation: &'static str, folder: &Path, fault: Fault) -> Error {
     Error::new(operation, folder, io::Error::other(fault))
 }
 
@@ -144,12 +177,14 @@ pub(super) struct Kept<'a> {
     method: &'static Method,
     held: BTreeMap<String, Held>,
     /// The log that is read back.
-    readable: Option<Held>,
+    readable: Option<Folder>,
+    /// The log of many streams that is read in place.
+    streamed: Option<StreamedLog<'a>>,
 }
 
 impl<'a> Kept<'a> {
     pub(super) fn new(settings: &'a Settings, method: &'static Method) -> Self {
-        Self { settings, method, held: BTreeMap::new(), readable: None }
+        Self { settings, method, held: BTreeMap::new(), readable: None, streamed: None }
     }
 
     pub(super) fn block(
@@ -174,15 +209,30 @@ impl<'a> Kept<'a> {
                 return bench(&folder).outlive(testbed, self.method, fits);
             }
             Work::ReadBack { log, cold } => {
-                let held = match self.readable.take() {
-                    Some(held) => held,
+                let folder = match self.readable.take() {
+                    Some(folder) => folder,
                     None => readable(testbed.new_path(0, "readable")?, self.method, self.settings)?,
                 };
-                let measured = bench(&held.folder).read_back(testbed, log, cold, self.method);
-                self.readable = Some(held);
+                let measured = bench(&folder).read_back(testbed, log, cold, self.method);
+                self.readable = Some(folder);
                 return measured;
             }
-            Work::Waiting(_) | Work::Outstanding { .. } | Work::Transactions(_) | Work::Paced => {}
+            Work::Points { .. } | Work::CatchUp { .. } | Work::Open { .. } => {
+                let mut log = match self.streamed.take() {
+                    Some(log) => log,
+                    None => {
+                        StreamedLog::create(testbed.new_path(0, "streamed")?, self.method, self.settings)?
+                    }
+                };
+                let measured = log.block(testbed, case, until);
+                self.streamed = Some(log).filter(|log| !log.is_worn());
+                return measured;
+            }
+            Work::Waiting(_)
+            | Work::Streams { .. }
+            | Work::Outstanding { .. }
+            | Work::Transactions(_)
+            | Work::Paced => {}
         }
         let mut held = match self.held.remove(id) {
             Some(held) => held,
@@ -205,6 +255,7 @@ impl<'a> Kept<'a> {
             // A segment that is started within a slice may be ready only behind it.
             measured.set("segments_filled", (after.segments_filled - before.segments_filled) as f64);
         }
+        held.add_means(&mut measured);
         if case.work != Work::Paced && grown < GROWN_BYTES_MAX {
             // The other ones begin their next block with empty segments.
             self.held.insert(id.to_owned(), held);
@@ -221,7 +272,7 @@ impl<'a> Kept<'a> {
         until: Until<'_>,
     ) -> Result<Measured, BlockError> {
         let (before, cpu_ns) = (held.stats(), process_cpu_ns());
-        let block = if let Work::Waiting(_) = case.work {
+        let block = if case.work.waiting().is_some() {
             let crew = Crew { bytes: case.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
             // A log chooses where it writes.
             let (capacity, commits_max) = (u64::MAX / case.bytes as u64, case.commits_of_a_slice());
@@ -253,40 +304,45 @@ impl<'a> Kept<'a> {
 }
 
 /// Makes the log that is read back.
-fn readable(folder: PathBuf, method: &'static Method, settings: &Settings) -> Result<Held, BlockError> {
-    std::fs::create_dir(&folder).map_err(|error| BlockError::run(Error::new("create", &folder, error)))?;
-    let held = Held { writers: Vec::new(), folder };
-    let log = seawall(&opening(&held.folder, method, settings), Options::default())?;
+fn readable(folder: PathBuf, method: &'static Method, settings: &Settings) -> Result<Folder, BlockError> {
+    let folder = Folder::create(folder)?;
+    let log = seawall(&opening(&folder, method, settings), Options::default())?;
     let written = || -> Result<(), Fault> {
         let mut lsn = Lsn::ZERO;
-        for number in 0..READ_RECORDS {
+        for number in 0..read_records(settings) {
             lsn = log.append(&[u8::try_from(number & 0xFF).unwrap_or(0); READ_RECORD_BYTES])?;
         }
         log.commit(lsn)?;
         Ok(())
     };
-    written().map_err(|fault| failed("write the log in", &held.folder, fault))?;
+    written().map_err(|fault| failed("write the log in", &folder, fault))?;
     let log = Arc::into_inner(log).ok_or("it is still in use").map_err(Fault::from);
     let closed = log.and_then(|log| Ok(log.close()?));
-    closed.map_err(|fault| failed("close the log in", &held.folder, fault))?;
-    Ok(held)
+    closed.map_err(|fault| failed("close the log in", &folder, fault))?;
+    Ok(folder)
 }
 
-fn opening<'a>(folder: &'a Path, method: &'static Method, settings: &Settings) -> Opening<'a> {
-    Opening { folder, threads: 1, bytes: READ_RECORD_BYTES, method, engine: settings.log_engine }
+/// Records of a log that is read.
+pub(super) fn read_records(settings: &Settings) -> u64 {
+    settings.log_bytes / READ_RECORD_BYTES as u64
+}
+
+pub(super) fn opening<'a>(folder: &'a Path, method: &'static Method, settings: &Settings) -> Opening<'a> {
+    let engine = settings.log_engine;
+    Opening { folder, threads: 1, streams: 0, bytes: READ_RECORD_BYTES, method, engine }
 }
 
 /// A block of one row.
-struct Bench<'a> {
-    settings: &'a Settings,
-    case: &'a Case,
-    until: Until<'a>,
-    folder: &'a Path,
+pub(super) struct Bench<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) case: &'a Case,
+    pub(super) until: Until<'a>,
+    pub(super) folder: &'a Path,
 }
 
 impl Bench<'_> {
     /// Runs `work` in a thread of its own.
-    fn alone(
+    pub(super) fn alone(
         &self,
         testbed: &RealTestbed,
         work: impl Fn(&mut Sample) -> Result<(), Fault> + Sync,
@@ -309,7 +365,7 @@ impl Bench<'_> {
         Ok(Block { samples, elapsed_ns, counts, load_bytes: 0 })
     }
 
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.until.stop.load(Ordering::Relaxed)
     }
 
@@ -526,8 +582,9 @@ impl Bench<'_> {
                     let log = Log::open(self.folder, configured(&opening, Options::default()))?;
                     let records = count_records(&log)?;
                     let took = monotonic_ns() - began;
-                    if records != READ_RECORDS {
-                        return Err(format!("{records} of {READ_RECORDS} records came back").into());
+                    let written = read_records(self.settings);
+                    if records != written {
+                        return Err(format!("{records} of {written} records came back").into());
                     }
                     log.close()?;
                     took
@@ -574,24 +631,34 @@ fn count_records(log: &Log) -> Result<u64, Fault> {
 }
 
 /// The files in a folder.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?)
 }
 
 /// Reads every file in a folder from start to end, as `cat` does.
 fn read_plainly(folder: &Path) -> Result<(), Fault> {
+    read_files(&files(folder)?)
+}
+
+/// Reads files from start to end.
+pub(super) fn read_files(files: &[PathBuf]) -> Result<(), Fault> {
     let mut buf = vec![0; 1 << 20];
-    for path in files(folder)? {
+    for path in files {
         let mut file = File::open(path)?;
         while file.read(&mut buf)? > 0 {}
     }
     Ok(())
 }
 
-/// Has the page cache forget every file in a folder; what it holds of them is synced first.
+/// Has the page cache forget every file in a folder.
 fn forget(folder: &Path) -> Result<(), Fault> {
-    for path in files(folder)? {
-        let file = StoreFile::open(&path, Access::Cached)?;
+    forget_files(&files(folder)?)
+}
+
+/// Has the page cache forget files; what it holds of them is synced first.
+pub(super) fn forget_files(files: &[PathBuf]) -> Result<(), Fault> {
+    for path in files {
+        let file = StoreFile::open(path, Access::Cached)?;
         file.sync()?;
         file.forget_cached();
     }

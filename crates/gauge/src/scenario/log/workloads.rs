@@ -8,13 +8,20 @@
 //!
 //! Goals are this project's for its log, figures by the keys of the table's columns; they do not judge the disk.
 
-use super::contest::{BARE, Contestant, FLOOR, GROWING, PACED, SEAWALL};
+use super::contest::{APART, BARE, Contestant, FLOOR, GROWING, PACED, SEAWALL};
 
 /// What a block of a row does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// So many threads commit, each waiting for its commit.
     Waiting(usize),
+    /// The same, each thread to its own streams in turn.
+    Streams {
+        /// How many threads.
+        threads: usize,
+        /// Of how many streams.
+        streams: u32,
+    },
     /// One thread keeps so many commits outstanding, and waits for the oldest only when it has as many.
     Outstanding {
         /// How many.
@@ -45,6 +52,61 @@ pub(crate) enum Work {
     },
     /// Appends at a steady pace while another thread commits.
     Paced,
+    /// Reads single records of a log at random, or blocks of its files without one.
+    Points {
+        /// How it finds them.
+        by: PointsBy,
+        /// Whether the files are out of the page cache.
+        cold: bool,
+    },
+    /// A follower reads all that a log holds while a thread commits to it.
+    CatchUp {
+        /// Whether the files are out of the page cache.
+        cold: bool,
+    },
+    /// Opens a log of many streams, or reads its files past the page cache without one.
+    Open {
+        /// Whether there is a log.
+        log: bool,
+    },
+}
+
+/// How single records are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointsBy {
+    /// Not at all: a block of 4 KiB somewhere in the same files is read.
+    Offset,
+    /// By their LSNs.
+    Lsn,
+    /// By their sequence numbers in their streams.
+    Stream,
+}
+
+/// What a row is compared with besides its floor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// Nothing.
+    None,
+    /// The row of this id.
+    Row(&'static str),
+    /// The fastest other log of its group.
+    OtherLog,
+}
+
+impl Work {
+    /// How many threads commit, each waiting for its commit, and to how many streams; `None` if it works otherwise.
+    pub(crate) const fn waiting(self) -> Option<(usize, u32)> {
+        match self {
+            Self::Waiting(threads) => Some((threads, 0)),
+            Self::Streams { threads, streams } => Some((threads, streams)),
+            _ => None,
+        }
+    }
+
+    /// Whether it reads all of a log of the size that the settings give.
+    pub(crate) const fn reads_all(self) -> bool {
+        matches!(self, Self::ReadBack { .. } | Self::CatchUp { .. } | Self::Open { .. })
+    }
 }
 
 /// A row.
@@ -65,6 +127,8 @@ pub(crate) struct Workload {
     pub(crate) bytes: usize,
     /// Whether it is compared by bytes, not by operations.
     pub(crate) by_bytes: bool,
+    /// What it is compared with besides its floor.
+    pub(crate) base: Base,
     /// Keys of columns and what is to be reached.
     pub(crate) goals: &'static [(&'static str, f64)],
 }
@@ -78,14 +142,17 @@ impl Workload {
     pub(crate) fn is_bare(&self) -> bool {
         self.id.starts_with("bare")
     }
+
+    /// Whether it runs only when it is named: it takes too long for a run of two minutes over all rows.
+    pub(crate) fn is_heavy(&self) -> bool {
+        matches!(self.work, Work::CatchUp { .. } | Work::Open { .. })
+    }
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// Bytes of the records that are read back, and how many there are.
+/// Bytes of the records that are read back; the settings say how many there are.
 pub(crate) const READ_RECORD_BYTES: usize = KIB;
-pub(crate) const READ_RECORDS: u64 = 1 << 20;
-const READ_BYTES: usize = READ_RECORD_BYTES << 20;
 
 const OF_16: &str = "16 KiB a write, one thread waits";
 const OF_4: &str = "4 KiB a write, records of 256 B to 1 KiB";
@@ -93,21 +160,34 @@ const OF_1024: &str = "1 MiB a write, by bytes";
 const OF_100: &str = "100 KiB a write, 100 records of 1 KiB";
 const MEMORY: &str = "256 B into memory";
 const PROCESS: &str = "256 B that outlive the process only";
-const CACHED: &str = "open and read 1 GiB, cached";
-const COLD: &str = "open and read 1 GiB, cold";
+const CACHED: &str = "open and read a log, cached";
+const COLD: &str = "open and read a log, cold";
+const POINTS: &str = "1 KiB at random, cached";
+const COLD_POINTS: &str = "1 KiB at random, cold";
+const BEHIND: &str = "a follower catches up beside commits";
+const OPEN: &str = "open a log of 10,000 streams, cold";
 const PACE: &str = "200,000 appends/s of 256 B beside commits";
 
 const NEW: &str = "a plain loop of durable writes, each of new bytes";
 const SAME: &str = "the same loop with a buffer that never changes";
 
 const ONE: Work = Work::Waiting(1);
+const W9: Work = Work::Streams { threads: 64, streams: 1000 };
+const W11: Work = Work::Streams { threads: 16, streams: 16 };
+const CAUGHT_UP: &[(&str, f64)] = &[("vs_base", 0.8), ("p99_vs_alone", 1.2)];
+/// A tenth of what as many logs take.
+const SHARED: &[(&str, f64)] =
+    &[("vs_base", 1.3), ("memory_vs_base", 0.1), ("threads_vs_base", 0.1), ("descriptors_vs_base", 0.1)];
 const FAST: &[(&str, f64)] = &[("vs_floor", 30.0)];
 
 macro_rules! workloads {
-    ($($id:literal $label:literal $group:ident $bytes:expr, $by:ident $work:expr, $what:expr, $goals:expr;)*) => {
+    (@base) => { Base::None };
+    (@base $base:literal) => { Base::Row($base) };
+    ($($id:literal $label:literal $group:ident $bytes:expr, $by:ident $work:expr, $what:expr, $goals:expr $(, of $base:literal)?;)*) => {
         &[$(Workload {
             id: $id, label: $label, what: $what, group: $group, work: $work, by: &$by, bytes: $bytes,
-            by_bytes: matches!($work, Work::Outstanding { commits: 512, .. } | Work::ReadBack { .. }) || $bytes == MIB,
+            by_bytes: matches!($work, Work::Outstanding { commits: 512, .. }) || $work.reads_all() || $bytes == MIB,
+            base: workloads!(@base $($base)?),
             goals: $goals,
         }),*]
     };
@@ -127,6 +207,10 @@ pub(crate) const WORKLOADS: &[Workload] = workloads! {
     "W4"         "W4 64 writers"  OF_4  KIB,       SEAWALL Work::Waiting(64), "64 threads, 1 KiB, each waits", &[("vs_floor", 11.0), ("cpu_per_operation_ns", 9000.0)];
     "W4a"        "W4a 64 pending" OF_4  KIB,       SEAWALL Work::Outstanding { commits: 64, polled: false }, "1 thread, 64 outstanding, 1 KiB", FAST;
     "W4p"        "W4p 64 polled"  OF_4  KIB,       SEAWALL Work::Outstanding { commits: 64, polled: true }, "the same, by polled futures", FAST;
+    "W4c"        "W4c 256 writers" OF_4 256,       SEAWALL Work::Waiting(256), "256 threads, 256 B, each waits", &[];
+    "W9"         "W9 1,000 streams" OF_4 KIB,      SEAWALL W9, "64 threads, each its own of 1,000 streams, 1 KiB, each waits", &[("vs_base", 0.95), ("memory_per_stream_bytes", 512.0)], of "W4";
+    "W11s"       "W11s 16 logs"   OF_4  256,       APART   Work::Waiting(16), "16 threads, each its own log, 256 B, each waits", &[];
+    "W11"        "W11 16 streams" OF_4  256,       SEAWALL W11, "16 threads, each its own stream of one log, 256 B, each waits", SHARED, of "W11s";
     "floor-1m"   "floor"          OF_1024 MIB,     FLOOR   ONE, NEW, &[];
     "bare-1m"    "bare"           OF_1024 MIB,     BARE    ONE, SAME, &[];
     "W4b"        "W4b 512 pending" OF_1024 KIB,    SEAWALL Work::Outstanding { commits: 512, polled: false }, "1 thread, 512 outstanding, 1 KiB", &[("vs_floor", 0.85)];
@@ -139,10 +223,19 @@ pub(crate) const WORKLOADS: &[Workload] = workloads! {
     "floor-write" "floor: write"  PROCESS 256,     FLOOR   Work::Outlive { log: false, fits: true }, "a plain buffered write of the same bytes", &[];
     "W13"        "W13"            PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: true }, "commits that outlive the process only, 256 B, one thread", &[("per_s", 5e6), ("commit_p99_ns", 300.0)];
     "W13d"       "W13d"           PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: false }, "the same as it comes: the disk keeps up, or it waits", &[];
-    "floor-read" "floor: read"    CACHED READ_BYTES, FLOOR Work::ReadBack { log: false, cold: false }, "a plain read of the same files", &[];
-    "W7"         "W7"             CACHED READ_BYTES, SEAWALL Work::ReadBack { log: true, cold: false }, "open, read back, page cache", &[("bytes_per_s", 4e9)];
-    "floor-cold" "floor: read"    COLD READ_BYTES, FLOOR   Work::ReadBack { log: false, cold: true }, "a plain read of the same files", &[];
-    "W7c"        "W7c"            COLD READ_BYTES, SEAWALL Work::ReadBack { log: true, cold: true }, "open, read back, cold cache", &[("vs_floor", 0.9)];
+    "floor-read" "floor: read"    CACHED KIB, FLOOR Work::ReadBack { log: false, cold: false }, "a plain read of the same files", &[];
+    "W7"         "W7"             CACHED KIB, SEAWALL Work::ReadBack { log: true, cold: false }, "open, read back, page cache", &[("bytes_per_s", 4e9)];
+    "floor-cold" "floor: read"    COLD KIB, FLOOR   Work::ReadBack { log: false, cold: true }, "a plain read of the same files", &[];
+    "W7c"        "W7c"            COLD KIB, SEAWALL Work::ReadBack { log: true, cold: true }, "open, read back, cold cache", &[("vs_floor", 0.9)];
+    "floor-at"   "floor: read"    POINTS KIB,      FLOOR   Work::Points { by: PointsBy::Offset, cold: false }, "4 KiB of the same files at random", &[];
+    "W10"        "W10 read_at"    POINTS KIB,      SEAWALL Work::Points { by: PointsBy::Lsn, cold: false }, "single records by LSN, page cache", &[("commit_p50_ns", 5e3), ("commit_p99_ns", 20e3)];
+    "W10s"       "W10s stream"    POINTS KIB,      SEAWALL Work::Points { by: PointsBy::Stream, cold: false }, "single records by number in one of 10,000 streams, page cache", &[];
+    "floor-at-cold" "floor: read" COLD_POINTS KIB, FLOOR   Work::Points { by: PointsBy::Offset, cold: true }, "4 KiB of the same files at random, past the page cache", &[];
+    "W10c"       "W10c read_at"   COLD_POINTS KIB, SEAWALL Work::Points { by: PointsBy::Lsn, cold: true }, "single records by LSN, cold cache", &[("vs_floor", 0.77)];
+    "W12"        "W12 catch up"   BEHIND KIB,      SEAWALL Work::CatchUp { cold: false }, "a follower from the start to the end, page cache", CAUGHT_UP, of "W7";
+    "W12c"       "W12c catch up"  BEHIND KIB,      SEAWALL Work::CatchUp { cold: true }, "the same, cold cache", CAUGHT_UP, of "W7c";
+    "floor-open" "floor: read"    OPEN KIB,        FLOOR   Work::Open { log: false }, "the same files in pieces of 1 MiB, past the page cache", &[];
+    "open"       "open"           OPEN KIB,        SEAWALL Work::Open { log: true }, "open and close, nothing read by the user", &[("bytes_per_s", 1_073_741_824.0)];
     "W8"         "W8"             PACE 256,        PACED   Work::Paced, "paced appends while commits run", &[("commit_p99_9_ns", 20_000.0)];
 };
 
@@ -151,10 +244,15 @@ pub(crate) fn names() -> Vec<&'static str> {
     WORKLOADS.iter().filter(|one| !one.is_floor()).map(|one| one.id).collect()
 }
 
-/// Those of these names, all if there are none, and the floors that they are compared with.
+/// Those of these names, all but the heavy ones if there are none, and what they are compared with.
 pub(crate) fn chosen(names: &[String]) -> Vec<&'static Workload> {
-    let is_chosen =
-        |one: &Workload| !one.is_floor() && (names.is_empty() || names.iter().any(|name| name == one.id));
+    let is_named = |one: &Workload| {
+        !one.is_floor()
+            && if names.is_empty() { !one.is_heavy() } else { names.iter().any(|name| name == one.id) }
+    };
+    let is_base =
+        |base: &Workload| WORKLOADS.iter().any(|one| is_named(one) && one.base == Base::Row(base.id));
+    let is_chosen = |one: &Workload| is_named(one) || is_base(one);
     let floor_of_one =
         |floor: &Workload| WORKLOADS.iter().any(|one| is_chosen(one) && one.group == floor.group);
     WORKLOADS.iter().filter(|one| is_chosen(one) || (one.is_floor() && floor_of_one(one))).collect()
@@ -169,12 +267,24 @@ mod tests {
         for (at, one) in WORKLOADS.iter().enumerate() {
             assert!(WORKLOADS[..at].iter().all(|other| other.id != one.id), "{}", one.id);
             let first = WORKLOADS.iter().find(|other| other.group == one.group).expect("itself");
-            assert!(first.is_floor() || first.id == "W8", "{}", one.id);
+            assert!(first.is_floor() || ["W8", "W12"].contains(&first.id), "{}", one.id);
             assert!(one.goals.is_empty() || !one.is_floor(), "{}", one.id);
             assert!(one.label.chars().count() <= 16, "{}", one.id);
         }
-        assert_eq!(chosen(&[]).len(), WORKLOADS.len());
-        let ids: Vec<&str> = chosen(&["W2".to_owned()]).iter().map(|one| one.id).collect();
-        assert_eq!(ids, ["floor-4k", "bare-4k", "W2"]);
+        let ids = |names: &[&str]| -> Vec<&str> {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).iter().map(|one| one.id).collect()
+        };
+        let left_out = WORKLOADS.iter().map(|one| one.id).filter(|id| !ids(&[]).contains(id));
+        assert_eq!(left_out.collect::<Vec<_>>(), ["W12", "W12c", "floor-open", "open"]);
+        assert_eq!(ids(&["W2"]), ["floor-4k", "bare-4k", "W2"]);
+        assert_eq!(ids(&["W9"]), ["floor-4k", "bare-4k", "W4", "W9"], "with what it is compared with");
+        assert_eq!(ids(&["W12c"]), ["floor-cold", "W7c", "W12c"]);
+        assert_eq!(ids(&["open"]), ["floor-open", "open"]);
+        let known = |one: &Workload| match one.base {
+            Base::Row(id) => WORKLOADS.iter().any(|other| other.id == id && other.by_bytes == one.by_bytes),
+            base => base == Base::None,
+        };
+        assert!(WORKLOADS.iter().all(known), "a base is a row");
     }
 }

@@ -1,5 +1,6 @@
 //! Systems without process tracking: refuses to start a detached process, with the reason.
 
+use crate::process::Usage;
 use std::io;
 use std::process::{Child, Command};
 
@@ -23,6 +24,10 @@ pub(crate) fn boot() -> Option<String> {
 }
 
 pub(crate) fn user() -> Option<u32> {
+    None
+}
+
+pub(crate) fn usage() -> Option<Usage> {
     None
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) use crate::os::unix::{is_standard_output_closed, outlive_the_file_size_limit};
 
+use crate::process::Usage;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -30,6 +31,17 @@ pub(crate) fn boot() -> Option<String> {
 pub(crate) fn user() -> Option<u32> {
     // SAFETY: geteuid(2) takes nothing, touches no memory of ours and cannot fail.
     Some(unsafe { libc::geteuid() })
+}
+
+pub(crate) fn usage() -> Option<Usage> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let field = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    // The folder itself is open while it is listed.
+    let descriptors = (std::fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1);
+    Some(Usage { resident_bytes: field("VmRSS:")? << 10, threads: field("Threads:")?, descriptors })
 }
 
 fn state_and_mark(pid: u32) -> Option<(char, String)> {
