@@ -1,10 +1,11 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Once};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use seawall_sys::crash_memory::{CrashMapping, boot_id};
 use seawall_sys::directory::Directory;
@@ -43,6 +44,7 @@ use crate::read::reader::{Reader, Record, check_within};
 use crate::read::retained::Retained;
 use crate::read::rewrite::Rewriter;
 use crate::read::stream::{Stream, StreamAppend};
+use crate::read::time::lsn_at;
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
@@ -370,6 +372,17 @@ impl Log {
         self.accept_record::<true>(record).map(|(lsn, _)| lsn)
     }
 
+    /// As [`Log::append`], and returns where the record begins, which [`Log::read_at`] takes, and where it ends, exclusive.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn append_range(&self, record: &[u8]) -> Result<Range<Lsn>> {
+        let end = self.append(record)?;
+        // It lies in one piece, with its header in front.
+        let begin = Lsn::new(end.get() - (RECORD_HEADER_BYTES + record.len()) as u64);
+        Ok(begin..end)
+    }
+
     /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and what is lacking
     /// has been requested, so that a later call finds it. A task of an async executor appends with this and, when it is
     /// refused, awaits the [`Commit`] of what it has appended so far, or comes back later.
@@ -614,6 +627,18 @@ impl Log {
             end = read.record.lsn;
         }
         Ok(None)
+    }
+
+    /// The LSN of the first record that was appended at or after `time`, by the clock of the machine then, in steps of a
+    /// batch; [`Log::durable_lsn`] if there is none. A clock that was set back counts as one that stood still, and batches of
+    /// unknown time count as the oldest.
+    ///
+    /// # Errors
+    /// [`Error::Trimmed`] if the log was trimmed meanwhile, [`Error::Corrupt`], [`Error::Io`], [`Error::Closed`].
+    pub fn lsn_at(&self, time: SystemTime) -> Result<Lsn> {
+        self.group.status().check_readable()?;
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        lsn_at(&self.group, &self.dir, u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// One stream of the log: an ordered sequence of records with its own reader, follower, trim and tail. All streams

@@ -5,6 +5,7 @@
 //! * [`scan`] validates batch after batch through large reads;
 //! * [`segment_file`] reads parts of a segment through the page cache or past it, [`readahead`] does so on a thread;
 //! * [`reader`] reads a log while this process writes it, [`index`] single records of it;
+//! * [`time`] finds where the log was at a time;
 //! * [`stream`] reads one stream, and [`rewrite`] copies forward what streams need of segments that should go;
 //! * [`follower`] waits for more at its end, and [`follow_thread`] reads for those that are polled;
 //! * [`pin`] holds trims back for readers that are slow, [`retained`] trims a log by its own rules;
@@ -26,5 +27,6 @@ pub(crate) mod rewrite;
 pub(crate) mod scan;
 pub(crate) mod segment_file;
 pub(crate) mod stream;
+pub(crate) mod time;
 pub(crate) mod view;
 pub(crate) mod view_follower;

@@ -159,6 +159,19 @@ impl Scan {
         Ok(())
     }
 
+    /// Steps over the next batch of the segment below `limit` by its header alone, which it returns; `None` where the next
+    /// segment begins.
+    pub(crate) fn step_over<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<BatchHeader>> {
+        let next = source.successor(self.cursor.segment.number);
+        if next.is_some_and(|next| next.first_lsn == self.cursor.lsn) {
+            return Ok(None);
+        }
+        let checked = self.header(source, limit)?;
+        let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
+        self.cursor.advance(&header, checksum);
+        Ok(Some(header))
+    }
+
     fn header<S: Source>(
         &mut self,
         source: &mut S,
