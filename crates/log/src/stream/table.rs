@@ -17,6 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::format::{Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::stream::StreamId;
+use crate::stream::hash::StreamHash;
 use crate::stream::places::{Places, RecordPlace};
 use seawall_sys::planted;
 
@@ -113,7 +114,7 @@ pub(crate) struct Needed {
 /// The streams of one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamTable {
-    streams: HashMap<StreamId, StreamState>,
+    streams: HashMap<StreamId, StreamState, StreamHash>,
     /// Where records were whose copies are not durable yet.
     moving: HashMap<(StreamId, u64), Moving>,
     segments: VecDeque<SegmentUse>,
