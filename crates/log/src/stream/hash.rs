@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn every_process_sees_the_same_order() {
-        let fill = || (0..500).filter_map(StreamId::new).map(|id| (id, ())).collect::<HashMap<_, _, StreamHash>>();
+        let fill =
+            || (0..500).filter_map(StreamId::new).map(|id| (id, ())).collect::<HashMap<_, _, StreamHash>>();
         assert!(fill().keys().eq(fill().keys()));
     }
 }
