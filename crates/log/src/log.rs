@@ -596,7 +596,7 @@ impl Log {
     ///
     /// The first read in a segment walks through it once, and what became durable since is added as it is needed; then a
     /// record is read with the blocks that it lies in, each checked. That index takes 0.44 % of what it covers (in batches
-    /// of one block of 4 KiB) and at most 128 MiB and 64 descriptors for a log; what was used least goes first.
+    /// of one block of 4 KiB) and at most 128 MiB and 384 descriptors for a log; what was used least goes first.
     ///
     /// # Errors
     /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,

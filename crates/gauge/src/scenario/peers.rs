@@ -97,7 +97,26 @@ pub fn run(
     compete(NAME, settings, (testbed, observer), study, &cases)
 }
 
-/// What the table says: which of them do not make durable what they acknowledge.
+/// Goals of this project in rates of the fastest other log.
+const GOALS: [(&str, f64); 2] = [("W4c", 2.0), ("W9", 1.5)];
+
+/// How the log stands to the fastest other one where this project has a goal.
+fn standing(study: &Study) -> Option<Finding> {
+    let words = |(id, goal): (&str, f64)| {
+        let measured = study.row(&format!("{id}/{}", SEAWALL.name))?.measured()?;
+        Some(format!("{:.2} in {id} (goal {goal:.2})", measured.figure("vs_base")?))
+    };
+    let said: Vec<String> = GOALS.into_iter().filter_map(words).collect();
+    (!said.is_empty()).then(|| Finding {
+        rule: "peers-goals",
+        severity: Severity::Note,
+        sentence: format!("The rate of the log by that of the fastest other one: {}.", said.join(", ")),
+        remedy: "Goals are this project's for its log, on a quiet machine: they do not judge the disk."
+            .to_owned(),
+    })
+}
+
+/// What the table says: which of them do not make durable what they acknowledge, and which goals there are.
 #[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let lost = |(_, measured): &(_, &crate::row::Measured)| measured.class() == Some(Class::ProcessCrash);
@@ -107,5 +126,30 @@ pub fn judge(study: &Study) -> Vec<Finding> {
         sentence: format!("{} acknowledges commits whose bytes have not reached the device.", row.id),
         remedy: "Do not compare it with logs that are durable.".to_owned(),
     };
-    study.measured().filter(lost).map(finding).collect()
+    study.measured().filter(lost).map(finding).chain(standing(study)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge;
+    use crate::row::Row;
+    use crate::study::Study;
+
+    #[test]
+    fn the_log_is_held_against_the_fastest_other_one_where_there_is_a_goal() {
+        let row = |id: &str| {
+            let mut row = Row::waiting(id, id);
+            if let Some(measured) = row.measured_mut() {
+                measured.set("vs_base", 1.25);
+            }
+            row
+        };
+        let said = |ids: &[&str]| -> Vec<String> {
+            let study = Study { rows: ids.iter().map(|id| row(id)).collect(), ..Study::default() };
+            judge(&study).into_iter().map(|finding| finding.sentence).collect()
+        };
+        let sentence = "The rate of the log by that of the fastest other one: 1.25 in W9 (goal 1.50).";
+        assert_eq!(said(&["W9/seawall", "W1/seawall", "W4c/okaywal"]), [sentence]);
+        assert_eq!(said(&["W1/seawall"]), Vec::<String>::new());
+    }
 }

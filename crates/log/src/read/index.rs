@@ -38,7 +38,7 @@ use crate::recovery::directory::damage;
 /// What all indexes of a log may take in bytes: enough for 30 GiB in batches of 4 KiB.
 const INDEX_BYTES_MAX: usize = 128 << 20;
 /// Segments that are held open.
-const FILES_MAX: usize = 64;
+const FILES_MAX: usize = 384;
 /// Blocks that are read for a record whose length is not known yet.
 const BLOCKS_FIRST: usize = 2;
 /// Least and most of one read of the walk, in bytes.

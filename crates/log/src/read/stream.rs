@@ -21,8 +21,8 @@ use crate::read::reader::Record;
 use crate::stream::StreamId;
 use crate::stream::places::RecordPlace;
 
-/// Records whose places a reader looks up at once.
-const PLACES: usize = 64;
+/// Records whose places a reader looks up at once, in the end: it begins with one, which may be all that is read.
+const PLACES_MAX: usize = 64;
 /// How often a place is looked up again because the record was rewritten meanwhile.
 const LOOKS_MAX: u32 = 16;
 
@@ -131,6 +131,7 @@ impl<'a> Stream<'a> {
             id: self.id,
             next: from,
             places: VecDeque::new(),
+            at_once: 1,
             cuts: 0,
             ended: false,
         })
@@ -219,6 +220,8 @@ pub struct StreamReader {
     next: u64,
     /// Where the next records are, as far as that was looked up.
     places: VecDeque<RecordPlace>,
+    /// How many are looked up the next time.
+    at_once: usize,
     /// How many cuts and trims there had been then.
     cuts: u64,
     ended: bool,
@@ -284,12 +287,15 @@ impl StreamReader {
         if self.next < state.first() {
             return Err(Error::StreamTrimmed { stream: self.id, seq: self.next, first: state.first() });
         }
-        let next = state.places().range(self.next, 1).first().map_or(state.next(), |(number, _)| *number);
-        if next > self.next {
-            return Err(Error::StreamGap { stream: self.id, seq: self.next, next });
+        let places = core.tagged().streams.readable(self.id, self.next, self.at_once, durable);
+        if places.is_empty() {
+            let next = state.places().range(self.next, 1).first().map_or(state.next(), |(number, _)| *number);
+            if next > self.next {
+                return Err(Error::StreamGap { stream: self.id, seq: self.next, next });
+            }
         }
-        let places = core.tagged().streams.readable(self.id, self.next, PLACES, durable);
         self.places.extend(places);
+        self.at_once = (self.at_once * 2).min(PLACES_MAX);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! * [`places`] is where the records of one stream are: LSN and length of each, compressed;
 //! * [`table`] is the state of all streams, moved by tagged records alone, when they are appended and when a log is opened;
 //! * [`state`] is both together, moved by one record;
+//! * [`hash`] finds a stream by its number;
 //! * [`cuts`] lists which parts of the log itself are cut off.
 //!
 //! Invariants: nothing here does I/O; the state that an opening computes from the tagged records of a log is the state
@@ -16,6 +17,7 @@
 //! is durable.
 
 pub(crate) mod cuts;
+pub(crate) mod hash;
 pub(crate) mod places;
 pub(crate) mod state;
 pub(crate) mod table;

@@ -75,6 +75,9 @@ impl Chunk {
         pack(&mut self.packed, place.bytes.into());
         self.last_lsn = place.lsn.get();
         self.count += 1;
+        if self.count == CHUNK_RECORDS {
+            self.packed.shrink_to_fit();
+        }
     }
 
     fn iter(&self) -> impl Iterator<Item = (u64, RecordPlace)> + '_ {
@@ -175,6 +178,13 @@ impl Places {
         self.chunks.splice(at..=at, parts.into_iter().flatten());
     }
 
+    /// Gives back the memory of a stream that had many records and has few now.
+    fn shrink(&mut self) {
+        if self.chunks.capacity() > 4 * self.chunks.len() {
+            self.chunks.shrink_to_fit();
+        }
+    }
+
     /// Forgets the records before `number`; returns where they were.
     pub(crate) fn trim(&mut self, number: u64) -> Vec<RecordPlace> {
         let whole = self.chunks.partition_point(|chunk| chunk.end() <= number);
@@ -186,6 +196,7 @@ impl Places {
                 *first = rest;
             }
         }
+        self.shrink();
         places
     }
 
@@ -201,6 +212,7 @@ impl Places {
             }
         }
         places.extend(gone.iter().flat_map(Chunk::iter).map(|(_, place)| place));
+        self.shrink();
         places
     }
 }
@@ -276,5 +288,21 @@ mod tests {
             places.set(number, RecordPlace { lsn: Lsn::new(number * 1_000_000), bytes: 1040 });
         }
         assert!(places.bytes() < 10_000 * 10, "{} bytes", places.bytes());
+    }
+
+    #[test]
+    fn a_stream_without_records_takes_no_memory_however_many_it_had() {
+        let mut places = Places::default();
+        for number in 0..10_000 {
+            places.set(number, place(number * 100));
+        }
+        assert!(places.bytes() < 10_000 * 8, "{} bytes", places.bytes());
+        places.trim(9_999);
+        assert!(places.bytes() < 512, "{} bytes", places.bytes());
+        places.trim(10_000);
+        assert_eq!(places.bytes(), 0);
+        places.set(10_000, place(2_000_000));
+        places.cut(10_000);
+        assert_eq!(places.bytes(), 0);
     }
 }

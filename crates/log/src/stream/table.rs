@@ -13,40 +13,13 @@
 //! crash could take the record and find the segment gone.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::format::{Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::stream::StreamId;
+use crate::stream::hash::StreamHash;
 use crate::stream::places::{Places, RecordPlace};
 use seawall_sys::planted;
-
-/// Hashes the numbers of streams by one multiplication. Fixed, so that what depends on the order of a map is the same in every
-/// process; the numbers are the program's own, so nothing hostile chooses them.
-#[derive(Clone, Copy, Debug, Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64((*byte).into());
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_right(20);
-    }
-}
-
-type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// One stream.
 #[derive(Clone, Debug, Default)]
@@ -141,9 +114,9 @@ pub(crate) struct Needed {
 /// The streams of one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamTable {
-    streams: Numbered<StreamId, StreamState>,
+    streams: HashMap<StreamId, StreamState, StreamHash>,
     /// Where records were whose copies are not durable yet.
-    moving: Numbered<(StreamId, u64), Moving>,
+    moving: HashMap<(StreamId, u64), Moving, StreamHash>,
     segments: VecDeque<SegmentUse>,
     releases: VecDeque<Release>,
 }

@@ -16,7 +16,7 @@ use super::{sweep, taken};
 use crate::testing::mutant::{EQUIVALENT, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
-pub const STATES: u64 = 3_000_000;
+pub const STATES: u64 = 150_000;
 /// Where searches begin: one that only a failed sync, a kill and a reopening together show is rare.
 pub const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
 /// The life whose every operation the sweep fails.
