@@ -30,7 +30,7 @@ fn options() -> Options {
 
 /// No idle marks: nothing but the page says that the last batch is durable.
 fn quiet() -> Options {
-    options().idle_mark(Duration::from_mins(10))
+    options().idle_mark(Duration::from_mins(10)).crash_memory_bytes(0)
 }
 
 fn follow(dir: &Path) -> ViewFollower {
