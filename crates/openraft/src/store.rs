@@ -4,6 +4,7 @@
 //! the log accepted; a record says where the entries begin before the first entry that lies elsewhere; no thread of an
 //! executor waits for the disk: what may wait runs on a thread of its own, also when its future is dropped.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
@@ -84,10 +85,10 @@ impl<R: RaftTypes> Shared<R> {
         lock(&self.tail)
     }
 
-    /// Does `work`, first without waiting and then, if it would have to, where it may.
+    /// Does `work`, first without waiting and then, if it would have to, the rest of it where it may.
     async fn write<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl Fn(&Self, bool) -> Result<T> + Send + 'static,
+        mut work: impl FnMut(&Self, bool) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match work(self, false) {
             Err(Error::Log(seawall::Error::WouldBlock)) => self.apart(move |shared| work(shared, true)).await,
@@ -350,14 +351,17 @@ impl<R: RaftTypes> LogStore<R> {
     /// Appends the entries, up to the first one that is refused; they can be read from now on. Returns the commit that
     /// makes them durable, which needs the log for as long as it is awaited.
     pub(crate) async fn append_entries(&self, entries: Vec<R::Entry>) -> Result<(Arc<Host>, Commit)> {
+        let encode = |entry| Ok((R::log_id(&entry), Arc::<[u8]>::from(record::entry::<R>(&entry)?)));
+        let mut entries = entries.into_iter().map(encode).collect::<Result<VecDeque<_>>>()?;
         let mut end = self.log().durable_lsn();
-        for entry in entries {
-            let (log_id, bytes) = (R::log_id(&entry), Arc::<[u8]>::from(record::entry::<R>(&entry)?));
-            end = self
-                .shared
-                .write(move |shared, may_wait| shared.append_entry(&log_id, &bytes, may_wait))
-                .await?;
-        }
+        let appended = self.shared.write(move |shared, may_wait| {
+            while let Some((log_id, bytes)) = entries.front() {
+                end = shared.append_entry(log_id, bytes, may_wait)?;
+                entries.pop_front();
+            }
+            Ok(end)
+        });
+        let end = appended.await?;
         // Requested here, so that the write is in flight before the task runs.
         Ok((Arc::clone(&self.shared.member.host), self.log().commit_async(end)))
     }

@@ -253,9 +253,24 @@ fn a_follower_that_lags_reads_beside_appends_and_purges() {
             }
             skipped
         });
+        // Another one always wants everything that is there.
+        let mut reader = leader.reader();
+        let all = tokio::spawn(async move {
+            let (mut last, mut reads) = (0, 0);
+            while last < END - 1 {
+                let entries = reader.try_get_log_entries(..).await.expect("reads");
+                for (index, found) in (entries.first().map_or(0, |first| first.log_id.index)..).zip(entries) {
+                    assert_eq!(found, entry(1, index));
+                    last = index;
+                }
+                reads += 1;
+                tokio::task::yield_now().await;
+            }
+            reads
+        });
         for start in (0..END).step_by(20) {
             append(&mut leader, 1, start..start + 20).await;
-            if start % 300 == 280 {
+            if start % 60 == 40 {
                 let seen = read.load(Ordering::Acquire);
                 let upto = if start % 1200 == 1180 { start } else { seen.min(start).saturating_sub(1) };
                 if upto > purged.load(Ordering::Acquire) {
@@ -265,6 +280,7 @@ fn a_follower_that_lags_reads_beside_appends_and_purges() {
                 }
             }
         }
+        assert!(all.await.expect("ends") > 10);
         let skipped = follower.await.expect("ends");
         assert!(skipped < END / 2, "{skipped} entries were purged before they were read");
     });
