@@ -32,7 +32,7 @@ pub enum Error {
         index: u64,
     },
     /// The stream of a group got a record that did not come from its store.
-    Shared {
+    ForeignRecord {
         /// The stream.
         stream: StreamId,
     },
@@ -105,7 +105,7 @@ impl std::fmt::Display for Error {
             Self::Encode(error) => write!(f, "cannot encode: {error}"),
             Self::Hole { index, due } => write!(f, "entry {index} would leave a hole: entry {due} is due"),
             Self::Missing { index } => write!(f, "entry {index} is missing"),
-            Self::Shared { stream } => write!(
+            Self::ForeignRecord { stream } => write!(
                 f,
                 "stream {stream} got a record that did not come from its Raft group: only the group may append there"
             ),

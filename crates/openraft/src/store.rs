@@ -126,7 +126,7 @@ impl<R: RaftTypes> Shared<R> {
         }
         let StreamAppend { seq, end, .. } = append_record(&stream, bytes, may_wait)?;
         if seq.wrapping_add(base) != index {
-            return Err(Error::Shared { stream: stream.id() });
+            return Err(Error::ForeignRecord { stream: stream.id() });
         }
         let (host, durable) = (&self.member.host, self.log().durable_lsn());
         let mut tail = self.tail();

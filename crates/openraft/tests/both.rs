@@ -13,7 +13,7 @@ use openraft09::storage::{RaftLogStorage as _, RaftLogStorageExt as _};
 use openraft09::{BasicNode, CommittedLeaderId, EntryPayload, Membership, Vote};
 use openraft010::RaftLogReader as _;
 use openraft010::entry::RaftEntry as _;
-use openraft010::storage::{RaftLogStorage as _, RaftLogStorageExt as _};
+use openraft010::storage::{IOFlushed, RaftLogStorage as _, RaftLogStorageExt as _};
 use openraft010::type_config::alias::{EntryOf, LogIdOf};
 use openraft010::vote::RaftLeaderIdExt as _;
 use seawall::{Log, MethodChoice, Options};
@@ -123,5 +123,23 @@ fn a_conflict_is_cut_off_and_long_logs_are_read_in_pieces() {
         drop(entries);
         store.truncate_after(None).await.expect("is durable");
         assert_eq!(store.get_log_state().await.expect("reads").last_log_id, None);
+    });
+}
+
+/// More than the log's memory holds is appended on a runtime of one thread: other tasks go on while that waits for the disk.
+#[test]
+fn appending_more_than_the_memory_holds_leaves_the_runtime_to_others() {
+    const ENTRIES: u64 = 20_000;
+    let dir = scratch();
+    let groups = open(dir.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut store: v010::LogStore<Types> = groups.store(5).expect("opens");
+        let others = tokio::spawn(async {});
+        let entries = (0..ENTRIES).map(|index| entry(1, index));
+        store.append(entries, IOFlushed::noop()).await.expect("is accepted");
+        assert!(others.is_finished(), "the runtime stood still");
+        store.blocking_append([entry(1, ENTRIES)]).await.expect("becomes durable");
+        assert_eq!(store.reader().try_get_log_entries(..).await.expect("reads").len() as u64, ENTRIES + 1);
     });
 }

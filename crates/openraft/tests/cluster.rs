@@ -54,6 +54,7 @@ struct Network {
 }
 
 impl Network {
+    #[expect(clippy::result_large_err, reason = "the error is Openraft's")]
     fn peer<E: std::error::Error>(&self) -> Outcome<Raft<Types>, E> {
         let cut_off = self.world.cut_off.load(Ordering::Acquire);
         let peer = self.world.raft(self.group, self.to).filter(|_| ![self.from, self.to].contains(&cut_off));

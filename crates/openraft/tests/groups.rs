@@ -55,30 +55,30 @@ async fn live(mut store: LogStore<Types>, group: u64, life: u64) {
         append(&mut store, term, start..start + 3).await;
         store.save_committed(Some(id(term, start))).await.expect("is kept");
     }
-    if group % 3 == 0 {
+    if group.is_multiple_of(3) {
         // A new leader whose log differs in the last entries.
         store.truncate(id(term, next + 25)).await.expect("is durable");
         append(&mut store, term + 100, next + 25..next + 30).await;
     }
-    if group % 2 == 0 {
+    if group.is_multiple_of(2) {
         store.purge(id(term, next + 10)).await.expect("is durable");
     }
 }
 
 async fn check(mut store: LogStore<Types>, group: u64, lives: u64) {
     let (next, last) = (group + 30 * (lives - 1), group + 30 * lives - 1);
-    let last_term = if group % 3 == 0 { lives + 100 } else { lives };
+    let last_term = if group.is_multiple_of(3) { lives + 100 } else { lives };
     assert_eq!(store.read_vote().await.expect("reads"), Some(Vote::new(lives, group)));
     assert_eq!(store.read_committed().await.expect("reads"), Some(id(lives, next + 27)));
     let state = store.get_log_state().await.expect("reads");
     assert_eq!(state.last_log_id, Some(id(last_term, last)));
-    assert_eq!(state.last_purged_log_id, (group % 2 == 0).then(|| id(lives, next + 10)));
+    assert_eq!(state.last_purged_log_id, group.is_multiple_of(2).then(|| id(lives, next + 10)));
     let entries = store.try_get_log_entries(..).await.expect("reads");
-    let first = if group % 2 == 0 { next + 11 } else { group };
+    let first = if group.is_multiple_of(2) { next + 11 } else { group };
     assert_eq!(entries.len() as u64, last + 1 - first);
     for (index, found) in (first..).zip(entries) {
         let life = (index - group) / 30;
-        let cut = group % 3 == 0 && (index - group) % 30 >= 25;
+        let cut = group.is_multiple_of(3) && (index - group) % 30 >= 25;
         assert_eq!(found, entry(life + if cut { 101 } else { 1 }, index));
     }
 }
