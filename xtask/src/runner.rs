@@ -24,9 +24,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What every build of tests, lints and programs has in common. The features are those that tests and harnesses turn on,
-/// and the client of NATS: a step with features of its own would build everything again. Kafka's needs headers of C.
-pub(crate) const SHARED: [&str; 2] =
-    ["--workspace", "--features=seawall/mutants,seawall/metrics,seawall/stream,seawall-cli/nats"];
+/// the second Openraft and the client of NATS: a step with features of its own would build everything again. Kafka's needs
+/// headers of C.
+pub(crate) const SHARED: [&str; 2] = [
+    "--workspace",
+    "--features=seawall/mutants,seawall/metrics,seawall/stream,seawall-openraft/openraft-010,seawall-cli/nats",
+];
 /// A test that takes longer hangs. The slowest takes a minute on two quiet processors.
 const LIMIT: Duration = Duration::from_mins(10);
 /// Tests that are printed as the slowest.

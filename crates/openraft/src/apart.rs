@@ -26,7 +26,7 @@ pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
         drop(slot);
         waker.into_iter().for_each(Waker::wake);
     };
-    drop(std::thread::Builder::new().name("seawall-raft-read".to_owned()).spawn(run)?);
+    drop(std::thread::Builder::new().name("seawall-raft".to_owned()).spawn(run)?);
     let result = poll_fn(|context| {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(result) = slot.result.take() {

@@ -1,6 +1,6 @@
 //! Defines the errors of the log store.
 
-use seawall::Lsn;
+use seawall::{Lsn, StreamId};
 
 /// Any failure of the store.
 #[derive(Debug)]
@@ -8,8 +8,10 @@ use seawall::Lsn;
 pub enum Error {
     /// The log refused or failed.
     Log(seawall::Error),
-    /// A record of the log is none of this store, or was written for other types. Nothing was changed.
+    /// A record of the group is none of this store, or was written for other types. Nothing was changed.
     Record {
+        /// The stream that it belongs to.
+        stream: StreamId,
         /// Where the record starts.
         lsn: Lsn,
         /// What is wrong with it.
@@ -24,12 +26,27 @@ pub enum Error {
         /// The index that is due.
         due: u64,
     },
-    /// Entries are missing that must be there.
+    /// An entry is missing that must be there.
     Missing {
-        /// The index of the first one.
+        /// Its index.
         index: u64,
     },
-    /// Readers or copies of the store are still in use, so it cannot be closed.
+    /// The stream of a group got a record that did not come from its store.
+    ForeignRecord {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Groups have numbers below 2^23.
+    NoGroup {
+        /// The number.
+        group: u32,
+    },
+    /// The group has a store or a reader already.
+    GroupInUse {
+        /// The number of the group.
+        group: u32,
+    },
+    /// Stores or readers are still in use, so the log cannot be closed.
     InUse,
 }
 
@@ -39,27 +56,29 @@ pub enum Error {
 pub enum BadRecord {
     /// It has no bytes.
     Empty,
-    /// Its kind is not known.
+    /// Its kind is not known, or is none of this stream.
     Kind(u8),
     /// Its value cannot be decoded.
     Value(postcard::Error),
     /// So many bytes follow its value.
     LeftOver(usize),
-    /// It is state where an entry was appended.
-    NotAnEntry,
-    /// It is the entry of this index, which does not follow the one before it.
-    Unordered(u64),
+    /// It is another entry than the one of its place.
+    Index {
+        /// The index of the entry that belongs there.
+        index: u64,
+        /// The index of the entry that is there.
+        found: u64,
+    },
 }
 
 impl std::fmt::Display for BadRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
-            Self::Kind(kind) => write!(f, "kind {kind} is not known"),
+            Self::Kind(kind) => write!(f, "kind {kind} is not known here"),
             Self::Value(error) => error.fmt(f),
             Self::LeftOver(bytes) => write!(f, "{bytes} bytes are left over"),
-            Self::NotAnEntry => f.write_str("it is no entry"),
-            Self::Unordered(index) => write!(f, "entry {index} does not follow the one before it"),
+            Self::Index { index, found } => write!(f, "it is entry {found} in the place of entry {index}"),
         }
     }
 }
@@ -79,14 +98,22 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Log(error) => error.fmt(f),
-            Self::Record { lsn, source } => write!(
+            Self::Record { stream, lsn, source } => write!(
                 f,
-                "the record at LSN {lsn} cannot be understood: {source}; was this log written with other types?"
+                "the record at LSN {lsn} in stream {stream} cannot be understood: {source}; was it written with other types?"
             ),
             Self::Encode(error) => write!(f, "cannot encode: {error}"),
             Self::Hole { index, due } => write!(f, "entry {index} would leave a hole: entry {due} is due"),
-            Self::Missing { index } => write!(f, "entry {index} is not where the index says"),
-            Self::InUse => f.write_str("the store is still in use: drop its readers and copies first"),
+            Self::Missing { index } => write!(f, "entry {index} is missing"),
+            Self::ForeignRecord { stream } => write!(
+                f,
+                "stream {stream} got a record that did not come from its Raft group: only the group may append there"
+            ),
+            Self::NoGroup { group } => write!(f, "there is no group {group}: use a number below 8388608"),
+            Self::GroupInUse { group } => {
+                write!(f, "group {group} is in use: drop its store and its readers first")
+            }
+            Self::InUse => f.write_str("the log is still in use: drop its stores and readers first"),
         }
     }
 }

@@ -1,22 +1,29 @@
-//! Seawall as the log store of [Openraft](https://docs.rs/openraft).
+//! Seawall as the log store of [Openraft](https://docs.rs/openraft), 0.9 and 0.10.
 //!
-//! [`LogStore`] implements `RaftLogStorage` and `RaftLogReader` over one [`seawall::Log`]: entries, votes,
-//! truncations and purges are records of that one log, so they become durable in the order in which Raft made them,
-//! and entries that Raft appends while a write is in flight share the next one.
+//! A Raft group is two streams of a [`seawall::Log`]: one of entries, one of vote, committed and purged log id. Any number
+//! of groups share one log ([`Groups`]): one writer, one set of segments, and one flush for the entries that groups append
+//! while a write is in flight. What a group changes becomes durable in the order in which Raft made it.
 //!
-//! ```no_run
+#![cfg_attr(feature = "openraft-09", doc = "```no_run")]
+#![cfg_attr(not(feature = "openraft-09"), doc = "```ignore")]
+//! # use openraft09 as openraft;
 //! use std::io::Cursor;
 //!
-//! use seawall_openraft::{LogStore, Options};
+//! use seawall_openraft::{Groups, Options, v09};
 //!
 //! openraft::declare_raft_types!(pub Types: D = String, R = String);
 //!
 //! # fn main() -> Result<(), seawall_openraft::Error> {
-//! let store = LogStore::<Types>::open("raft", Options::default())?;
-//! // Raft::new(id, config, network, store, state_machine).await
+//! let groups = Groups::open("raft", Options::default())?;
+//! for group in 0..50 {
+//!     let store: v09::LogStore<Types> = groups.store(group)?;
+//!     // Raft::new(id, config, network, store, state_machine).await
+//! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A node with one group opens it with [`LogStore::open`].
 //!
 //! # When Raft calls return
 //!
@@ -26,33 +33,57 @@
 //! | `save_vote`, `truncate`, `purge` | the change is durable |
 //! | `save_committed` | the change is in memory; durable with the next write, as Openraft allows |
 //!
-//! After a failed write or sync nothing is reported durable any more and every call fails; reopen the store to learn
-//! what is. A crash always leaves a prefix of the changes in the order in which they were made.
+//! After a failed write or sync nothing is reported durable any more and every call fails; reopen the log to learn
+//! what is. A crash always leaves a prefix of the changes in the order in which they were made, of all groups together.
 //!
 //! # Memory and blocking
 //!
-//! Per entry that is not purged a few words are kept, and the bytes of the newest ones ([`KEEP_BYTES`] by
-//! default); older ones are read back from the segments, by a thread that lives as long as that read, so that the
-//! runtime goes on. `append` waits for the disk, on the calling thread, only when the log's memory is full.
+//! Of each group its state is kept, and where its entries lie, in a few bytes an entry; the bytes of the newest entries
+//! as well, up to [`KEEP_BYTES`] of all groups together and always those that are not durable yet. Older ones are read back
+//! from the log. What may wait for the disk, reading included, is done by a thread that lives as long as that call, so
+//! that no thread of the runtime waits; opening, removing and closing groups block their caller. A read for replication ends behind 1 MiB, so that a follower that lags is sent
+//! its entries in pieces.
 //!
 //! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on
 //! `deserialize_any` or on skipped fields.
 //!
+//! # Features
+//!
+//! `openraft-09`, which is on by default, and `openraft-010`, for which Openraft has published pre-releases so far; both can
+//! be on together. What one has written the other reads, if its application data encodes alike and it keeps the default
+//! types of Openraft 0.10.
+//!
 //! | module | what it does |
 //! | --- | --- |
+//! | `groups` | opens and removes the groups of a log |
+//! | `store` | keeps the Raft log of a group in two streams |
+//! | `tail` | holds what a group has in memory |
 //! | `record` | encodes Raft entries and state as records |
-//! | `index` | indexes the entries in memory |
-//! | `store` | implements Openraft's storage traits |
-//! | `apart` | reads on threads of its own |
+//! | `types` | names the types of either Openraft |
+//! | `v09`, `v010` | implement the traits of Openraft 0.9 and 0.10 |
+//! | `apart` | does what may wait on threads of its own |
 //! | `error` | defines the errors |
 #![forbid(unsafe_code)]
 
+#[cfg(not(any(feature = "openraft-09", feature = "openraft-010")))]
+compile_error!(
+    "seawall-openraft implements the traits of the Openraft that a feature names: turn on `openraft-09` or `openraft-010`"
+);
+
 mod apart;
 mod error;
-mod index;
+mod groups;
 mod record;
 mod store;
+mod tail;
+mod types;
+#[cfg(feature = "openraft-010")]
+pub mod v010;
+#[cfg(feature = "openraft-09")]
+pub mod v09;
 
 pub use error::{BadRecord, Error, Result};
+pub use groups::{Groups, KEEP_BYTES};
 pub use seawall::Options;
-pub use store::{KEEP_BYTES, LogStore};
+pub use store::{LogReader, LogStore};
+pub use types::RaftTypes;

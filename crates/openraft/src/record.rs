@@ -1,4 +1,4 @@
-//! Encodes Raft entries and state as records of the log.
+//! Encodes Raft entries and state as records of two streams.
 //!
 //! ```text
 //! +--------+-------------------------+
@@ -6,43 +6,46 @@
 //! | 1 byte |                         |
 //! +--------+-------------------------+
 //!
-//! kind 1   entry       a log entry
-//! kind 2   state       vote, committed and purged log id, all three: the last such record is what holds
-//! kind 3   truncated   the log id from which on, inclusive, the entries before this record are gone
+//! stream 2g     of group g, its entries: entry `base + n` is record n
+//!   kind 1      entry     a log entry
+//! stream 2g+1   of group g, its state: the last record is what holds
+//!   kind 2      state     vote, committed and purged log id, base: all four
+//!   kind 3      removed   the group is being removed, without a value
 //! ```
 //!
 //! Invariant: a kind never changes its meaning; a new meaning gets a new kind, so that an older library refuses it
 //! rather than misread it.
 
-use openraft::{LogId, NodeId, RaftTypeConfig, Vote};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::error::{BadRecord, Error, Result};
+use crate::types::RaftTypes;
 
 const ENTRY: u8 = 1;
 const STATE: u8 = 2;
-const TRUNCATED: u8 = 3;
+/// All that such a record holds.
+pub(crate) const REMOVED: &[u8] = &[3];
 
 /// What Raft wants kept besides its entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(bound = "")]
-pub(crate) struct State<N: NodeId> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State<L, V> {
     /// The last vote.
-    pub(crate) vote: Option<Vote<N>>,
+    pub(crate) vote: Option<V>,
     /// The last log id known to be committed.
-    pub(crate) committed: Option<LogId<N>>,
+    pub(crate) committed: Option<L>,
     /// The last log id that was purged.
-    pub(crate) purged: Option<LogId<N>>,
+    pub(crate) purged: Option<L>,
+    /// The index of the entry that is, or would be, record 0; modulo 2^64.
+    pub(crate) base: u64,
 }
 
-/// One record, decoded.
-pub(crate) enum Stored<C: RaftTypeConfig> {
-    /// A log entry.
-    Entry(C::Entry),
-    /// The state from here on.
-    State(State<C::NodeId>),
-    /// From this log id on, inclusive, the entries so far are gone.
-    Truncated(LogId<C::NodeId>),
+/// The state of a group of these types.
+pub(crate) type StateOf<R> = State<<R as RaftTypes>::LogId, <R as RaftTypes>::Vote>;
+
+impl<L, V> Default for State<L, V> {
+    fn default() -> Self {
+        Self { vote: None, committed: None, purged: None, base: 0 }
+    }
 }
 
 fn encode(kind: u8, value: &impl Serialize) -> Result<Vec<u8>> {
@@ -50,22 +53,21 @@ fn encode(kind: u8, value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 /// Encodes an entry.
-pub(crate) fn entry<C: RaftTypeConfig>(entry: &C::Entry) -> Result<Vec<u8>> {
+pub(crate) fn entry<R: RaftTypes>(entry: &R::Entry) -> Result<Vec<u8>> {
     encode(ENTRY, entry)
 }
 
 /// Encodes the state.
-pub(crate) fn state<N: NodeId>(state: &State<N>) -> Result<Vec<u8>> {
+pub(crate) fn state<L: Serialize, V: Serialize>(state: &State<L, V>) -> Result<Vec<u8>> {
     encode(STATE, state)
 }
 
-/// Encodes a truncation.
-pub(crate) fn truncated<N: NodeId>(from: &LogId<N>) -> Result<Vec<u8>> {
-    encode(TRUNCATED, from)
-}
-
-/// Decodes the value behind the kind; every byte must belong to it.
-fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadRecord> {
+/// Decodes a record of this kind; every byte must belong to it.
+fn decode<T: DeserializeOwned>(kind: u8, record: &[u8]) -> Result<T, BadRecord> {
+    let (found, bytes) = record.split_first().ok_or(BadRecord::Empty)?;
+    if *found != kind {
+        return Err(BadRecord::Kind(*found));
+    }
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(BadRecord::LeftOver(rest.len())),
@@ -73,35 +75,61 @@ fn value<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadRecord> {
     }
 }
 
-/// Decodes a record.
+/// Decodes entry `index`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn decode<C: RaftTypeConfig>(record: &[u8]) -> Result<Stored<C>, BadRecord> {
-    match record.split_first() {
-        Some((&ENTRY, bytes)) => value(bytes).map(Stored::Entry),
-        Some((&STATE, bytes)) => value(bytes).map(Stored::State),
-        Some((&TRUNCATED, bytes)) => value(bytes).map(Stored::Truncated),
-        Some((kind, _)) => Err(BadRecord::Kind(*kind)),
-        None => Err(BadRecord::Empty),
-    }
+pub(crate) fn decode_entry<R: RaftTypes>(record: &[u8], index: u64) -> Result<R::Entry, BadRecord> {
+    let entry = decode(ENTRY, record)?;
+    let found = R::index(&R::log_id(&entry));
+    if found == index { Ok(entry) } else { Err(BadRecord::Index { index, found }) }
+}
+
+/// Decodes the state, `None` if the group is being removed.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn decode_state<R: RaftTypes>(record: &[u8]) -> Result<Option<StateOf<R>>, BadRecord> {
+    if record == REMOVED { Ok(None) } else { decode(STATE, record).map(Some) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
+    use super::{REMOVED, RaftTypes, State, decode_entry, decode_state, encode, entry, state};
 
-    use super::{State, Stored, decode, encode, state};
+    struct Types;
 
-    openraft::declare_raft_types!(Types: D = String, R = String);
+    impl RaftTypes for Types {
+        type LogId = u64;
+        type Vote = String;
+        type Entry = (u64, String);
+
+        fn log_id(entry: &Self::Entry) -> u64 {
+            entry.0
+        }
+
+        fn index(log_id: &u64) -> u64 {
+            *log_id
+        }
+    }
 
     #[test]
     fn a_record_of_another_origin_is_refused() {
-        let good = state(&State::<u64>::default()).expect("encodes");
-        assert!(matches!(decode::<Types>(&good), Ok(Stored::State(found)) if found == State::default()));
-        assert!(decode::<Types>(&[]).is_err());
-        assert!(decode::<Types>(&good[..good.len() - 1]).is_err());
-        assert!(decode::<Types>(&[&good[..], &[0]].concat()).is_err());
-        assert!(decode::<Types>(&encode(9, &0_u8).expect("encodes")).is_err());
+        let kept = State { vote: Some("vote".to_owned()), purged: Some(7), base: u64::MAX, committed: None };
+        let good = state(&kept).expect("encodes");
+        assert_eq!(decode_state::<Types>(&good).expect("decodes"), Some(kept));
+        assert_eq!(decode_state::<Types>(REMOVED).expect("decodes"), None);
+        for bad in [
+            &[][..],
+            &good[..good.len() - 1],
+            &[&good[..], &[0]].concat(),
+            &encode(9, &0_u8).expect("encodes"),
+        ] {
+            assert!(decode_state::<Types>(bad).is_err());
+        }
+        let good = entry::<Types>(&(5, "entry".to_owned())).expect("encodes");
+        assert_eq!(decode_entry::<Types>(&good, 5).expect("decodes").1, "entry");
+        assert!(decode_entry::<Types>(&good, 6).is_err());
+        assert!(decode_state::<Types>(&good).is_err());
     }
 }

@@ -4,18 +4,20 @@
 //! standard output as soon as it is durable. The parent kills the child at some moment, opens the store and compares
 //! it with that output. Many rounds on one directory, so that every opening but the first follows a kill.
 
-#[path = "machine/mod.rs"]
+#[path = "machine/v09.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
 mod machine;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
-use seawall::{Log, Options};
-use seawall_openraft::LogStore;
+use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
+use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
+use seawall::{Log, MethodChoice, Options};
+use seawall_openraft::Groups;
+use seawall_openraft::v09::LogStore;
 
 use machine::Types;
 
@@ -24,7 +26,8 @@ const ROUNDS: u64 = 25;
 
 fn open(dir: &Path) -> LogStore<Types> {
     let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    LogStore::new(Log::open(dir, options).expect("opens"), 0).expect("is understood")
+    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
+    Groups::new(Arc::new(Log::open(dir, options).expect("opens")), 0).store(3).expect("is understood")
 }
 
 fn id(term: u64, index: u64) -> LogId<u64> {

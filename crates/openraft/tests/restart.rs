@@ -1,15 +1,17 @@
 //! Tests that every reported change is there after closing, dropping, rotation and trimming.
 
-#[path = "machine/mod.rs"]
+#[path = "machine/v09.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
 mod machine;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
-use seawall::{Log, Options};
-use seawall_openraft::{Error, LogStore};
+use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
+use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
+use seawall::{Log, MethodChoice, Options, StreamId};
+use seawall_openraft::v09::{self, LogStore};
+use seawall_openraft::{BadRecord, Error, Groups};
 
 use machine::Types;
 
@@ -19,7 +21,8 @@ fn scratch() -> tempfile::TempDir {
 
 fn open(dir: &Path) -> LogStore<Types> {
     let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    LogStore::new(Log::open(dir, options).expect("opens"), 1 << 10).expect("is understood")
+    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
+    Groups::new(Arc::new(Log::open(dir, options).expect("opens")), 1 << 10).store(3).expect("is understood")
 }
 
 fn id(term: u64, index: u64) -> LogId<u64> {
@@ -143,13 +146,23 @@ fn a_hole_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_log_of_someone_else_is_refused() {
+fn records_of_someone_else_are_refused() {
     let dir = scratch();
     let log = Log::open(dir.path(), Options::default()).expect("opens");
-    log.append_commit(b"some record").expect("commits");
+    for stream in [0, 3] {
+        log.stream(StreamId::new(stream).expect("is one")).append_commit(b"some record").expect("commits");
+    }
     log.close().expect("closes");
-    let refused = LogStore::<Types>::open(dir.path(), Options::default());
-    assert!(matches!(refused, Err(Error::Record { lsn, .. }) if lsn.get() == 0));
+    let groups = Groups::open(dir.path(), Options::default()).expect("opens");
+    assert_eq!(groups.ids(), [0, 1]);
+    for (group, stream) in [(0, 0), (1, 3)] {
+        let refused = groups.store::<v09::Types<Types>>(group);
+        let Err(Error::Record { stream: found, source: BadRecord::Kind(b's'), .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(found.get(), stream);
+    }
+    groups.close().expect("nothing is left in use");
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Test fixture: the smallest state machine that Openraft's suite accepts, in memory.
+//! Test fixture: the smallest state machine that the suite of Openraft 0.9 accepts, in memory.
 //!
 //! It holds the last applied log id and the membership.
 
 use std::io::Cursor;
 
-use openraft::storage::RaftStateMachine;
-use openraft::{
+use openraft09::storage::RaftStateMachine;
+use openraft09::{
     Entry, EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder, RaftTypeConfig, Snapshot, SnapshotMeta,
     StorageError, StoredMembership,
 };
 
-openraft::declare_raft_types!(
+openraft09::declare_raft_types!(
     /// Strings go in, the number of the applied entry comes out.
     pub Types: D = String, R = u64
 );

@@ -1,15 +1,23 @@
-//! Runs Openraft's own storage test suite, with entries read from memory and from segments.
+//! Runs the storage test suite of Openraft 0.9, with entries read from memory and from segments.
 
-#[path = "machine/mod.rs"]
+#[path = "machine/v09.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
 mod machine;
 
-use openraft::testing::{StoreBuilder, Suite};
-use openraft::{AnyError, StorageError, StorageIOError};
-use seawall::{Log, Options};
-use seawall_openraft::{KEEP_BYTES, LogStore};
+use std::error::Error;
+use std::sync::Arc;
+
+use openraft09::testing::{StoreBuilder, Suite};
+use openraft09::{AnyError, StorageError, StorageIOError};
+use seawall::{Log, MethodChoice, Options};
+use seawall_openraft::v09::LogStore;
+use seawall_openraft::{Groups, KEEP_BYTES};
 
 use machine::{Machine, NodeId, Types};
+
+fn failed(error: &(impl Error + 'static)) -> StorageError<NodeId> {
+    StorageIOError::write(AnyError::new(error)).into()
+}
 
 struct Builder {
     keep_bytes: usize,
@@ -19,10 +27,10 @@ impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builde
     async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<NodeId>> {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-        let log =
-            Log::open(dir.path(), options).map_err(|error| StorageIOError::write(AnyError::new(&error)))?;
-        let store = LogStore::new(log, self.keep_bytes);
-        let store = store.map_err(|error| StorageIOError::read_logs(AnyError::new(&error)))?;
+        let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
+        let log = Arc::new(Log::open(dir.path(), options).map_err(|error| failed(&error))?);
+        let groups = Groups::new(log, self.keep_bytes);
+        let store = groups.store(7).map_err(|error| failed(&error))?;
         Ok((dir, store, Machine::default()))
     }
 }
