@@ -239,7 +239,11 @@ impl<R: RaftTypes> Shared<R> {
                 }
                 match read {
                     // Purged meanwhile.
-                    Err(Error::Log(seawall::Error::StreamTrimmed { .. })) => continue,
+                    Err(Error::Log(seawall::Error::StreamTrimmed { .. }))
+                        if self.tail().first() > found.from =>
+                    {
+                        continue;
+                    }
                     read => entries = read?,
                 }
                 if (entries.len() as u64) < found.on_disk || bytes_max < usize::MAX {

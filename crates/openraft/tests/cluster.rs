@@ -28,6 +28,8 @@ use machine::{Machine, Node, NodeId, Types};
 
 const NODES: u64 = 3;
 const GROUPS: u32 = 5;
+/// A node that comes back may take itself for the leader; Openraft 0.9 never answers a write to it whose entry is cut off.
+const WRITE_LIMIT: Duration = Duration::from_secs(3);
 /// Nobody is cut off.
 const NOBODY: u64 = u64::MAX;
 
@@ -130,18 +132,21 @@ async fn start(world: &Arc<World>, groups: &[Groups]) {
 
 /// Writes to a group, whoever leads it; returns the index of the entry.
 async fn write(world: &World, group: u32, what: String) -> u64 {
-    loop {
+    for _ in 0..1500 {
         let cut_off = world.cut_off.load(Ordering::Acquire);
         for node in (0..NODES).filter(|node| *node != cut_off) {
             let raft = world.raft(group, node).expect("runs");
             if raft.metrics().borrow().current_leader == Some(node)
-                && let Ok(written) = raft.client_write(what.clone()).await
+                && let Ok(Ok(written)) =
+                    tokio::time::timeout(WRITE_LIMIT, raft.client_write(what.clone())).await
             {
                 return written.data;
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    let metrics = |node| world.raft(group, node).map(|raft| raft.metrics().borrow().clone());
+    panic!("group {group} takes no entry: {:#?}", (0..NODES).map(metrics).collect::<Vec<_>>());
 }
 
 async fn write_all(world: &Arc<World>, count: u64) -> Vec<u64> {
@@ -192,13 +197,13 @@ fn a_node_that_was_cut_off_catches_up_beside_purges() {
         let last = write_all(&world, 30).await;
         applied_everywhere(&world, &last).await;
         // What it lacks is in the logs of the others first, and then in their snapshots only.
-        for (count, lagging) in [(8, 2), (150, 1), (8, 0)] {
+        for (count, lagging) in [(8, 2), (90, 1), (8, 0)] {
             world.cut_off.store(lagging, Ordering::Release);
             let last = write_all(&world, count).await;
             applied_everywhere(&world, &last).await;
             world.cut_off.store(NOBODY, Ordering::Release);
             // It catches up while the others go on.
-            let last = write_all(&world, 60).await;
+            let last = write_all(&world, 30).await;
             applied_everywhere(&world, &last).await;
         }
         let rafts = std::mem::take(&mut *world.rafts.lock().unwrap_or_else(PoisonError::into_inner));

@@ -205,15 +205,20 @@ fn a_log_may_begin_anywhere_whenever_it_is_empty() {
 }
 
 #[test]
-fn a_record_of_someone_else_among_the_entries_is_noticed() {
+fn what_someone_else_does_to_the_entries_is_noticed() {
     let dir = scratch();
     let groups = open(dir.path(), 0);
     let mut log = store(&groups, 0);
     run(append(&mut log, 1, 0..3));
-    groups.log().stream(StreamId::new(0).expect("is one")).append_commit(b"x").expect("commits");
-    assert!(run(log.blocking_append([entry(1, 3)])).is_err());
+    // Now the first ones are not kept in memory any more.
+    run(append(&mut log, 1, 3..4));
+    let entries = groups.log().stream(StreamId::new(0).expect("is one"));
+    entries.trim(2).expect("trims");
+    assert!(run(log.try_get_log_entries(0..3)).is_err());
+    entries.append_commit(b"x").expect("commits");
+    assert!(run(log.blocking_append([entry(1, 4)])).is_err());
     drop(log);
-    assert!(matches!(groups.store::<v09::Types<Types>>(0), Err(Error::Record { .. })));
+    assert!(matches!(groups.store::<v09::Types<Types>>(0), Err(Error::Missing { index: 0 })));
 }
 
 /// A follower that lags reads pieces of the log of a leader that appends, and that purges what the follower has and
