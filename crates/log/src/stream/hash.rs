@@ -38,7 +38,7 @@ impl Hasher for StreamHasher {
 mod tests {
     use super::StreamHash;
     use crate::stream::StreamId;
-    use std::collections::HashMap;
+    use std::collections::HashSet;
     use std::hash::BuildHasher;
 
     #[test]
@@ -58,8 +58,7 @@ mod tests {
 
     #[test]
     fn every_process_sees_the_same_order() {
-        let fill =
-            || (0..500).filter_map(StreamId::new).map(|id| (id, ())).collect::<HashMap<_, _, StreamHash>>();
-        assert!(fill().keys().eq(fill().keys()));
+        let fill = || (0..500).filter_map(StreamId::new).collect::<HashSet<_, StreamHash>>();
+        assert!(fill().iter().eq(fill().iter()));
     }
 }
