@@ -665,7 +665,8 @@ impl Log {
     /// this process; durable when everything before the returned LSN is, so that a crash before that may bring the records back.
     ///
     /// A reader or follower that has handed out records which are cut off afterwards does not take them back. A cut
-    /// inside a transaction leaves its first records.
+    /// inside a transaction leaves its first records. At the cap of the disk ([`Options::disk_bytes_max`]) it waits or is
+    /// refused as an append is.
     ///
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended; as [`Log::append`].
@@ -741,6 +742,9 @@ impl Log {
 
     /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] holds it; returns the first LSN that is left. Whole segments
     /// before it are recycled, once that first LSN is durable itself.
+    ///
+    /// In a log with streams it goes no further than the first segment that a stream needs, and on by itself when that is needed
+    /// no more; what it could not trim is not remembered when the log is opened again.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`].
