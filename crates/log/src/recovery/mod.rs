@@ -108,7 +108,7 @@ pub(crate) struct Recovered {
 }
 
 /// Finds out what the log holds and makes it ready for writing.
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 pub(crate) fn recover<D: Disk>(disk: &mut D, plan: &Plan) -> Result<Recovered> {
     recover_with(disk, plan, |_, _| {})
 }

@@ -29,6 +29,7 @@ use crate::method::relaxed::Rows;
 use crate::read::reader::segment_of;
 use crate::segment::Place;
 use crate::segment::inventory::SegmentInventory;
+use crate::stream::state::TaggedState;
 use crate::testing::fixtures;
 use crate::testing::loom_page::LoomPage;
 
@@ -294,7 +295,8 @@ fn three_segments() -> Arc<Group> {
     let header = |number: u64| fixtures::segment(number, 512, 1 << 30, Lsn::new(100 * (number - 1)));
     let config = fixtures::config(512, 512, 1);
     let place = Place { segment: 3, offset: 512, data_end: 1 << 30 };
-    let resume = ResumePoint { end: Lsn::new(300), trim: Lsn::ZERO, place, spares: Vec::new() };
+    let (spares, tagged) = (Vec::new(), TaggedState::default());
+    let resume = ResumePoint { end: Lsn::new(300), trim: Lsn::ZERO, place, spares, tagged };
     let writers = SegmentWriters::nowhere(std::path::Path::new("nowhere"), rows());
     let inventory = SegmentInventory::new((1..=3).map(header), 4, 1 << 30, 1..=1);
     Arc::new(Group::new(config, Core::new(config, resume), Chain::new(0), writers, inventory))
