@@ -10,7 +10,7 @@ use crate::commit::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 /// The numbers and the word, with what the kernel does between looking at the word and putting the thread to sleep.
 #[derive(Debug, Default)]
 pub(crate) struct LoomPage {
-    numbers: [AtomicU64; 3],
+    numbers: [AtomicU64; 4],
     word: AtomicU32,
     queue: Mutex<()>,
     woken: loom::sync::Condvar,
