@@ -365,7 +365,9 @@ pub(crate) fn failed_then_cut(
     let recording = campaign::record_script(file_system, &scene, |volume, dir| {
         let mut child = scene.victim(dir, Some(volume.marks())).quiet().spawn(binary)?;
         std::thread::sleep(Duration::from_millis(10 + seed % 10));
-        volume.file().fail(Failing { pages: Some(b"SWB1".to_vec()), ..Failing::default() });
+        volume
+            .file()
+            .fail(Failing { pages: Some(seawall::format::BATCH_MAGIC.to_vec()), ..Failing::default() });
         let status = child.wait()?;
         let failed = volume.file().fail(Failing::default());
         if status.success() || failed == 0 {

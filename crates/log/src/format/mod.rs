@@ -136,7 +136,8 @@ pub const RECORD_BYTES_MAX: usize = (1 << 30) - 1;
 pub const BLOCK_SIZES: [u16; 4] = [512, 1024, 2048, 4096];
 
 const SEGMENT_MAGIC: [u8; 4] = *b"SWLS";
-const BATCH_MAGIC: [u8; 4] = *b"SWLB";
+/// How a batch starts.
+pub const BATCH_MAGIC: [u8; 4] = *b"SWLB";
 /// How the segments of builds before the first release start.
 const UNRELEASED_MAGIC: [u8; 4] = *b"SWS1";
 const MORE_FOLLOWS: u32 = 1 << 31;

@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
-use crate::format::{BLOCK_SIZES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
+use crate::format::{BATCH_MAGIC, BLOCK_SIZES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::recovery::directory::READ_BLOCK_BYTES;
 use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
@@ -38,7 +38,7 @@ fn is_ours<D: Disk>(disk: &mut D, name: &str, file: FileId, file_bytes: u64) -> 
     let first = &front[..filled.min(READ_BLOCK_BYTES)];
     // Behind the header lies the first batch. Whether a segment that lost its header was started is decided elsewhere.
     let has_batch =
-        |block: &u16| front.get(usize::from(*block)..).is_some_and(|rest| rest.starts_with(b"SWB1"));
+        |block: &u16| front.get(usize::from(*block)..).is_some_and(|rest| rest.starts_with(&BATCH_MAGIC));
     if first.iter().all(|byte| *byte == 0) || is_header(first, 0, 0) || BLOCK_SIZES.iter().any(has_batch) {
         return Ok(true);
     }
