@@ -44,6 +44,16 @@ impl CutList {
         self.ranges.retain(|(_, to)| *to > first);
     }
 
+    /// What it says of the records from `first` on, in a log of which nothing else is left.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn seen_from(mut self, first: Lsn) -> Self {
+        self.trim(first);
+        if let Some((from, _)) = self.ranges.first_mut() {
+            *from = first.max(*from);
+        }
+        self
+    }
+
     /// As the payload of a record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let lsns = self.ranges.iter().flat_map(|(from, to)| [from.get(), to.get()]);
