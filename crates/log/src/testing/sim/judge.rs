@@ -133,10 +133,8 @@ fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation>
         }
     }
     let first = recovered.resume.trim;
-    let mut cuts = found.cuts.clone();
-    for cuts in [&mut cuts, &mut expected.cuts] {
-        cuts.trim(first);
-    }
+    let cuts = found.cuts.clone().seen_from(first);
+    expected.cuts = std::mem::take(&mut expected.cuts).seen_from(first);
     let plain =
         ledger.issued.iter().filter(|record| !record.tagged && record.start >= first && record.end <= end);
     for record in plain {
