@@ -713,7 +713,7 @@ impl Group {
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
         stats.records = core.accepted_records();
-        stats.streams = core.tagged().streams.ids().count() as u64;
+        stats.streams = core.tagged().streams.len() as u64;
         stats.stream_bytes = core.tagged().streams.live_bytes();
         stats.stream_memory_bytes = core.tagged().streams.memory_bytes() as u64;
         drop(core);

@@ -418,13 +418,18 @@ impl Core {
         let reserved = self.reserve(bytes).map(drop);
         self.now.frees = false;
         reserved?;
+        self.put_tagged(tag, [&head, payload])
+    }
+
+    /// Puts a tagged record with its header into the open batch, which has room for it.
+    fn put_tagged(&mut self, tag: &Tag, [head, payload]: [&[u8]; 2]) -> Result<Lsn, Refusal> {
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         batch.note(tag);
-        batch.put([&head, payload], 1);
-        let (segment, lsn) = (batch.segment, self.appended);
+        batch.put([head, payload], 1);
+        let (place, segment) = ((self.appended, head.len() + payload.len()), batch.segment);
         self.accepted_records += u64::from(tag.kind == TagKind::Data);
-        self.tagged.apply(tag, payload, (lsn, bytes), segment);
-        Ok(self.accepted(bytes))
+        self.tagged.apply(tag, payload, place, segment);
+        Ok(self.accepted(place.1))
     }
 
     /// Accepts the records of one transaction, encoded already, all into one batch; those of streams get their numbers.
@@ -640,13 +645,7 @@ impl Core {
         let opened = self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None);
         self.now.restates = false;
         opened?;
-        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
-        batch.note(&tag);
-        batch.put([&head, cuts], 1);
-        let (segment, lsn) = (batch.segment, self.appended);
-        self.tagged.apply(&tag, cuts, (lsn, bytes), segment);
-        self.accepted(bytes);
-        Ok(())
+        self.put_tagged(&tag, [&head, cuts]).map(drop)
     }
 
     fn buffer(&mut self, capacity: usize) -> Result<AlignedBuf, Refusal> {

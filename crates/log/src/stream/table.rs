@@ -127,6 +127,11 @@ impl StreamTable {
         self.streams.get(&stream)
     }
 
+    /// How many streams there are.
+    pub(crate) fn len(&self) -> usize {
+        self.streams.len()
+    }
+
     /// All streams.
     pub(crate) fn ids(&self) -> impl Iterator<Item = StreamId> + '_ {
         self.streams.keys().copied()

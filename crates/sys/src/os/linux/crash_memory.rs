@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::fork::Home;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,12 +81,8 @@ impl Mapping {
     }
 
     fn map(file: &File, bytes: usize) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let (null, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-        // SAFETY: a new shared mapping at an address of the kernel's choice, of an open file.
-        let base = unsafe { libc::mmap(null, bytes, access, libc::MAP_SHARED, fd, 0) };
-        let base = (base != libc::MAP_FAILED).then_some(base).and_then(|base| NonNull::new(base.cast()));
-        let mapping = Self { base: base.ok_or_else(io::Error::last_os_error)?, bytes, home: Home::here() };
+        let base = super::shared_memory::map(file, bytes, true)?;
+        let mapping = Self { base, bytes, home: Home::here() };
         mapping.advise(libc::MADV_DONTFORK)?;
         // Otherwise the first store into each page takes a page fault. Kernels before 5.14 do not know it.
         let _ = mapping.advise(libc::MADV_POPULATE_WRITE);
@@ -151,10 +146,6 @@ impl Drop for Mapping {
 
 /// The random number that the kernel draws when it starts; see random(4).
 pub(crate) fn boot_id() -> Result<[u8; 16], Unavailable> {
-    let digits: Option<String> = super::process::boot().map(|id| id.split('-').collect());
-    let number = digits.filter(|digits| digits.len() == 32);
-    let number = number.and_then(|digits| u128::from_str_radix(&digits, 16).ok());
-    let number = number
-        .ok_or_else(|| Unavailable("/proc does not say which boot of the system this is".to_owned()))?;
-    Ok(number.to_le_bytes())
+    let unknown = |_| Unavailable("/proc does not say which boot of the system this is".to_owned());
+    crate::shared_memory::boot_id().map_err(unknown)
 }

@@ -83,15 +83,20 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+/// Maps the first `bytes` bytes of a file, shared with every process that maps it.
+pub(super) fn map(file: &File, bytes: usize, write: bool) -> io::Result<NonNull<u8>> {
+    let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+    let (null, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: a new shared mapping at an address of the kernel's choice, of an open file.
+    let base = unsafe { libc::mmap(null, bytes, access, libc::MAP_SHARED, fd, 0) };
+    let mapped = (base != libc::MAP_FAILED).then_some(base).and_then(|base| NonNull::new(base.cast()));
+    mapped.ok_or_else(io::Error::last_os_error)
+}
+
 impl Mapping {
     /// Maps the first `bytes` bytes of `file`, which is at least as long, to be written, or for the kernel to read.
     pub(crate) fn new(file: &File, bytes: usize, write: bool) -> io::Result<Self> {
-        let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        let (null, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-        // SAFETY: a new shared mapping at an address of the kernel's choice, of an open file.
-        let base = unsafe { libc::mmap(null, bytes, access, libc::MAP_SHARED, fd, 0) };
-        let mapped = (base != libc::MAP_FAILED).then_some(base).and_then(|base| NonNull::new(base.cast()));
-        Ok(Self { base: mapped.ok_or_else(io::Error::last_os_error)?, bytes, write })
+        Ok(Self { base: map(file, bytes, write)?, bytes, write })
     }
 
     /// The address of `bytes` bytes at `at`, a multiple of that.
