@@ -345,7 +345,9 @@ fn a_page_with_hostile_contents_shows_nothing_that_is_not_there_and_stops_nothin
         assert_eq!(number(&follower.next_record().expect("reads").expect("is there").payload), 0);
         let mut bytes = std::fs::read(page(dir.path())).expect("reads");
         put(&mut bytes, numbers);
-        std::fs::write(page(dir.path()), &bytes).expect("writes");
+        // In place: a page that is cut short, if only for a moment, ends the writer that stores into it.
+        let file = std::fs::OpenOptions::new().write(true).open(page(dir.path())).expect("opens");
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).expect("writes");
         for _ in 0..3 {
             assert!(follower.poll_record().expect("reads").is_none(), "{numbers:?}: {follower:?}");
         }
