@@ -274,6 +274,16 @@ mod tests {
             assert_eq!(core.durable() == core.appended(), round % 2 == 0);
         }
     }
+
+    #[test]
+    fn the_time_of_a_batch_never_goes_back() {
+        let mut chain = Chain::new(0);
+        for (clock, stated) in [(5, 5), (3, 5), (0, 5), (9, 9)] {
+            chain.at(clock);
+            assert_eq!(chain.time_us, stated, "when the clock says {clock}");
+        }
+    }
+
     #[test]
     fn a_segment_is_started_durably_before_its_first_batch_and_with_two_writes() {
         for block_bytes in BLOCK_SIZES {
