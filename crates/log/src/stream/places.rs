@@ -106,13 +106,26 @@ impl Chunk {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     chunks: Vec<Chunk>,
+    /// What the chunks have allocated, bytes; counted along, because `stats` asks for it under the lock of all appends.
+    packed_bytes: usize,
 }
 
 impl Places {
     /// What it takes in memory beyond itself, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let packed: usize = self.chunks.iter().map(|chunk| chunk.packed.capacity()).sum();
-        self.chunks.capacity() * size_of::<Chunk>() + packed
+        self.chunks.capacity() * size_of::<Chunk>() + self.packed_bytes
+    }
+
+    fn packed_bytes_of(chunks: &[Chunk]) -> usize {
+        chunks.iter().map(|chunk| chunk.packed.capacity()).sum()
+    }
+
+    /// Appends a record to the chunk at `at`.
+    fn push(&mut self, at: usize, place: RecordPlace) {
+        let before = Self::packed_bytes_of(&self.chunks[at..=at]);
+        self.chunks[at].push(place);
+        self.packed_bytes += Self::packed_bytes_of(&self.chunks[at..=at]);
+        self.packed_bytes -= before;
     }
 
     /// The chunk that holds `number`, or where it would stand.
@@ -151,8 +164,9 @@ impl Places {
 
     /// Record `number` is at `place` from now on; returns where it was.
     pub(crate) fn set(&mut self, number: u64, place: RecordPlace) -> Option<RecordPlace> {
-        if let Some(last) = self.chunks.last_mut().filter(|last| last.takes(number, place)) {
-            last.push(place);
+        let takes = |at: Option<usize>| at.filter(|at| self.chunks[*at].takes(number, place));
+        if let Some(last) = takes(self.chunks.len().checked_sub(1)) {
+            self.push(last, place);
             return None;
         }
         let was = self.get(number);
@@ -160,13 +174,11 @@ impl Places {
             self.take_out(number);
         }
         let at = self.chunks.partition_point(|chunk| chunk.first <= number);
-        match at
-            .checked_sub(1)
-            .map(|before| &mut self.chunks[before])
-            .filter(|before| before.takes(number, place))
-        {
-            Some(before) => before.push(place),
-            None => self.chunks.insert(at, Chunk::new(number, place)),
+        if let Some(before) = at.checked_sub(1).filter(|before| self.chunks[*before].takes(number, place)) {
+            self.push(before, place);
+        } else {
+            self.chunks.insert(at, Chunk::new(number, place));
+            self.packed_bytes += Self::packed_bytes_of(&self.chunks[at..=at]);
         }
         was
     }
@@ -174,12 +186,16 @@ impl Places {
     fn take_out(&mut self, number: u64) {
         let Ok(at) = self.find(number) else { return };
         let chunk = &self.chunks[at];
-        let parts = [chunk.part(0..number), chunk.part(number + 1..u64::MAX)];
-        self.chunks.splice(at..=at, parts.into_iter().flatten());
+        let parts: Vec<_> =
+            [0..number, number + 1..u64::MAX].into_iter().filter_map(|part| chunk.part(part)).collect();
+        self.packed_bytes += Self::packed_bytes_of(&parts);
+        let gone: Vec<_> = self.chunks.splice(at..=at, parts).collect();
+        self.packed_bytes -= Self::packed_bytes_of(&gone);
     }
 
-    /// Gives back the memory of a stream that had many records and has few now.
+    /// Gives back the memory of a stream that had many records and has few now, and counts what is left.
     fn shrink(&mut self) {
+        self.packed_bytes = Self::packed_bytes_of(&self.chunks);
         if self.chunks.capacity() > 4 * self.chunks.len() {
             self.chunks.shrink_to_fit();
         }
@@ -260,6 +276,7 @@ mod tests {
                         next += 1;
                     }
                 }
+                assert_eq!(places.packed_bytes, Places::packed_bytes_of(&places.chunks));
                 let all: Vec<_> = places.iter().collect();
                 assert_eq!(all, model.iter().map(|(number, place)| (*number, *place)).collect::<Vec<_>>());
                 let some = first + rng(next - first + 2);

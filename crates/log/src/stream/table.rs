@@ -119,6 +119,8 @@ pub(crate) struct StreamTable {
     moving: HashMap<(StreamId, u64), Moving, StreamHash>,
     segments: VecDeque<SegmentUse>,
     releases: VecDeque<Release>,
+    /// What the places of all streams take in memory, bytes.
+    places_bytes: usize,
 }
 
 impl StreamTable {
@@ -151,8 +153,7 @@ impl StreamTable {
     /// What the table takes in memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<(StreamId, StreamState)>() + 1;
-        self.streams.capacity() * entry
-            + self.streams.values().map(|state| state.places.bytes()).sum::<usize>()
+        self.streams.capacity() * entry + self.places_bytes
     }
 
     /// A segment whose first record has this LSN is started.
@@ -230,7 +231,9 @@ impl StreamTable {
                 let place = RecordPlace { lsn, bytes };
                 self.hold(place);
                 let state = self.streams.entry(stream).or_default();
+                let before = state.places.bytes();
                 let released = [state.put(tag.number, place), state.forget_mention()];
+                self.places_bytes = self.places_bytes - before + state.places.bytes();
                 if let Some(from) = released[0].filter(|_| tag.kind == TagKind::Copy) {
                     self.moving.insert((stream, tag.number), Moving { from, when });
                 }
@@ -240,6 +243,7 @@ impl StreamTable {
             }
             TagKind::StreamTrim if tag.number == u64::MAX => {
                 let Some(mut gone) = self.streams.remove(&stream) else { return };
+                self.places_bytes -= gone.places.bytes();
                 let mention = gone.forget_mention();
                 let places = gone.places.iter().map(|(_, place)| place).chain(mention).collect();
                 self.release_when_durable(when, places);
@@ -249,7 +253,9 @@ impl StreamTable {
                 let (first, next) = (tag.number, tag.number);
                 let unknown = || StreamState { first, next, ..StreamState::default() };
                 let state = self.streams.entry(stream).or_insert_with(unknown);
+                let before = state.places.bytes();
                 let mut released = state.end_at(tag);
+                self.places_bytes = self.places_bytes - before + state.places.bytes();
                 released.extend(state.forget_mention());
                 if state.first == state.next {
                     state.mention = Some(lsn);
@@ -306,5 +312,50 @@ impl StreamTable {
             Some(place) => state.places.get(needed.tag.number) == Some(place),
             None => state.mention.is_some() && state.next == needed.tag.number,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StreamTable;
+    use crate::format::{Tag, TagKind};
+    use crate::lsn::Lsn;
+    use crate::stream::StreamId;
+
+    #[test]
+    fn the_memory_that_is_counted_along_is_what_the_streams_take() {
+        let kinds = [
+            TagKind::Data,
+            TagKind::Data,
+            TagKind::Data,
+            TagKind::Copy,
+            TagKind::StreamTrim,
+            TagKind::StreamCut,
+            TagKind::StreamState,
+        ];
+        let mut chance = seawall_sys::chance::SplitMix64::new(7);
+        let mut table = StreamTable::default();
+        table.segment_started(Lsn::ZERO);
+        let mut lsn = 0;
+        for _ in 0..20_000 {
+            let mut below = |bound: u64| chance.next_u64() % bound;
+            let stream = u32::try_from(1 + below(20)).expect("small");
+            let state = table.get(StreamId::new(stream).expect("not 0"));
+            let (first, next) = state.map_or((0, 0), |state| (state.first(), state.next()));
+            let kind = kinds[usize::try_from(below(7)).expect("small")];
+            let number = match kind {
+                TagKind::Data => next,
+                TagKind::StreamTrim if below(20) == 0 => u64::MAX,
+                TagKind::Copy if first == next => continue,
+                TagKind::StreamState => next,
+                TagKind::Copy => first + below(next - first),
+                _ => first + below(next - first + 1),
+            };
+            table.apply(&Tag { kind, stream, number }, Lsn::new(lsn), 100);
+            lsn += 100 + below(5000);
+            let taken: usize = table.streams.values().map(|state| state.places().bytes()).sum();
+            assert_eq!(table.places_bytes, taken);
+        }
+        assert!(table.len() > 10 && table.places_bytes > 1000, "{}", table.places_bytes);
     }
 }
