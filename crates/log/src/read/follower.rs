@@ -176,7 +176,9 @@ impl Follower {
 
     /// The reader, which a thread of the log may have to finish with first.
     fn reader(&mut self) -> Result<&mut Reader> {
-        if let Some(returned) = deadline::wait(None, |context| self.poll_loan(context)) {
+        if self.loan.is_some()
+            && let Some(returned) = deadline::wait(None, |context| self.poll_loan(context))
+        {
             returned?;
         }
         self.reader.as_mut().ok_or_else(|| lost(&self.group))
@@ -196,6 +198,11 @@ pub(crate) fn wait_for(
     mut look: impl FnMut() -> Result<Option<Record>>,
 ) -> Result<Option<Record>> {
     loop {
+        // First without a ticket: while one is out, every commit makes a system call to wake its holder.
+        let found = look()?;
+        if found.is_some() {
+            return Ok(found);
+        }
         let gate = group.waiters().follower_gate();
         let ticket = gate.ticket();
         // Before the look for a record: what becomes durable last does so before either is true.
