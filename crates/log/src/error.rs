@@ -254,6 +254,41 @@ impl Error {
         self
     }
 
+    /// The name of its kind, the same in every language that Seawall has an interface for: that of the variant in small letters
+    /// with underscores.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "io",
+            Self::DiskFull { .. } => "disk_full",
+            Self::DiskCap { .. } => "disk_cap",
+            Self::Locked { .. } => "locked",
+            Self::Failed { .. } => "failed",
+            Self::Corrupt(_) => "corrupt",
+            Self::NewerFormat { .. } => "newer_format",
+            Self::OlderFormat { .. } => "older_format",
+            Self::UnknownFeature { .. } => "unknown_feature",
+            Self::ForeignSegment { .. } => "foreign_segment",
+            Self::ForeignFile { .. } => "foreign_file",
+            Self::OtherLog { .. } => "other_log",
+            Self::NotALog { .. } => "not_a_log",
+            Self::BlocksTooSmall { .. } => "blocks_too_small",
+            Self::TooLong { .. } => "too_long",
+            Self::WouldBlock => "would_block",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Trimmed { .. } => "trimmed",
+            Self::NoRecord { .. } => "no_record",
+            Self::BeyondEnd { .. } => "beyond_end",
+            Self::StreamTrimmed { .. } => "stream_trimmed",
+            Self::StreamGap { .. } => "stream_gap",
+            Self::StreamEnd { .. } => "stream_end",
+            Self::BeyondPromise { .. } => "beyond_promise",
+            Self::InvalidOption { .. } => "invalid_option",
+            Self::Closed => "closed",
+            Self::Forked => "forked",
+        }
+    }
+
     /// The error number of the operating system behind this error, if there is one.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
@@ -370,8 +405,8 @@ impl std::fmt::Display for Error {
                 write!(f, "{bytes} bytes are more than the bound of {bytes_max}")
             }
             Self::WouldBlock => f.write_str(
-                "the memory for appends is full or the next segment is not prepared yet; nothing was accepted, try \
-                 again when a commit has ended",
+                "the memory for appends is full, the next segment is not prepared yet, or another thread is in the log \
+                 where the caller does not wait for one; nothing was accepted, try again, at the latest when a commit has ended",
             ),
             Self::TimedOut { lsn, timeout } => write!(
                 f,

@@ -400,6 +400,22 @@ impl Log {
         tried
     }
 
+    /// As [`Log::try_append`], but returns [`Error::WouldBlock`] also where another thread is in the log just now, and for a record
+    /// that fills a batch of its own; what is lacking is not requested. It copies the record and waits for nothing, a lock
+    /// included; the only system call that it may make wakes a thread. For callers that hold up others while they are in
+    /// here, such as a critical call of a virtual machine: on `WouldBlock` they leave that state and call [`Log::append`].
+    ///
+    /// # Errors
+    /// As [`Log::try_append`].
+    #[inline]
+    pub fn append_unless_busy(&self, record: &[u8]) -> Result<Lsn> {
+        self.check_length(record.len())?;
+        if self.is_large(record) {
+            return Err(Error::WouldBlock);
+        }
+        self.group.accept_unless_busy(|core| core.append(record))
+    }
+
     /// As [`Log::try_append`], for a future that is in line itself.
     pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
         self.accept_record::<false>(record).map(|(lsn, _)| lsn)
@@ -443,6 +459,20 @@ impl Log {
             core.adopt(large.buf, large.used, count, large.sum)
         })?;
         Ok((lsn, self.group.core()))
+    }
+
+    pub(crate) fn append_to_stream_unless_busy(
+        &self,
+        stream: StreamId,
+        record: &[u8],
+    ) -> Result<StreamAppend> {
+        self.check_length(record.len())?;
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
+        if Core::is_large(self.group.config(), used) || !self.rewrites.is_completed() {
+            return Err(Error::WouldBlock);
+        }
+        let (end, seq) = self.group.accept_unless_busy(|core| core.append_to(stream, record))?;
+        Ok(StreamAppend { seq, end })
     }
 
     pub(crate) fn append_to_stream<const WAIT: bool>(
@@ -785,6 +815,15 @@ impl Log {
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.group.durable()
+    }
+
+    /// Where [`Log::durable_lsn`] is kept: a word that only grows, to be read by an atomic load with acquire ordering. It is
+    /// there as long as this log, its readers, followers and commits are, and is for callers in other languages, which spare
+    /// themselves the call; nothing may be stored there.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn durable_word(&self) -> *const u64 {
+        self.group.waiters().durable_word()
     }
 
     /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::commit::deadline;
 use crate::commit::ending::{HandedOver, Resources, end_handed_over};
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
@@ -90,6 +91,17 @@ impl Close {
 impl std::fmt::Debug for Close {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Close").field("dir", &self.group.writers().dir()).finish_non_exhaustive()
+    }
+}
+
+impl Close {
+    /// Waits for it, without a runtime.
+    ///
+    /// # Errors
+    /// As [`Log::close`](crate::Log::close).
+    pub fn wait(mut self) -> Result<()> {
+        let done = deadline::wait(None, |context| Pin::new(&mut self).poll(context));
+        done.unwrap_or(Err(Error::Closed))
     }
 }
 

@@ -278,10 +278,7 @@ impl Group {
                 }
                 // These two wait for nothing.
                 Err(Refusal::Failed) => return Err(self.status.refusal()),
-                Err(Refusal::TooLong) => {
-                    let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
-                    return Err(Error::TooLong { bytes: bytes_max + 1, bytes_max });
-                }
+                Err(Refusal::TooLong) => return Err(too_long()),
                 Err(Refusal::Memory) => None,
                 Err(Refusal::Segment { bytes }) => Some(bytes),
             };
@@ -315,6 +312,31 @@ impl Group {
                 return Err(Error::WouldBlock);
             }
             gate.wait(ticket);
+        }
+    }
+
+    /// As [`Group::accept_or`], once and without waiting, also not for a thread that holds the core: what is lacking is not
+    /// requested. The only system call that it may make wakes a thread.
+    #[inline]
+    pub(crate) fn accept_unless_busy<T>(
+        &self,
+        accept: impl FnOnce(&mut Core) -> std::result::Result<T, Refusal>,
+    ) -> Result<T> {
+        self.status.check_process()?;
+        if self.status.is_closed() {
+            return Err(self.status.refusal());
+        }
+        let Some(mut core) = try_lock(&self.core) else { return Err(Error::WouldBlock) };
+        match accept(&mut core) {
+            Ok(accepted) => {
+                if core.full_batches() > 0 {
+                    self.threads.wake_writer();
+                }
+                Ok(accepted)
+            }
+            Err(Refusal::Failed) => Err(self.status.refusal()),
+            Err(Refusal::TooLong) => Err(too_long()),
+            Err(Refusal::Memory | Refusal::Segment { .. }) => Err(Error::WouldBlock),
         }
     }
 
@@ -723,6 +745,12 @@ impl Group {
         stats.process_crash = self.memory.shown();
         stats
     }
+}
+
+/// What is longer than the format allows.
+fn too_long() -> Error {
+    let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
+    Error::TooLong { bytes: bytes_max + 1, bytes_max }
 }
 
 /// A batch that a thread leads. If the thread panics, which only a waker or a recorder that it calls can make it do, the

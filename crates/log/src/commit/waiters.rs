@@ -51,6 +51,13 @@ struct Wakers {
 #[derive(Debug, Default)]
 pub(crate) struct Registration(Option<(AckLevel, Lsn, u64)>);
 
+impl Registration {
+    /// Whether it was registered and not forgotten; it may have been woken since.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Waiters {
     /// Nothing waits; everything before `durable` is durable.
     pub(crate) fn new(durable: Lsn) -> Self {
@@ -69,6 +76,12 @@ impl Waiters {
     /// The end of what outlives what the log promises.
     pub(crate) fn durable(&self) -> Lsn {
         Lsn::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Where that is kept.
+    #[cfg(not(loom))]
+    pub(crate) fn durable_word(&self) -> *const u64 {
+        self.durable.as_ptr()
     }
 
     /// The end of what has reached a level that is not above the log's own.

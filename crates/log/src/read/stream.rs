@@ -8,10 +8,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use seawall_sys::directory::Directory;
 
+use crate::commit::deadline;
 use crate::commit::group::Group;
+use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::format::{Tag, TagKind};
 use crate::log::Log;
@@ -68,6 +72,15 @@ impl<'a> Stream<'a> {
     /// As [`Log::try_append`].
     pub fn try_append(&self, record: &[u8]) -> Result<StreamAppend> {
         self.log.append_to_stream::<false>(self.id, record)
+    }
+
+    /// As [`Stream::append`], but waits for nothing: see [`Log::append_unless_busy`]. The first record of an open log that goes
+    /// to any stream is refused so too.
+    ///
+    /// # Errors
+    /// As [`Log::append_unless_busy`].
+    pub fn append_unless_busy(&self, record: &[u8]) -> Result<StreamAppend> {
+        self.log.append_to_stream_unless_busy(self.id, record)
     }
 
     /// Appends a record and returns when it is durable.
@@ -344,5 +357,42 @@ impl StreamFollower {
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         let group = Arc::clone(&self.reader.group);
         crate::read::follower::wait_for(&group, || self.reader.next_record())
+    }
+
+    /// As [`StreamFollower::next_record`], but waits for at most `timeout`; a later call goes on where this one stopped. The caller
+    /// reads the disk itself where it must, which nothing interrupts.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] when the time is over, with the durable LSN behind which the next record is. Otherwise as
+    /// [`StreamFollower::next_record`].
+    pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
+        let group = Arc::clone(&self.reader.group);
+        let mut registration = Registration::default();
+        let mut seen = Lsn::ZERO;
+        let found = deadline::wait(Some(timeout), |context| {
+            loop {
+                // Before the look for a record: what becomes durable last does so before any of them is true.
+                let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
+                let durable = group.durable();
+                let found = self.reader.next_record();
+                if !matches!(found, Ok(None)) {
+                    return Poll::Ready(found);
+                }
+                if let Some(failed) = failed {
+                    return Poll::Ready(Err(failed));
+                }
+                if stopping {
+                    return Poll::Ready(Ok(None));
+                }
+                if std::mem::replace(&mut seen, durable) == durable && registration.is_set() {
+                    return Poll::Pending;
+                }
+                // More may have become durable before that: it looks once again.
+                let next = (group.config().own(), durable.saturating_add(1));
+                group.waiters().register(&mut registration, next, context.waker());
+            }
+        });
+        group.waiters().forget(&mut registration);
+        found.unwrap_or(Err(Error::TimedOut { lsn: seen, timeout }))
     }
 }

@@ -1,0 +1,463 @@
+//! A log that this process writes: open, append, commit, read positions, trim, close.
+
+use std::ffi::{c_char, c_void};
+use std::time::{Duration, SystemTime};
+
+use seawall::{LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId, Tail};
+use seawall_sys::fork::Home;
+
+use crate::error::{Failure, Result, c_path, call, number, quiet};
+use crate::options::{Options, class};
+use crate::pointers::{Kept, Texts, give, handle, into_handle, items, path, slice, take};
+
+/// A log that this process writes.
+pub struct Log {
+    pub(crate) log: Inner,
+    home: Home,
+    opened: Opened,
+    /// What `opened` points to.
+    _texts: Texts,
+    _names: Kept<*const c_char>,
+}
+
+/// There was no log.
+pub const SEAWALL_TAIL_NEW: i32 = 0;
+/// It had been closed.
+pub const SEAWALL_TAIL_CLEAN: i32 = 1;
+/// It had not been closed. What was being written when it ended is lost unless it arrived whole.
+pub const SEAWALL_TAIL_TORN: i32 = 2;
+/// Records that had been acknowledged are gone, by an event that the log's durability class does not cover.
+pub const SEAWALL_TAIL_LOST: i32 = 3;
+/// It is being written.
+pub const SEAWALL_TAIL_WRITTEN: i32 = 4;
+
+/// The tail as a number, and what is lost.
+pub(crate) fn tail_numbers(tail: Tail) -> (i32, u64, u64) {
+    match tail {
+        Tail::New => (SEAWALL_TAIL_NEW, 0, 0),
+        Tail::Clean => (SEAWALL_TAIL_CLEAN, 0, 0),
+        Tail::Lost { from, to } => (SEAWALL_TAIL_LOST, from.get(), to.get()),
+        // A tail that this interface does not know was not clean.
+        _ => (SEAWALL_TAIL_TORN, 0, 0),
+    }
+}
+
+/// What opening found.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Opened {
+    /// How the log had ended: `SEAWALL_TAIL_...`.
+    pub tail: i32,
+    /// Where the commit method comes from: 0 it was named, 1 the directory remembers it, 2 another log of this process found it,
+    /// 3 a probe just now.
+    pub method_origin: i32,
+    /// What commits that outlive the process only had left in memory: 0 nothing, 1 records that are durable now, 2 memory that is
+    /// not believed.
+    pub left_in_memory: i32,
+    /// Entries of `foreign_file_names`.
+    pub foreign_files: u32,
+    /// If `tail` is `SEAWALL_TAIL_LOST`, the LSN of the first record that is gone.
+    pub lost_from: u64,
+    /// Everything before this had been acknowledged then.
+    pub lost_to: u64,
+    /// The first LSN that is left.
+    pub first: u64,
+    /// The end of the log.
+    pub end: u64,
+    /// Segments in the log.
+    pub segments: u64,
+    /// How often the log has been opened, this time included.
+    pub epoch: u64,
+    /// Records that `left_in_memory` gave.
+    pub left_records: u64,
+    /// The absolute path of the directory.
+    pub dir: *const c_char,
+    /// The commit method.
+    pub method: *const c_char,
+    /// The engine that runs it.
+    pub engine: *const c_char,
+    /// Why another engine was refused and the portable one took over; NULL if none was.
+    pub engine_refused: *const c_char,
+    /// Why followers in other processes look at the disk again and again instead of being woken; NULL if they are woken.
+    pub channel_refused: *const c_char,
+    /// Why what was left in memory is not believed; NULL if it is.
+    pub left_reason: *const c_char,
+    /// Foreign files in the directory.
+    pub foreign_file_names: *const *const c_char,
+}
+
+impl Log {
+    fn new(log: Inner) -> Self {
+        let mut texts = Texts::default();
+        let found = log.opened();
+        let names = texts.keep_all(&found.foreign_files);
+        let (tail, lost_from, lost_to) = tail_numbers(found.tail);
+        let (left_in_memory, left_records, left_reason) = match found.left_in_memory {
+            LeftInMemory::Taken { records } => (1, records, None),
+            LeftInMemory::Worthless { reason } => (2, 0, Some(reason)),
+            _ => (0, 0, None),
+        };
+        let opened = Opened {
+            tail,
+            method_origin: match found.method_origin {
+                MethodOrigin::Named => 0,
+                MethodOrigin::Remembered => 1,
+                MethodOrigin::Shared => 2,
+                MethodOrigin::Probed => 3,
+                _ => -1,
+            },
+            left_in_memory,
+            foreign_files: u32::try_from(names.len()).unwrap_or(u32::MAX),
+            lost_from,
+            lost_to,
+            first: found.first.get(),
+            end: found.end.get(),
+            segments: found.segments as u64,
+            epoch: found.epoch,
+            left_records,
+            dir: texts.keep(c_path(log.dir())),
+            method: texts.keep_some(Some(found.method)),
+            engine: texts.keep_some(Some(found.engine)),
+            engine_refused: texts.keep_some(found.engine_refused.as_deref()),
+            channel_refused: texts.keep_some(found.channel_refused.as_deref()),
+            left_reason: texts.keep_some(left_reason),
+            foreign_file_names: names.as_ptr(),
+        };
+        Self { log, home: Home::here(), opened, _texts: texts, _names: names }
+    }
+}
+
+/// Fails in a process that was forked off: locks may be held there for ever.
+#[inline]
+pub(crate) fn check(home: Home) -> Result<()> {
+    if home.is_here() { Ok(()) } else { Err(seawall::Error::Forked.into()) }
+}
+
+/// The log behind a handle.
+///
+/// # Safety
+/// As the header asks of every handle.
+#[inline]
+pub(crate) unsafe fn inner<'a>(log: *const Log) -> Result<&'a Inner> {
+    // SAFETY: as the caller says.
+    let log = unsafe { handle(log, "log is NULL") }?;
+    check(log.home)?;
+    Ok(&log.log)
+}
+
+/// Opens the log in the directory `dir` for writing: locks it, finds out what is durable and makes the log ready. Without a log
+/// there it makes one.
+///
+/// `options` may be NULL for the defaults and is only read. `*log` becomes a handle, to be closed by `seawall_log_close` and freed
+/// by `seawall_log_free`, or NULL if the call fails. Waits for the disk: recovery, and a probe when the log is new.
+///
+/// Errors: `SEAWALL_LOCKED`, `SEAWALL_CORRUPT`, `SEAWALL_INVALID_OPTION`, `SEAWALL_NOT_A_LOG` without the option `create`,
+/// `SEAWALL_NEWER_FORMAT`, `SEAWALL_OLDER_FORMAT`, `SEAWALL_FOREIGN_SEGMENT`, `SEAWALL_BLOCKS_TOO_SMALL`, `SEAWALL_DISK_FULL`,
+/// `SEAWALL_DISK_CAP`, `SEAWALL_IO`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_open(
+    dir: *const c_char,
+    options: *const Options,
+    log: *mut *mut Log,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        unsafe { give(log, std::ptr::null_mut(), "log is NULL") }?;
+        // SAFETY: as the header asks.
+        let dir = unsafe { path(dir) }?;
+        // SAFETY: as the header asks.
+        let options = unsafe { options.as_ref() }.map(Options::get).unwrap_or_default();
+        let opened = into_handle(Log::new(Inner::open(dir, options)?));
+        // SAFETY: as the header asks.
+        unsafe { give(log, opened, "log is NULL") }?;
+        Ok(0)
+    })
+}
+
+/// What opening found. It belongs to the log and stays until `seawall_log_free`. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_opened(log: *const Log) -> *const Opened {
+    // SAFETY: as the header asks.
+    unsafe { log.as_ref() }.map_or(std::ptr::null(), |log| &raw const log.opened)
+}
+
+/// Appends a record of `bytes` bytes, which is copied, and returns the LSN of its end; in memory, in order, not yet durable: see
+/// `seawall_log_commit`. `data` may be NULL if `bytes` is 0. Waits only when the memory for records is full or no prepared segment
+/// is left.
+///
+/// Errors: `SEAWALL_TOO_LONG`, `SEAWALL_DISK_FULL` and `SEAWALL_DISK_CAP` (nothing was written, the log stays open), `SEAWALL_FAILED`,
+/// `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_append(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let record = unsafe { slice(data, bytes) }?;
+        number(log.append(record)?.get())
+    })
+}
+
+/// As `seawall_log_append`, but returns `SEAWALL_WOULD_BLOCK`, with nothing accepted, wherever that would wait or take long: when the
+/// memory is full, no prepared segment has room, another thread is in the log just now, or the record fills a batch of its
+/// own. Then call `seawall_log_append`.
+///
+/// It copies the record and takes no lock that it would have to wait for; the only system call that it may make wakes a thread. So
+/// it may be called where waiting harms others: from a critical downcall of a Java virtual machine, or an event loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_try_append(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let record = unsafe { slice(data, bytes) }?;
+        number(log.append_unless_busy(record)?.get())
+    })
+}
+
+/// Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write.
+///
+/// Errors: as `seawall_log_append` and `seawall_log_commit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_append_commit(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let record = unsafe { slice(data, bytes) }?;
+        number(log.append_commit(record)?.get())
+    })
+}
+
+/// The stream of a record that belongs to none: it is one of the log itself.
+pub const SEAWALL_NO_STREAM: u32 = 0xffff_ffff;
+
+/// One record of a transaction.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Part {
+    /// Its bytes; may be NULL if there are none.
+    pub data: *const c_void,
+    /// How many.
+    pub bytes: u64,
+    /// Its stream, or `SEAWALL_NO_STREAM`.
+    pub stream: u32,
+    /// Must be 0.
+    pub reserved: u32,
+}
+
+/// The stream of this number.
+pub(crate) fn stream_id(stream: u32) -> Result<StreamId> {
+    StreamId::new(stream).ok_or(Failure::Argument("the number of the stream is 2^24 or more"))
+}
+
+/// Appends `count` records, all or none of them: after a crash either all are there or none. Returns the LSN of the end of the last
+/// one; not yet durable. Without records it returns the end of the log. Waits as `seawall_log_append`.
+///
+/// Errors: as `seawall_log_append`; nothing was appended then. `SEAWALL_TOO_LONG` if all together are longer than `record_bytes_max`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_transaction(log: *mut Log, parts: *const Part, count: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let parts = unsafe { items(parts, count) }?;
+        let end = log.transaction::<Failure>(|transaction| {
+            for part in parts {
+                if part.reserved != 0 {
+                    return Err(Failure::Argument("the reserved field of a part is not 0"));
+                }
+                // SAFETY: as the header asks.
+                let record = unsafe { slice(part.data, part.bytes) }?;
+                if part.stream == SEAWALL_NO_STREAM {
+                    transaction.append(record)?;
+                } else {
+                    transaction.append_to(stream_id(part.stream)?, record)?;
+                }
+            }
+            Ok(())
+        })?;
+        number(end.get())
+    })
+}
+
+/// Returns when everything before `lsn` outlives the class `durability`: 0 for what the log promises, or a lower one, which is
+/// cheaper: `SEAWALL_PROCESS_CRASH`, `SEAWALL_SYSTEM_CRASH`, `SEAWALL_POWER_LOSS`. Records of a lower class are shown by readers only once
+/// they are durable, which they become with the next commit of the log's own class, when the log is idle, or when it is closed.
+///
+/// Waits for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it requests the commit and returns at once:
+/// `SEAWALL_TIMED_OUT` if it is not done yet, and the write goes on. Without a timeout the calling thread writes the batch itself if
+/// no other one does; with one, a thread of the log does, which has to be woken.
+///
+/// Errors: `SEAWALL_TIMED_OUT` (nothing was cancelled), `SEAWALL_BEYOND_END` if nothing was appended there, `SEAWALL_BEYOND_PROMISE`,
+/// `SEAWALL_FAILED`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_commit(
+    log: *mut Log,
+    lsn: u64,
+    durability: i32,
+    timeout_ns: i64,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        let (lsn, class) = (Lsn::new(lsn), class(durability)?);
+        match (class, u64::try_from(timeout_ns).ok().map(Duration::from_nanos)) {
+            (None, None) => log.commit(lsn)?,
+            (Some(class), None) => log.commit_as(lsn, class)?,
+            (None, Some(timeout)) => log.commit_timeout(lsn, timeout)?,
+            (Some(class), Some(timeout)) => {
+                log.commit_async_as(lsn, class)?.wait_timeout(timeout)?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// The first LSN that is left.
+pub const SEAWALL_LSN_FIRST: i32 = 0;
+/// The end of what was appended.
+pub const SEAWALL_LSN_APPENDED: i32 = 1;
+/// The end of what is durable: outlives what the log promises.
+pub const SEAWALL_LSN_DURABLE: i32 = 2;
+/// The end of what outlives the end of the process.
+pub const SEAWALL_LSN_PROCESS_CRASH: i32 = 3;
+/// The end of what outlives a crash of the system.
+pub const SEAWALL_LSN_SYSTEM_CRASH: i32 = 4;
+
+/// A position of the log: `which` is one of `SEAWALL_LSN_...`. Never waits for the disk. Of a log that was closed, the last one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_lsn(log: *const Log, which: i32) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        let lsn = match which {
+            SEAWALL_LSN_DURABLE => log.durable_lsn(),
+            SEAWALL_LSN_FIRST => log.first_lsn(),
+            SEAWALL_LSN_APPENDED => log.appended_lsn(),
+            SEAWALL_LSN_PROCESS_CRASH => log.safe_lsn(seawall::Durability::ProcessCrash),
+            SEAWALL_LSN_SYSTEM_CRASH => log.safe_lsn(seawall::Durability::SystemCrash),
+            _ => return Err(Failure::Argument("there is no such position: pass one of SEAWALL_LSN_...")),
+        };
+        number(lsn.get())
+    })
+}
+
+/// Where the end of what is durable is kept: a word that only grows, to be read without a call, by an atomic load with acquire
+/// ordering. Valid until `seawall_log_free`; never to be written. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_durable_word(log: *const Log) -> *const u64 {
+    // SAFETY: as the header asks.
+    unsafe { log.as_ref() }.map_or(std::ptr::null(), |log| log.log.durable_word())
+}
+
+/// The LSN of the first record that was appended at or after `unix_us`, microseconds since 1970 by the clock of then; the end of what
+/// is durable if there is none. Reads the disk.
+///
+/// Errors: `SEAWALL_TRIMMED`, `SEAWALL_CORRUPT`, `SEAWALL_IO`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_lsn_at(log: *const Log, unix_us: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(unix_us));
+        let time = time.ok_or(Failure::Argument("the time is past what this system can tell"))?;
+        number(log.lsn_at(time)?.get())
+    })
+}
+
+/// Trims everything before `lsn`, as far as it is durable and no pin or stream holds it; returns the first LSN that is left. Whole
+/// segments are recycled.
+///
+/// Errors: `SEAWALL_BEYOND_END`, `SEAWALL_FAILED`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_trim(log: *mut Log, lsn: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        number(log.trim(Lsn::new(lsn))?.get())
+    })
+}
+
+/// Cuts off every record that belongs to no stream and starts at or behind `lsn`. Takes effect at once; durable when everything
+/// before the returned LSN is. LSNs are not used twice.
+///
+/// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`; as `seawall_log_append`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_truncate_after(log: *mut Log, lsn: u64) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        number(log.truncate_after(Lsn::new(lsn))?.get())
+    })
+}
+
+/// Holds records against trims, as long as it is not freed.
+pub struct Pin {
+    held: seawall::ReadPin,
+    home: Home,
+}
+
+/// Holds everything from `lsn` on, so that no trim takes it, until `seawall_pin_free` or the close of the log. `*pin` becomes the
+/// handle, or NULL if the call fails.
+///
+/// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_pin(log: *mut Log, lsn: u64, pin: *mut *mut Pin) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        unsafe { give(pin, std::ptr::null_mut(), "pin is NULL") }?;
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        let held = into_handle(Pin { held: log.pin(Lsn::new(lsn))?, home: Home::here() });
+        // SAFETY: as the header asks.
+        unsafe { give(pin, held, "pin is NULL") }?;
+        Ok(0)
+    })
+}
+
+/// Lets go what a pin holds; NULL is fine. Before or after the log is freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_pin_free(pin: *mut Pin) {
+    quiet((), || {
+        // SAFETY: as the header asks.
+        if let Some(pin) = unsafe { take(pin) } {
+            let Pin { held, home } = *pin;
+            if home.is_here() {
+                drop(held);
+            } else {
+                // The pin is the parent's, and its lock may be held for ever here.
+                std::mem::forget(held);
+            }
+        }
+    });
+}
+
+/// Commits everything, writes the mark that says so and releases the log for other writers. Other threads may be in calls with the
+/// log: appends end with `SEAWALL_CLOSED`, commits of what was appended are served, followers end. Afterwards every call with the
+/// handle is defined, and those that need an open log return `SEAWALL_CLOSED`; a second close returns what the first did.
+///
+/// Waits for the disk, without end if that does not answer. Errors: `SEAWALL_FAILED` if something could not be made durable,
+/// `SEAWALL_FORKED`; the log is released in either case but the last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_close(log: *mut Log) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        log.close_async().wait()?;
+        Ok(0)
+    })
+}
+
+/// Frees the handle; NULL is fine. No other thread may be in a call with it or use it afterwards. Cursors, records and pins of the
+/// log live on. Without `seawall_log_close` before it, the log ends as by a crash: records that were not committed are gone, all
+/// that was acknowledged is there.
+///
+/// In a process that was forked off it frees memory and touches nothing of the parent's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_free(log: *mut Log) {
+    quiet((), || {
+        // SAFETY: as the header asks.
+        drop(unsafe { take(log) });
+    });
+}

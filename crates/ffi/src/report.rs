@@ -1,0 +1,215 @@
+//! Reports of `seawall_verify` and of backups.
+
+use std::ffi::c_char;
+
+use seawall::{Backup, Report as Inner};
+
+use crate::error::{c_path, c_text, call, quiet};
+use crate::log::{Log, inner, tail_numbers};
+use crate::options::class_number;
+use crate::pointers::{Kept, Texts, give, into_handle, path, take};
+
+/// A damaged place.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Damage {
+    /// The segment.
+    pub path: *const c_char,
+    /// What is wrong there.
+    pub what: *const c_char,
+    /// Where in the segment the damaged batch starts, in bytes.
+    pub offset: u64,
+    /// The LSN of the first record that cannot be read.
+    pub lsn: u64,
+}
+
+/// What a verification, or a backup, found.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Report {
+    /// The identity of the log.
+    pub log_id: [u8; 16],
+    /// The epoch of its last opening.
+    pub epoch: u64,
+    /// Segments that belong to the log.
+    pub segments: u64,
+    /// Segments that are prepared and not started.
+    pub spares: u64,
+    /// The first LSN that must be present.
+    pub first: u64,
+    /// The end of what is intact.
+    pub end: u64,
+    /// Intact records, those before the first LSN included.
+    pub records: u64,
+    /// Their bytes, without headers.
+    pub bytes: u64,
+    /// Intact batches.
+    pub batches: u64,
+    /// Everything before this is known to have been durable.
+    pub witnessed: u64,
+    /// If `tail` is `SEAWALL_TAIL_LOST`, the LSN of the first record that is gone.
+    pub lost_from: u64,
+    /// Everything before this had been acknowledged then.
+    pub lost_to: u64,
+    /// Of a backup: segments copied. 0 of a verification.
+    pub copied: u64,
+    /// Of a backup: segments that an earlier one had copied, checked again.
+    pub kept: u64,
+    /// Of a backup: segments that the log had trimmed, removed from the backup.
+    pub removed: u64,
+    /// Entries of `damage`: 0 if all is intact.
+    pub damages: u64,
+    /// Entries of `foreign_file_names`.
+    pub foreign_files: u64,
+    /// Size of a block in bytes.
+    pub block_bytes: u32,
+    /// What acknowledged records outlive, 0 if no segment says so.
+    pub durability: i32,
+    /// How the log ends: `SEAWALL_TAIL_...`.
+    pub tail: i32,
+    /// Always 0.
+    pub reserved: i32,
+    /// Every damaged place.
+    pub damage: *const Damage,
+    /// Foreign files in the directory.
+    pub foreign_file_names: *const *const c_char,
+}
+
+/// A report with what it points to. The report comes first, so that a pointer to it is one to all of this.
+#[repr(C)]
+struct Whole {
+    report: Report,
+    _damage: Kept<Damage>,
+    _names: Kept<*const c_char>,
+    _texts: Texts,
+}
+
+/// A report as a caller gets it.
+fn shown(found: &Inner, backup: Option<&Backup>) -> *const Report {
+    let mut texts = Texts::default();
+    let damage = found.damage.iter().map(|damage| Damage {
+        path: texts.keep(c_path(&damage.path)),
+        what: texts.keep(c_text(&damage.what)),
+        offset: damage.offset,
+        lsn: damage.lsn.get(),
+    });
+    let damage = Kept::new(damage.collect());
+    let names = texts.keep_all(&found.foreign_files);
+    let (tail, lost_from, lost_to) = tail_numbers(found.tail);
+    let of_backup = |count: fn(&Backup) -> u64| backup.map_or(0, count);
+    let report = Report {
+        log_id: found.log_id.0,
+        epoch: found.epoch,
+        segments: found.segments,
+        spares: found.spares,
+        first: found.first.get(),
+        end: found.end.get(),
+        records: found.records,
+        bytes: found.bytes,
+        batches: found.batches,
+        witnessed: found.witnessed.get(),
+        lost_from,
+        lost_to,
+        copied: of_backup(|backup| backup.copied),
+        kept: of_backup(|backup| backup.kept),
+        removed: of_backup(|backup| backup.removed),
+        damages: damage.len(),
+        foreign_files: names.len(),
+        block_bytes: found.block_bytes.into(),
+        durability: found.class.map_or(0, class_number),
+        tail,
+        reserved: 0,
+        damage: damage.as_ptr(),
+        foreign_file_names: names.as_ptr(),
+    };
+    into_handle(Whole { report, _damage: damage, _names: names, _texts: texts }).cast_const().cast()
+}
+
+/// Reads all of the log in the directory `dir`, past the page cache, and reports every damaged place. It writes nothing and needs no
+/// lock; a log that is being written may be reported with a torn tail. `*report` is to be freed by `seawall_report_free`; NULL if the
+/// call fails. Damage is no error of the call: see `damages`.
+///
+/// Errors: `SEAWALL_NOT_A_LOG`, `SEAWALL_NEWER_FORMAT`, `SEAWALL_OLDER_FORMAT`, `SEAWALL_FOREIGN_SEGMENT`, `SEAWALL_IO`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_verify(dir: *const c_char, report: *mut *const Report) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        unsafe { give(report, std::ptr::null(), "report is NULL") }?;
+        // SAFETY: as the header asks.
+        let dir = unsafe { path(dir) }?;
+        let found = shown(&seawall::verify(dir)?, None);
+        // SAFETY: as the header asks.
+        unsafe { give(report, found, "report is NULL") }?;
+        Ok(0)
+    })
+}
+
+/// Copies the log in the directory `from`, which any process may be writing, into the directory `to`, which opens as the same log with
+/// the same LSNs; a backup that is there is brought up to date. `*report` says what the copy holds and is to be freed by
+/// `seawall_report_free`; `report` may be NULL.
+///
+/// Errors: those of `seawall_verify`, `SEAWALL_CORRUPT`, `SEAWALL_INVALID_OPTION` for a `to` that cannot be, `SEAWALL_LOCKED`,
+/// `SEAWALL_DISK_FULL`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_backup(
+    from: *const c_char,
+    to: *const c_char,
+    report: *mut *const Report,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let from = unsafe { path(from) }?;
+        // SAFETY: as the header asks.
+        let to = unsafe { path(to) }?;
+        let done = seawall::backup(from, to);
+        // SAFETY: as the header asks.
+        unsafe { report_backup(done, report) }
+    })
+}
+
+/// As `seawall_backup`, of an open log: everything that is durable now. Other threads append, commit and trim meanwhile.
+///
+/// Errors: as `seawall_backup`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_checkpoint(
+    log: *const Log,
+    to: *const c_char,
+    report: *mut *const Report,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let to = unsafe { path(to) }?;
+        let done = log.checkpoint(to);
+        // SAFETY: as the header asks.
+        unsafe { report_backup(done, report) }
+    })
+}
+
+/// # Safety
+/// `report` is null or the caller's.
+unsafe fn report_backup(
+    done: seawall::Result<Backup>,
+    report: *mut *const Report,
+) -> crate::error::Result<i32> {
+    let found =
+        done.map(|done| if report.is_null() { std::ptr::null() } else { shown(&done.report, Some(&done)) });
+    if !report.is_null() {
+        let value = *found.as_ref().unwrap_or(&std::ptr::null());
+        // SAFETY: as the caller says.
+        unsafe { give(report, value, "report is NULL") }?;
+    }
+    found?;
+    Ok(0)
+}
+
+/// Frees a report; NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_report_free(report: *const Report) {
+    quiet((), || {
+        // SAFETY: as the header asks; it is the first field of what `shown` made.
+        let whole: Option<Box<Whole>> = unsafe { take(report.cast_mut().cast()) };
+        drop(whole);
+    });
+}
