@@ -14,7 +14,9 @@ const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/behaviour/
 /// A child is the second test of this file, which does nothing by itself.
 fn child(arguments: &[String]) -> Result<Command, String> {
     let mut child = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-    child.args(["--exact", "a_child_of_the_cases", "--nocapture"]).env(CHILD, arguments.join("\n"));
+    child
+        .args(["--exact", "a_child_of_the_cases", "--nocapture", "--test-threads=2"])
+        .env(CHILD, arguments.join("\n"));
     Ok(child)
 }
 
