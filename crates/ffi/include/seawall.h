@@ -388,7 +388,7 @@ typedef struct seawall_report {
     uint64_t first;
     // The end of what is intact.
     uint64_t end;
-    // Intact records, those before the first LSN included.
+    // Intact records, those before the first LSN included, and those that say what was trimmed or cut.
     uint64_t records;
     // Their bytes, without headers.
     uint64_t bytes;

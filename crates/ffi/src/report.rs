@@ -39,7 +39,7 @@ pub struct Report {
     pub first: u64,
     /// The end of what is intact.
     pub end: u64,
-    /// Intact records, those before the first LSN included.
+    /// Intact records, those before the first LSN included, and those that say what was trimmed or cut.
     pub records: u64,
     /// Their bytes, without headers.
     pub bytes: u64,
