@@ -3,6 +3,7 @@
 //! Invariant: each command's exit code states whether its checks passed; nothing is skipped silently.
 
 mod apart;
+mod c_interface;
 mod crash;
 mod deny;
 mod error;
@@ -39,7 +40,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 14] = [
+const COMMANDS: [Command; 16] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -87,6 +88,16 @@ const COMMANDS: [Command; 14] = [
         name: "replicated",
         about: "a real JetStream of three nodes under `bench replicated`, its syncs counted, with TLS and a login too; --kafka: Kafka",
         run: replicated::run,
+    },
+    Command {
+        name: "install-c",
+        about: "builds the C interface and installs header, libraries and pkg-config's file: --prefix DIR [--debug]",
+        run: c_interface::install,
+    },
+    Command {
+        name: "c-header",
+        about: "makes the header of the C interface anew from the source (installs cbindgen, a minute)",
+        run: c_interface::header,
     },
     // Studies, no part of the tests.
     Command {

@@ -125,6 +125,14 @@ pub(crate) const LIBRDKAFKA: [Tool; 5] = [
     Tool { probe: "/usr/include/zlib.h", package: "zlib1g-dev", purpose: "compression of librdkafka" },
 ];
 
+/// What the tests of the C interface need.
+pub(crate) const C: [Tool; 4] = [
+    Tool { probe: "cc", package: "gcc", purpose: "programs in C" },
+    Tool { probe: "c++", package: "g++", purpose: "the same programs in C++" },
+    Tool { probe: "nm", package: "binutils", purpose: "what the shared library exports" },
+    Tool { probe: "pkg-config", package: "pkg-config", purpose: "finding what was installed" },
+];
+
 /// What only `cargo xtask fidelity` needs: large packages that no test uses.
 pub(crate) const FIDELITY: [Tool; 2] = [
     Tool { probe: "fio", package: "fio", purpose: "a yardstick of fidelity" },
@@ -242,8 +250,8 @@ fn has_target(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS, has_target,
-        minor,
+        C, ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS,
+        has_target, minor,
     };
 
     #[test]
@@ -276,6 +284,7 @@ mod tests {
             .chain(&REPLICATED)
             .chain(&KAFKA)
             .chain(&LIBRDKAFKA)
+            .chain(&C)
             .chain(&PEERS);
         for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);

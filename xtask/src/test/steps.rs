@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
-use crate::{crash, deny, explore, jvm, peers, replicated, second_kernel, shipped, tools, wine};
+use crate::{c_interface, crash, deny, explore, jvm, peers, replicated, second_kernel, shipped, tools, wine};
 use seawall_sys::skip::in_ci;
 use std::process::Command;
 
@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 32] = [
+pub(super) const STEPS: [Step; 33] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -74,6 +74,7 @@ pub(super) const STEPS: [Step; 32] = [
     quick("documentation",           GAUGE, 10, documentation),
     full("Kafka's client",           CODE, 5, kafka_client),
     full("tests of peers",           LOG, 5, tests_of_peers),
+    full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 35, c_interface),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
     full("orders of threads",        LOG, 5, || explored(explore::loom())),
     full("Miri",                     LOG, 65, || explored(explore::miri())),
@@ -101,6 +102,8 @@ pub(super) const STEPS: [Step; 32] = [
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
 const PROMISES: [&str; 4] = ["log/campaign", "log/mutants", "log/forged", "log/failures"];
+/// Tests that compile C.
+const IN_C: &str = "ffi/c";
 /// Tests of the program on file systems of their own.
 const REAL_SYSTEMS: &str = "cli/real_systems";
 const BROWSER: &str = "gauge/browser";
@@ -123,9 +126,24 @@ fn lints() -> StepOutcome {
     status(cargo(&all)).and_then(|()| status(cargo(&plain))).into()
 }
 
-/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`].
+/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`] and [`c_interface`].
 fn all_tests() -> StepOutcome {
-    built(&[], |label| !PROMISES.contains(&label), &Plan::default(), StepOutcome::Tests)
+    let wanted = |label: &str| !PROMISES.contains(&label) && label != IN_C;
+    built(&[], wanted, &Plan::default(), StepOutcome::Tests)
+}
+
+/// The interface from C: its header and exports, every function under sanitizers, the cases of all languages, the programs that the
+/// documentation shows, and what `install-c` installs.
+fn c_interface() -> StepOutcome {
+    for missing in [tools::provide(&tools::C), c_interface::provide()] {
+        if let Err(error) = missing {
+            return StepOutcome::Skipped(format!("the C interface was not tried: {error}"));
+        }
+    }
+    match c_interface::check() {
+        Ok(()) => built(&["--test", "c"], |label| label == IN_C, &Plan::default(), StepOutcome::Tests),
+        Err(error) => error.into(),
+    }
 }
 
 /// The simulated crash campaign, the sweep of failing operations, forged logs, and every mistake made on purpose.
@@ -277,6 +295,7 @@ pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
     let (label, name) = test.split_once(' ')?;
     match (label, ignored) {
         (label, false) if PROMISES.contains(&label) => Some("promises of the log"),
+        (IN_C, false) => Some("C interface"),
         (_, false) => Some("tests"),
         (BROWSER, true) => Some("report in a browser"),
         (REAL_SYSTEMS, true) => {
@@ -331,6 +350,7 @@ mod tests {
         assert!(MODULES.iter().all(|(_, step)| STEPS.iter().any(|other| other.name == *step)));
         assert_eq!(of_test("cli/real_systems lies::a", true), Some("lies are caught"));
         assert_eq!(of_test("cli/real_systems calls::a", false), Some("tests"));
+        assert_eq!(of_test("ffi/c a", false), Some("C interface"));
         assert_eq!(of_test("log/mutants a", false), Some("promises of the log"));
         assert_eq!(of_test("log/lib a", true), None);
         for entry in std::fs::read_dir(root().join("crates/cli/tests/real_systems")).expect("the tests") {

@@ -1,0 +1,218 @@
+//! The C interface for those who do not write Rust: makes its header, installs header and libraries, and tries what was installed.
+//!
+//! ```text
+//!   PREFIX/include/seawall.h
+//!   PREFIX/lib/libseawall.so.0, libseawall.so -> libseawall.so.0, libseawall.a
+//!   PREFIX/lib/pkgconfig/seawall.pc
+//! ```
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::options::value;
+use crate::shell::{cargo, command, has, output, root, status, target};
+use std::path::{Path, PathBuf};
+
+/// What makes the header; the tests of `crates/ffi` name the same version.
+const CBINDGEN: &str = "0.29.4";
+const CRATE: &str = "crates/ffi";
+
+/// Makes `include/seawall.h` anew from the source, and installs cbindgen first where it is missing.
+pub(crate) fn header(_: &[String]) -> Result {
+    provide()?;
+    let made = output(command("cbindgen", &["--quiet", "--config", "crates/ffi/cbindgen.toml", CRATE]))?;
+    files::write(&root().join(CRATE).join("include/seawall.h"), made)
+}
+
+/// Installs cbindgen where it, or this version of it, is missing.
+///
+/// # Errors
+/// It cannot be installed.
+pub(crate) fn provide() -> Result {
+    let version = || output(command("cbindgen", &["--version"])).unwrap_or_default();
+    if has("cbindgen") && version().trim() == format!("cbindgen {CBINDGEN}") {
+        return Ok(());
+    }
+    println!("cbindgen {CBINDGEN} is missing: installing it from crates.io, which takes a minute");
+    let mut install = crate::shell::install("cbindgen");
+    // Beside the sources: their build would be that of the log.
+    install.args(["--version", CBINDGEN]).current_dir(std::env::temp_dir());
+    status(install)
+}
+
+/// How and where the libraries are installed.
+#[derive(Debug, PartialEq)]
+struct Installation {
+    prefix: PathBuf,
+    debug: bool,
+}
+
+impl Installation {
+    fn parse(words: &[String]) -> Result<Self> {
+        let (mut prefix, mut debug) = (None, false);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--prefix" => prefix = Some(PathBuf::from(value("--prefix", &mut words)?)),
+                "--debug" => debug = true,
+                _ => return Err(Error::usage(format!("there is no option {word}: --prefix DIR, --debug"))),
+            }
+        }
+        let prefix = prefix.ok_or_else(|| Error::usage("where to? --prefix DIR, such as /usr/local"))?;
+        let prefix = std::path::absolute(&prefix).map_err(Error::at(prefix.display()))?;
+        Ok(Self { prefix, debug })
+    }
+
+    /// Builds the libraries and puts everything into its place.
+    fn make(&self) -> Result {
+        if !cfg!(target_os = "linux") {
+            return Err(Error::lacking(
+                "this installs libraries by their names on Linux only; elsewhere `cargo build --release -p seawall-ffi` \
+                 makes them, and the header is crates/ffi/include/seawall.h",
+            ));
+        }
+        let build: &[&str] = &["build", "--quiet", "--package=seawall-ffi", "--lib"];
+        status(cargo(&[build, if self.debug { &[] } else { &["--release"] }].concat()))?;
+        let built = target().join(if self.debug { "debug" } else { "release" });
+        let (include, lib) = (self.prefix.join("include"), self.prefix.join("lib"));
+        let pkgconfig = lib.join("pkgconfig");
+        for folder in [&include, &pkgconfig] {
+            files::make_folder(folder)?;
+        }
+        let copies = [
+            (root().join(CRATE).join("include/seawall.h"), include.join("seawall.h")),
+            (built.join("libseawall_ffi.a"), lib.join("libseawall.a")),
+            (built.join("libseawall_ffi.so"), lib.join("libseawall.so.0")),
+        ];
+        for (from, to) in copies {
+            replace(&to, |staged| std::fs::copy(&from, staged).map(drop))?;
+        }
+        replace(&lib.join("libseawall.so"), link)?;
+        let text = pc(&self.prefix, &version()?);
+        replace(&pkgconfig.join("seawall.pc"), |staged| std::fs::write(staged, text))?;
+        println!(
+            "installed in {}: include/seawall.h, lib/libseawall.so.0, lib/libseawall.a",
+            self.prefix.display()
+        );
+        println!("if pkg-config does not look there: PKG_CONFIG_PATH={}", pkgconfig.display());
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn link(staged: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink("libseawall.so.0", staged)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Has `make` make a file beside `path`, and puts it there: a program that has the old one mapped goes on with that.
+fn replace(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result {
+    let mut staged = path.as_os_str().to_owned();
+    staged.push(".new");
+    let staged = PathBuf::from(staged);
+    let _ = std::fs::remove_file(&staged);
+    make(&staged).and_then(|()| std::fs::rename(&staged, path)).map_err(Error::at(path.display()))
+}
+
+/// What pkg-config reads.
+fn pc(prefix: &Path, version: &str) -> String {
+    format!(
+        "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
+         Name: seawall\nDescription: An embeddable transaction log with durable group commit\nVersion: {version}\n\
+         Libs: -L${{libdir}} -lseawall\nLibs.private: -lpthread -ldl -lm\nCflags: -I${{includedir}}\n",
+        prefix.display()
+    )
+}
+
+/// The version of the workspace's crates.
+fn version() -> Result<String> {
+    let manifest = files::read(&root().join("Cargo.toml"))?;
+    let line = manifest.lines().skip_while(|line| *line != "[workspace.package]");
+    let version = line.filter_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"')).next();
+    version.map(str::to_owned).ok_or_else(|| Error::check("Cargo.toml names no version of the workspace"))
+}
+
+/// `cargo xtask install-c --prefix DIR`.
+pub(crate) fn install(words: &[String]) -> Result {
+    Installation::parse(words)?.make()
+}
+
+/// Installs a debug build below the target folder, and compiles and runs the program of the README by what was installed.
+///
+/// # Errors
+/// What does not hold.
+pub(crate) fn check() -> Result {
+    let folder = target().join("tmp/c-interface");
+    let _ = std::fs::remove_dir_all(&folder);
+    let prefix = folder.join("prefix");
+    Installation { prefix: prefix.clone(), debug: true }.make()?;
+    let page = files::read(&root().join(CRATE).join("README.md"))?;
+    let source = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let source = source.ok_or_else(|| Error::check("the README of crates/ffi shows no program"))?;
+    files::write(&folder.join("orders.c"), source)?;
+    let flags = |more: &[&str]| {
+        let mut ask = command("pkg-config", &[more, &["--cflags", "--libs", "seawall"]].concat());
+        ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+        let text = output(ask)?;
+        Ok::<Vec<String>, Error>(text.split_whitespace().map(str::to_owned).collect())
+    };
+    let archive = prefix.join("lib/libseawall.a").to_string_lossy().into_owned();
+    let of_archive = flags(&["--static"])?;
+    let of_archive: Vec<String> =
+        of_archive.into_iter().map(|flag| if flag == "-lseawall" { archive.clone() } else { flag }).collect();
+    for (name, flags) in [("shared", flags(&[])?), ("static", of_archive)] {
+        let place = folder.join(name);
+        files::make_folder(&place)?;
+        let mut compile = command("cc", &["-std=c99", "../orders.c", "-o", "orders"]);
+        status({
+            compile.args(&flags).current_dir(&place);
+            compile
+        })?;
+        let mut run = command(place.join("orders"), &[] as &[&str]);
+        run.current_dir(&place);
+        if name == "shared" {
+            run.env("LD_LIBRARY_PATH", prefix.join("lib"));
+        }
+        let printed = output(run)?;
+        if printed != "order 1\norder 2\n" {
+            return Err(Error::check(format!("the program of the README, {name}, printed {printed:?}")));
+        }
+    }
+    std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CBINDGEN, Installation, pc, version};
+    use crate::options::{refuses, words};
+    use crate::shell::root;
+    use std::path::Path;
+
+    #[test]
+    fn a_prefix_is_needed_and_other_words_are_refused() {
+        let parse = |given: &[&str]| Installation::parse(&words(given));
+        let installation = parse(&["--prefix", "/opt/seawall", "--debug"]).expect("is understood");
+        assert_eq!(installation, Installation { prefix: "/opt/seawall".into(), debug: true });
+        assert!(refuses(&parse(&[]).expect_err("no prefix"), "--prefix"));
+        assert!(refuses(&parse(&["--prefix"]).expect_err("no value"), "--prefix"));
+        assert!(refuses(&parse(&["--root", "/"]).expect_err("no such option"), "--root"));
+    }
+
+    #[test]
+    fn pkg_config_gets_the_prefix_and_the_version_of_the_crates() {
+        let text = pc(Path::new("/opt/seawall"), &version().expect("a version"));
+        assert!(text.starts_with("prefix=/opt/seawall\n"), "{text}");
+        let ours = std::fs::read_to_string(root().join("Cargo.lock")).expect("is there");
+        let number = text.lines().find_map(|line| line.strip_prefix("Version: ")).expect("a version");
+        assert!(ours.contains(&format!("name = \"seawall-ffi\"\nversion = \"{number}\"")), "{number}");
+    }
+
+    #[test]
+    fn the_tests_of_the_header_take_the_same_cbindgen() {
+        let tests = std::fs::read_to_string(root().join("crates/ffi/tests/c.rs")).expect("is there");
+        assert!(tests.contains(&format!("cbindgen {CBINDGEN}")));
+    }
+}
