@@ -8,6 +8,8 @@ fn main() {
     match system.as_str() {
         "linux" | "illumos" | "android" | "freebsd" => {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libseawall.so.{abi}");
+            // Its threads, and what ends with a thread of the caller's, need the code for as long as the process lives.
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libseawall.{abi}.dylib"),
         _ => {}

@@ -70,8 +70,8 @@ impl Installation {
                  makes them, and the header is crates/ffi/include/seawall.h",
             ));
         }
-        let build: &[&str] = &["build", "--quiet", "--package=seawall-ffi", "--lib"];
-        status(cargo(&[build, if self.debug { &[] } else { &["--release"] }].concat()))?;
+        let words: &[&str] = &["build", "--quiet", "--package=seawall-ffi", "--lib"];
+        status(cargo(&[words, if self.debug { &[] } else { &["--release"] }].concat()))?;
         let built = target().join(if self.debug { "debug" } else { "release" });
         let (include, lib) = (self.prefix.join("include"), self.prefix.join("lib"));
         let pkgconfig = lib.join("pkgconfig");
@@ -130,8 +130,8 @@ fn pc(prefix: &Path, version: &str) -> String {
 /// The version of the workspace's crates.
 fn version() -> Result<String> {
     let manifest = files::read(&root().join("Cargo.toml"))?;
-    let line = manifest.lines().skip_while(|line| *line != "[workspace.package]");
-    let version = line.filter_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"')).next();
+    let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");
+    let version = lines.find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     version.map(str::to_owned).ok_or_else(|| Error::check("Cargo.toml names no version of the workspace"))
 }
 
@@ -166,12 +166,12 @@ pub(crate) fn check() -> Result {
     for (name, flags) in [("shared", flags(&[])?), ("static", of_archive)] {
         let place = folder.join(name);
         files::make_folder(&place)?;
-        let mut compile = command("cc", &["-std=c99", "../orders.c", "-o", "orders"]);
+        let mut compile = command("cc", &["-std=c99", "../orders.c", "-o", "program"]);
         status({
             compile.args(&flags).current_dir(&place);
             compile
         })?;
-        let mut run = command(place.join("orders"), &[] as &[&str]);
+        let mut run = command(place.join("program"), &[] as &[&str]);
         run.current_dir(&place);
         if name == "shared" {
             run.env("LD_LIBRARY_PATH", prefix.join("lib"));

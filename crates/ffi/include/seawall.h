@@ -22,6 +22,8 @@
  * Paths     Bytes as the system has them; UTF-8 on Windows. A relative one is looked up in the working directory of the call.
  * Units     LSNs are positions in the logical log, in bytes; the LSN of an end is exclusive, and where the next record starts. Lengths
  *           are in bytes, times in nanoseconds. A timeout that is negative has no end.
+ * Memory    Where the system gives no memory for something small the process is aborted; for the buffers of a log, opening it fails.
+ * Unloading The shared library stays in memory until the process ends: dlclose() does nothing.
  * Signals   Seawall installs no handlers, and its threads have the mask of the thread that opened the log. errno is left undefined.
  */
 
@@ -125,7 +127,8 @@
 // Another thread is in a call with the same cursor.
 #define SEAWALL_BUSY -29
 
-// A mistake in Seawall itself; the message says where. What was called may be unusable: close it and open it again.
+// A mistake in Seawall itself; the message says which, and standard error where. What was called may be unusable: close it and
+// open it again.
 #define SEAWALL_PANICKED -30
 
 // An error that has no code in this version of the interface.
@@ -495,7 +498,7 @@ int32_t seawall_abi_version(void);
 const char *seawall_version(void);
 
 // How the structures of this library lie in memory, for bindings that describe them by themselves: for each structure a line
-// `NAME SIZE`, then for each of its fields `NAME.FIELD OFFSET SIZE`, in bytes. Stays for ever; NULL only if memory is lacking.
+// `NAME SIZE`, then for each of its fields `NAME.FIELD OFFSET SIZE`, in bytes. Stays for ever; NULL only by a mistake in Seawall.
 const char *seawall_layout(void);
 
 // The last error of this thread: what the last call that returned a negative code failed by. Never NULL; with code 0 if no call of this
@@ -508,7 +511,7 @@ const char *seawall_error_name(int32_t code);
 
 // Makes options with their defaults. To be freed by `seawall_options_free`.
 //
-// Any thread may use them; NULL only if memory is lacking or Seawall has a mistake.
+// NULL only by a mistake in Seawall: see `SEAWALL_PANICKED`.
 struct seawall_options *seawall_options_new(void);
 
 // Sets an option that is a number. Bounds are checked when a log is opened.
@@ -582,8 +585,9 @@ int64_t seawall_log_append(struct seawall_log *log,
 // memory is full, no prepared segment has room, another thread is in the log just now, or the record fills a batch of its
 // own. Then call `seawall_log_append`.
 //
-// It copies the record and takes no lock that it would have to wait for; the only system call that it may make wakes a thread. So
-// it may be called where waiting harms others: from a critical downcall of a Java virtual machine, or an event loop.
+// It copies the record, at most `batch_bytes`, and takes no lock that it would have to wait for; the only system call that it may make
+// wakes a thread. So it may be called where waiting harms others: from a critical downcall of a Java virtual machine, or an event
+// loop.
 int64_t seawall_log_try_append(struct seawall_log *log,
                                const void *data,
                                uint64_t bytes);

@@ -68,7 +68,8 @@ pub const SEAWALL_FORKED: i32 = -27;
 pub const SEAWALL_INVALID_ARGUMENT: i32 = -28;
 /// Another thread is in a call with the same cursor.
 pub const SEAWALL_BUSY: i32 = -29;
-/// A mistake in Seawall itself; the message says where. What was called may be unusable: close it and open it again.
+/// A mistake in Seawall itself; the message says which, and standard error where. What was called may be unusable: close it and
+/// open it again.
 pub const SEAWALL_PANICKED: i32 = -30;
 /// An error that has no code in this version of the interface.
 pub const SEAWALL_OTHER: i32 = -31;

@@ -72,7 +72,7 @@ pub(crate) fn own_record(record: seawall::Record) -> Record {
 /// What a cursor reads.
 pub(crate) enum Source {
     /// A log that this process writes.
-    Log(Follower),
+    Log(Box<Follower>),
     /// A stream of it.
     Stream(StreamFollower),
     /// A log that any process may write; and whether the cursor ends with the writer.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn seawall_log_read(log: *mut Log, lsn: u64, cursor: *mut 
         unsafe { give(cursor, std::ptr::null_mut(), "cursor is NULL") }?;
         // SAFETY: as the header asks.
         let log = unsafe { inner(log) }?;
-        let made = into_handle(Cursor::new(Source::Log(log.follow(Lsn::new(lsn))?)));
+        let made = into_handle(Cursor::new(Source::Log(Box::new(log.follow(Lsn::new(lsn))?))));
         // SAFETY: as the header asks.
         unsafe { give(cursor, made, "cursor is NULL") }?;
         Ok(0)

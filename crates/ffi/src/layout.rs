@@ -72,7 +72,7 @@ pub extern "C" fn seawall_version() -> *const c_char {
 }
 
 /// How the structures of this library lie in memory, for bindings that describe them by themselves: for each structure a line
-/// `NAME SIZE`, then for each of its fields `NAME.FIELD OFFSET SIZE`, in bytes. Stays for ever; NULL only if memory is lacking.
+/// `NAME SIZE`, then for each of its fields `NAME.FIELD OFFSET SIZE`, in bytes. Stays for ever; NULL only by a mistake in Seawall.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_layout() -> *const c_char {
     static TEXT: OnceLock<CString> = OnceLock::new();

@@ -12,7 +12,7 @@ use crate::pointers::{Kept, Texts, give, handle, into_handle, items, path, slice
 
 /// A log that this process writes.
 pub struct Log {
-    pub(crate) log: Inner,
+    inner: Inner,
     home: Home,
     opened: Opened,
     /// What `opened` points to.
@@ -123,7 +123,7 @@ impl Log {
             left_reason: texts.keep_some(left_reason),
             foreign_file_names: names.as_ptr(),
         };
-        Self { log, home: Home::here(), opened, _texts: texts, _names: names }
+        Self { inner: log, home: Home::here(), opened, _texts: texts, _names: names }
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) unsafe fn inner<'a>(log: *const Log) -> Result<&'a Inner> {
     // SAFETY: as the caller says.
     let log = unsafe { handle(log, "log is NULL") }?;
     check(log.home)?;
-    Ok(&log.log)
+    Ok(&log.inner)
 }
 
 /// Opens the log in the directory `dir` for writing: locks it, finds out what is durable and makes the log ready. Without a log
@@ -202,8 +202,9 @@ pub unsafe extern "C" fn seawall_log_append(log: *mut Log, data: *const c_void, 
 /// memory is full, no prepared segment has room, another thread is in the log just now, or the record fills a batch of its
 /// own. Then call `seawall_log_append`.
 ///
-/// It copies the record and takes no lock that it would have to wait for; the only system call that it may make wakes a thread. So
-/// it may be called where waiting harms others: from a critical downcall of a Java virtual machine, or an event loop.
+/// It copies the record, at most `batch_bytes`, and takes no lock that it would have to wait for; the only system call that it may make
+/// wakes a thread. So it may be called where waiting harms others: from a critical downcall of a Java virtual machine, or an event
+/// loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_try_append(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
     call(|| {
@@ -348,7 +349,7 @@ pub unsafe extern "C" fn seawall_log_lsn(log: *const Log, which: i32) -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_durable_word(log: *const Log) -> *const u64 {
     // SAFETY: as the header asks.
-    unsafe { log.as_ref() }.map_or(std::ptr::null(), |log| log.log.durable_word())
+    unsafe { log.as_ref() }.map_or(std::ptr::null(), |log| log.inner.durable_word())
 }
 
 /// The LSN of the first record that was appended at or after `unix_us`, microseconds since 1970 by the clock of then; the end of what

@@ -48,8 +48,12 @@ struct Settings {
 /// The options of a log.
 pub struct Options(Mutex<Settings>);
 
+/// Sets a number or a word; `None` if the option takes no such value.
+type SetNumber = fn(Settings, u64) -> Option<Settings>;
+type SetWord = fn(Settings, &str) -> Option<Settings>;
+
 /// The settings that are numbers.
-const NUMBERS: [(&str, fn(Settings, u64) -> Option<Settings>); 18] = [
+const NUMBERS: [(&str, SetNumber); 18] = [
     ("segment_bytes", |settings, value| settings.with(|options| options.segment_bytes(value))),
     ("block_bytes", |settings, value| {
         let bytes = u16::try_from(value).ok()?;
@@ -121,7 +125,7 @@ const NUMBERS: [(&str, fn(Settings, u64) -> Option<Settings>); 18] = [
 ];
 
 /// The settings that are words.
-const WORDS: [(&str, fn(Settings, &str) -> Option<Settings>); 2] = [
+const WORDS: [(&str, SetWord); 2] = [
     ("method", |settings, word| {
         let choice = match word {
             "fastest" => MethodChoice::Fastest,
@@ -199,7 +203,7 @@ fn row<S: Copy>(rows: &[(&'static str, S)], name: &CStr) -> Option<S> {
 
 /// Makes options with their defaults. To be freed by `seawall_options_free`.
 ///
-/// Any thread may use them; NULL only if memory is lacking or Seawall has a mistake.
+/// NULL only by a mistake in Seawall: see `SEAWALL_PANICKED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_options_new() -> *mut Options {
     quiet(std::ptr::null_mut(), || into_handle(Options(Mutex::default())))

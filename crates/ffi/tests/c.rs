@@ -99,6 +99,7 @@ fn run(program: &Path, arguments: &[&Path]) -> Output {
     }
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", libraries);
+    command.current_dir(program.parent().expect("a folder"));
     command.output().expect("runs")
 }
 
@@ -215,6 +216,26 @@ fn the_version_is_the_same_everywhere() {
 fn blocks<'a>(page: &'a str, kind: &str) -> Vec<&'a str> {
     let begin = format!("```{kind}\n");
     page.split(&begin).skip(1).filter_map(|rest| rest.split("\n```").next()).collect()
+}
+
+/// The five lines of the project's README, as the body of a program.
+#[test]
+fn the_lines_in_the_readme_of_the_project_compile_and_run() {
+    let page = std::fs::read_to_string(folder().join("../../README.md")).expect("is there");
+    let [lines] = blocks(&page, "c")[..] else { panic!("not one block of C") };
+    let made = scratch();
+    let (file, program) = (made.path().join("lines.c"), made.path().join("lines"));
+    let head = "#include <seawall.h>\n#include <stdio.h>\nstatic int fail(const char *why) { puts(why); return 1; }\n";
+    std::fs::write(&file, format!("{head}int main(void) {{\n{lines}\nreturn 0;\n}}\n")).expect("writes");
+    if C99.is_here() {
+        C99.compile(&file, &program, Library::Shared, &[]);
+        for records in 1..=2 {
+            let ran = run(&program, &[]);
+            assert!(ran.status.success(), "{}\n{}", ran.status, text(&ran));
+            let report = seawall::verify(made.path().join("orders")).expect("is a log");
+            assert_eq!(report.records, records);
+        }
+    }
 }
 
 /// Compiles and runs the programs that a page shows, each in an empty directory; each prints what the page says.

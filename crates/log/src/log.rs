@@ -562,6 +562,9 @@ impl Log {
         let transaction = Transaction::new(staged, lent, self.record_bytes_max);
         let mut open = OpenTransaction { log: self, transaction };
         work(&mut open.transaction)?;
+        if open.transaction.numbering() != Numbering::Untagged {
+            self.start_rewriter()?;
+        }
         Ok(self.accept_transaction(&mut open.transaction)?)
     }
 
