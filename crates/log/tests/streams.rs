@@ -4,7 +4,7 @@ mod scratch;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use scratch::scratch;
@@ -218,6 +218,52 @@ fn a_follower_of_a_stream_sees_its_records_and_ends_with_the_log() {
         });
         for seq in 0..300 {
             log.stream(id(9)).append(&content(9, seq)).expect("appends");
+            log.stream(id(8)).append_commit(b"of another").expect("commits");
+        }
+        log.close().expect("closes");
+        let expected: Vec<_> = (0..300).map(|seq| content(9, seq)).collect();
+        assert_eq!(seen.join().expect("ends"), expected);
+    });
+}
+
+/// Counts its wake-ups and unparks the thread that made it.
+struct Task(AtomicU64, std::thread::Thread);
+
+impl std::task::Wake for Task {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        self.1.unpark();
+    }
+}
+
+#[test]
+fn a_follower_of_a_stream_that_is_polled_is_woken_for_every_record_and_for_the_end() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let mut follower = log.stream(id(9)).follow(0).expect("follows");
+    std::thread::scope(|scope| {
+        let seen = scope.spawn(move || {
+            let task = std::sync::Arc::new(Task(AtomicU64::new(0), std::thread::current()));
+            let waker = std::task::Waker::from(std::sync::Arc::clone(&task));
+            let mut seen = Vec::new();
+            loop {
+                let woken = task.0.load(Ordering::SeqCst);
+                match follower.poll_next_record(&mut std::task::Context::from_waker(&waker)) {
+                    std::task::Poll::Ready(Ok(None)) => return seen,
+                    std::task::Poll::Ready(record) => {
+                        seen.push(record.expect("follows").expect("is there").payload.to_vec());
+                    }
+                    // Polled again only when it was woken: a lost wake-up would hang here.
+                    std::task::Poll::Pending => {
+                        while task.0.load(Ordering::SeqCst) == woken {
+                            std::thread::park();
+                        }
+                    }
+                }
+            }
+        });
+        for seq in 0..300 {
+            log.stream(id(9)).append_commit(&content(9, seq)).expect("commits");
             log.stream(id(8)).append_commit(b"of another").expect("commits");
         }
         log.close().expect("closes");

@@ -51,13 +51,6 @@ struct Wakers {
 #[derive(Debug, Default)]
 pub(crate) struct Registration(Option<(AckLevel, Lsn, u64)>);
 
-impl Registration {
-    /// Whether it was registered and not forgotten; it may have been woken since.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
 impl Waiters {
     /// Nothing waits; everything before `durable` is durable.
     pub(crate) fn new(durable: Lsn) -> Self {

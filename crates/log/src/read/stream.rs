@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use seawall_sys::directory::Directory;
@@ -155,7 +155,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// As [`Stream::read`].
     pub fn follow(&self, from: u64) -> Result<StreamFollower> {
-        self.read(from).map(|reader| StreamFollower { reader })
+        self.read(from).map(|reader| StreamFollower { reader, registration: Registration::default() })
     }
 
     /// Trims the records before `seq`. Takes effect at once; durable when everything before the returned LSN is. The disk
@@ -329,9 +329,15 @@ impl Iterator for StreamReader {
 impl std::iter::FusedIterator for StreamReader {}
 
 /// Reads the durable records of a stream as they come.
-#[derive(Debug)]
 pub struct StreamFollower {
     reader: StreamReader,
+    registration: Registration,
+}
+
+impl std::fmt::Debug for StreamFollower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamFollower").field("reader", &self.reader).finish_non_exhaustive()
+    }
 }
 
 impl StreamFollower {
@@ -366,33 +372,48 @@ impl StreamFollower {
     /// [`Error::TimedOut`] when the time is over, with the durable LSN behind which the next record is. Otherwise as
     /// [`StreamFollower::next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
+        let found = deadline::wait(Some(timeout), |context| self.poll_next_record(context));
+        found.unwrap_or_else(|| Err(Error::TimedOut { lsn: self.reader.group.durable(), timeout }))
+    }
+
+    /// As [`StreamFollower::next_record`], for a task: of several wakers the last one is called. What is in no cache is read from
+    /// the disk in the poll, a record at a time.
+    ///
+    /// # Errors
+    /// As [`StreamFollower::next_record`], [`Error::Forked`].
+    pub fn poll_next_record(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Record>>> {
         let group = Arc::clone(&self.reader.group);
-        let mut registration = Registration::default();
-        let mut seen = Lsn::ZERO;
-        let found = deadline::wait(Some(timeout), |context| {
-            loop {
-                // Before the look for a record: what becomes durable last does so before any of them is true.
-                let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
-                let durable = group.durable();
-                let found = self.reader.next_record();
-                if !matches!(found, Ok(None)) {
-                    return Poll::Ready(found);
-                }
-                if let Some(failed) = failed {
-                    return Poll::Ready(Err(failed));
-                }
-                if stopping {
-                    return Poll::Ready(Ok(None));
-                }
-                if std::mem::replace(&mut seen, durable) == durable && registration.is_set() {
-                    return Poll::Pending;
-                }
-                // More may have become durable before that: it looks once again.
-                let next = (group.config().own(), durable.saturating_add(1));
-                group.waiters().register(&mut registration, next, context.waker());
+        group.status().check_process()?;
+        let mut registered = false;
+        loop {
+            // Before the look for a record: what becomes durable last does so before either is true.
+            let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
+            let durable = group.durable();
+            if let Some(record) = self.reader.next_record()? {
+                return Poll::Ready(Ok(Some(record)));
             }
-        });
-        group.waiters().forget(&mut registration);
-        found.unwrap_or(Err(Error::TimedOut { lsn: seen, timeout }))
+            if let Some(failed) = failed {
+                return Poll::Ready(Err(failed));
+            }
+            if stopping {
+                return Poll::Ready(Ok(None));
+            }
+            if registered {
+                return Poll::Pending;
+            }
+            let more = (group.config().own(), durable.saturating_add(1));
+            group.waiters().register(&mut self.registration, more, context.waker());
+            // More may have become durable before that.
+            registered = true;
+        }
+    }
+}
+
+impl Drop for StreamFollower {
+    fn drop(&mut self) {
+        // In a process that was forked off, a lock may be held for ever.
+        if self.reader.group.status().is_owner_process() {
+            self.reader.group.waiters().forget(&mut self.registration);
+        }
     }
 }

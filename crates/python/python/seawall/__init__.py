@@ -1,0 +1,67 @@
+"""A durable transaction log, a queue on top of it, and a gauge that measures what a durable commit costs on your disk.
+
+>>> from seawall import Log
+>>> with Log("orders") as log:                 # creates or recovers the log in the directory orders
+...     lsn = log.append_commit(b"order 1")    # on the disk: survives a power cut
+...     for record in log:
+...         print(record.payload)
+
+``Log`` is the log of one writing process, ``View`` reads it from any other, ``verify`` lists what is damaged, ``salvage`` copies what
+is intact, ``backup`` copies a log while it is written. ``Queue`` hands messages out at least once. ``probe`` measures a commit within a
+second, ``bench`` every method of committing.
+"""
+
+from . import errors
+from ._seawall import (
+    Follower,
+    Log,
+    Pin,
+    Reader,
+    Record,
+    Stream,
+    StreamAppend,
+    Transaction,
+    View,
+    backup,
+    probe,
+    salvage,
+    verify,
+)
+from .errors import Error
+from .gauge import BenchResult, bench, scenarios
+from .queue import Message, Queue
+from .results import Backup, Damage, Finding, Opened, Probe, Report, Row, Salvaged, Stats, Summary, Tried
+
+__all__ = [
+    "Backup",
+    "BenchResult",
+    "Damage",
+    "Error",
+    "Finding",
+    "Follower",
+    "Log",
+    "Message",
+    "Opened",
+    "Pin",
+    "Probe",
+    "Queue",
+    "Reader",
+    "Record",
+    "Report",
+    "Row",
+    "Salvaged",
+    "Stats",
+    "Stream",
+    "StreamAppend",
+    "Summary",
+    "Transaction",
+    "Tried",
+    "View",
+    "backup",
+    "bench",
+    "errors",
+    "probe",
+    "salvage",
+    "scenarios",
+    "verify",
+]

@@ -1,0 +1,266 @@
+//! The gauge: runs a scenario and holds its result, with the reports of the command `seawall bench`.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use seawall_gauge::findings;
+use seawall_gauge::method_names::choose_methods;
+use seawall_gauge::preflight;
+use seawall_gauge::rank::{Ranking, ToBest};
+use seawall_gauge::report::{self, Style};
+use seawall_gauge::result::RunResult;
+use seawall_gauge::row::{Measured, Outcome, Row};
+use seawall_gauge::scenario::settings::{Amount, Settings};
+use seawall_gauge::scenario::{self, BlockStart, Observer, SCENARIOS, Scenario};
+use seawall_gauge::testbed::real::RealTestbed;
+use seawall_sys::inspect;
+use seawall_sys::residency::available_memory_bytes;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::results::{class_name, made, nanoseconds, seconds};
+
+/// The scenarios that need nothing but a folder: no cluster, and no other program.
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().filter(|scenario| !scenario.clusters && scenario.name != scenario::peers::NAME)
+}
+
+/// The names of the scenarios that ``bench`` runs, the default first.
+#[pyfunction]
+pub(crate) fn scenario_names() -> Vec<&'static str> {
+    scenarios().map(|scenario| scenario.name).collect()
+}
+
+/// Sets one setting from its value.
+type Set = fn(&mut Settings, &Bound<'_, PyAny>) -> PyResult<()>;
+
+#[rustfmt::skip]
+const SETTINGS: [(&str, Set); 8] = [
+    ("seconds", |settings, value| {
+        settings.amount = Amount::TimeNs(nanoseconds(seconds("seconds", value.extract()?)?));
+        Ok(())
+    }),
+    ("rounds", |settings, value| value.extract().map(|rounds| settings.rounds = rounds)),
+    ("size", |settings, value| value.extract().map(|bytes| settings.bytes = bytes)),
+    ("writes", |settings, value| value.extract().map(|writes| settings.writes = writes)),
+    ("threads", |settings, value| value.extract().map(|threads| settings.threads = threads)),
+    ("journal_bytes", |settings, value| value.extract().map(|bytes| settings.journal.bytes = bytes)),
+    ("seed", |settings, value| value.extract().map(|seed| settings.seed = seed)),
+    ("methods", |settings, value| {
+        settings.methods = choose_methods(&value.extract::<String>()?).map_err(refused)?;
+        Ok(())
+    }),
+];
+
+fn refused(error: seawall_gauge::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// Looks for signals between blocks, and reports progress to Python.
+struct Watcher<'a> {
+    progress: Option<&'a Py<PyAny>>,
+    stop: AtomicBool,
+    /// What a signal handler or the callback raised.
+    raised: Option<PyErr>,
+}
+
+impl Watcher<'_> {
+    fn look(&mut self, done: f64, words: &str) {
+        let looked = Python::attach(|py| {
+            py.check_signals()?;
+            self.progress.map_or(Ok(()), |progress| progress.call1(py, (done, words)).map(drop))
+        });
+        if let Err(error) = looked {
+            self.stop.store(true, Ordering::Relaxed);
+            self.raised.get_or_insert(error);
+        }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn filling(&mut self, done_bytes: u64, total_bytes: u64) {
+        let share = (done_bytes * 100).checked_div(total_bytes).unwrap_or(0);
+        self.look(0.0, &format!("filling the journal: {share} %"));
+    }
+
+    fn block(&mut self, block: &BlockStart<'_>) {
+        let words = format!("round {} of {}, {}", block.round + 1, block.rounds, block.method);
+        self.look(block.done, &words);
+    }
+
+    fn round(&mut self, _: &RunResult) -> Result<(), seawall_gauge::Error> {
+        Ok(())
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+}
+
+/// The result of a run of the gauge, with its reports.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct Measurement {
+    result: RunResult,
+}
+
+fn settings(scenario: &Scenario, given: Option<&Bound<'_, PyDict>>) -> PyResult<Settings> {
+    let mut settings = (scenario.settings)();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        let set = SETTINGS.iter().find(|(listed, _)| *listed == name);
+        let Some((_, set)) = set else {
+            let names = SETTINGS.map(|(name, _)| name).join(", ");
+            return Err(PyValueError::new_err(format!("bench has no setting '{name}'; it has {names}")));
+        };
+        if !value.is_none() {
+            set(&mut settings, &value)?;
+        }
+    }
+    settings.check().map_err(refused)?;
+    Ok(settings)
+}
+
+/// Runs a scenario of the gauge in ``path``; ``progress`` is called with the share that is done and words.
+#[pyfunction]
+#[pyo3(signature = (path, scenario, allow_memory, progress=None, **given))]
+pub(crate) fn measure(
+    py: Python<'_>,
+    path: PathBuf,
+    scenario: &str,
+    allow_memory: bool,
+    progress: Option<Py<PyAny>>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Measurement> {
+    let Some(scenario) = scenarios().find(|known| known.name == scenario) else {
+        let names = scenario_names().join(", ");
+        return Err(PyValueError::new_err(format!("there is no scenario '{scenario}'; there are {names}")));
+    };
+    let settings = settings(scenario, given)?;
+    let mut watcher = Watcher { progress: progress.as_ref(), stop: AtomicBool::new(false), raised: None };
+    let done = py.detach(|| {
+        let environment = inspect::environment(&path).map_err(|error| error.to_string())?;
+        let free_bytes = environment.file_system.free_bytes;
+        let needs_bytes = (scenario.needs_bytes)(&settings, available_memory_bytes(), free_bytes);
+        let checked = preflight::check(scenario, &settings, needs_bytes, &environment, allow_memory);
+        checked.map_err(|error| error.to_string())?;
+        let mut testbed = RealTestbed::in_folder(&path, environment);
+        (scenario.run)(&settings, &mut testbed, &mut watcher).map_err(|error| error.to_string())
+    });
+    if let Some(raised) = watcher.raised {
+        return Err(raised);
+    }
+    Ok(Measurement { result: done.map_err(failed)? })
+}
+
+/// Reads the file of a result.
+#[pyfunction]
+pub(crate) fn read_result(py: Python<'_>, path: PathBuf) -> PyResult<Measurement> {
+    py.detach(|| RunResult::read(&path)).map(|result| Measurement { result }).map_err(refused)
+}
+
+/// The row of a method, design or load.
+fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let none = Measured::default();
+    let measured = if let Outcome::Measured(measured) = &row.outcome { measured } else { &none };
+    let latency = measured.main();
+    let some = latency.count() > 0;
+    let percentile = |percent: f64| latency.percentile(percent).ns().filter(|_| some);
+    let ranked = ranking.find(&row.id);
+    let to_best = ranked.map(|ranked| match ranked.to_best {
+        ToBest::Best => 1.0,
+        ToBest::Ratio(ratio) => ratio.estimate,
+        ToBest::Single(value) => value,
+    });
+    made!(py, "Row", {
+        id: &row.id,
+        label: &row.label,
+        what: &row.what,
+        missing: row.outcome.missing().map(|(word, reason)| format!("{word}: {reason}")),
+        durability: measured.class().map(class_name),
+        commits: measured.commits,
+        bytes: measured.bytes,
+        elapsed_ns: measured.elapsed_ns,
+        per_second: some.then(|| measured.commits_per_s()),
+        p50_ns: percentile(50.0),
+        p99_ns: percentile(99.0),
+        p999_ns: percentile(99.9),
+        max_ns: some.then(|| latency.max_ns()),
+        flushes: ranked.map(|ranked| ranked.evidence.flushes()),
+        to_best: to_best,
+    })
+}
+
+#[pymethods]
+impl Measurement {
+    /// The scenario's name.
+    #[getter]
+    fn scenario(&self) -> &str {
+        &self.result.scenario
+    }
+
+    /// Whether all rounds were run.
+    #[getter]
+    fn complete(&self) -> bool {
+        self.result.complete
+    }
+
+    /// When it began, in seconds since 1970.
+    #[getter]
+    fn started(&self) -> u64 {
+        self.result.started_unix_s
+    }
+
+    /// Its rows, in the order of the table.
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let ranking = Ranking::new(&self.result);
+        self.result.study.rows.iter().map(|one| row(py, one, &ranking)).collect()
+    }
+
+    /// What was found in it, the gravest first.
+    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let found = findings::find(&Ranking::new(&self.result));
+        let one = |found: &findings::Finding| {
+            made!(py, "Finding", {
+                rule: found.rule,
+                severity: found.severity.name(),
+                sentence: &found.sentence,
+                remedy: &found.remedy,
+            })
+        };
+        found.iter().map(one).collect()
+    }
+
+    /// The id of the method that is recommended, if one is.
+    fn recommended(&self) -> Option<String> {
+        Ranking::new(&self.result).recommended().map(|ranked| ranked.id().to_owned())
+    }
+
+    /// The report for a terminal of so many columns.
+    fn text(&self, width: usize) -> String {
+        report::terminal(&self.result, width.max(report::WIDTH_MIN), Style::PLAIN)
+    }
+
+    /// The report with its pictures: one page, which loads nothing.
+    fn html(&self) -> String {
+        report::html::html(&self.result)
+    }
+
+    /// The report in Markdown.
+    fn markdown(&self) -> String {
+        report::markdown::markdown(&self.result)
+    }
+
+    /// The table as comma-separated values.
+    fn csv(&self) -> String {
+        report::csv::csv(&self.result)
+    }
+
+    /// The text of the result's file.
+    fn json(&self) -> PyResult<String> {
+        self.result.to_json().map_err(failed)
+    }
+}

@@ -1,0 +1,158 @@
+//! Turns the log's errors into the exceptions of `seawall.errors`: a row for each variant, with its attributes.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use seawall::Error;
+use std::path::Path;
+
+use crate::results::class_name;
+
+/// The value of an attribute.
+enum Attribute {
+    Text(String),
+    Number(u64),
+    Seconds(f64),
+}
+
+type Attributes = Vec<(&'static str, Attribute)>;
+
+fn path(path: &Path) -> (&'static str, Attribute) {
+    ("path", Attribute::Text(path.to_string_lossy().into_owned()))
+}
+
+fn number(name: &'static str, value: impl Into<u64>) -> (&'static str, Attribute) {
+    (name, Attribute::Number(value.into()))
+}
+
+fn text(name: &'static str, value: impl Into<String>) -> (&'static str, Attribute) {
+    (name, Attribute::Text(value.into()))
+}
+
+/// The class of an error and what it says besides its text.
+fn row(error: &Error) -> (&'static str, Attributes) {
+    match error {
+        Error::Io { operation, path: at, .. } => ("IoError", vec![path(at), text("operation", *operation)]),
+        Error::DiskFull { path: at, .. } => ("DiskFull", vec![path(at), text("operation", "write")]),
+        Error::DiskCap { path: at, bytes_max, disk_bytes, needed } => (
+            "DiskCap",
+            vec![
+                path(at),
+                number("bytes_max", *bytes_max),
+                number("disk_bytes", *disk_bytes),
+                number("needed", *needed),
+            ],
+        ),
+        Error::Locked { path: at } => ("Locked", vec![path(at)]),
+        Error::Failed { cause } => {
+            ("Failed", row(cause).1.into_iter().filter(|(name, _)| *name == "path").collect())
+        }
+        Error::Corrupt(damage) => (
+            "Corrupt",
+            vec![
+                path(&damage.path),
+                number("offset", damage.offset),
+                number("lsn", damage.lsn),
+                text("what", damage.what.clone()),
+            ],
+        ),
+        Error::NewerFormat { path: at, version } => {
+            ("NewerFormat", vec![path(at), number("version", *version)])
+        }
+        Error::OlderFormat { path: at, version } => {
+            ("OlderFormat", vec![path(at), number("version", *version)])
+        }
+        Error::UnknownFeature { path: at, feature } => {
+            ("UnknownFeature", vec![path(at), text("feature", feature.clone())])
+        }
+        Error::ForeignSegment { path: at } => ("ForeignSegment", vec![path(at)]),
+        Error::ForeignFile { path: at } => ("ForeignFile", vec![path(at)]),
+        Error::OtherLog { path: at } => ("OtherLog", vec![path(at)]),
+        Error::NotALog { path: at } => ("NotALog", vec![path(at)]),
+        Error::BlocksTooSmall { path: at, block_bytes, sector_bytes } => (
+            "BlocksTooSmall",
+            vec![path(at), number("block_bytes", *block_bytes), number("sector_bytes", *sector_bytes)],
+        ),
+        Error::TooLong { bytes, bytes_max } => {
+            ("TooLong", vec![number("bytes", *bytes), number("bytes_max", *bytes_max)])
+        }
+        Error::WouldBlock => ("WouldBlock", vec![]),
+        Error::TimedOut { lsn, timeout } => {
+            ("TimedOut", vec![number("lsn", *lsn), ("timeout", Attribute::Seconds(timeout.as_secs_f64()))])
+        }
+        _ => place_row(error),
+    }
+}
+
+/// The same of errors about a place of the log or about how it is used.
+fn place_row(error: &Error) -> (&'static str, Attributes) {
+    match error {
+        Error::Trimmed { lsn, first } => ("Trimmed", vec![number("lsn", *lsn), number("first", *first)]),
+        Error::NoRecord { lsn } => ("NoRecord", vec![number("lsn", *lsn)]),
+        Error::BeyondEnd { lsn, end } => ("BeyondEnd", vec![number("lsn", *lsn), number("end", *end)]),
+        Error::StreamTrimmed { stream, seq, first } => (
+            "StreamTrimmed",
+            vec![number("stream", stream.get()), number("seq", *seq), number("first", *first)],
+        ),
+        Error::StreamGap { stream, seq, next } => {
+            ("StreamGap", vec![number("stream", stream.get()), number("seq", *seq), number("next", *next)])
+        }
+        Error::StreamEnd { stream, seq, next } => {
+            ("StreamEnd", vec![number("stream", stream.get()), number("seq", *seq), number("next", *next)])
+        }
+        Error::BeyondPromise { requested, promised } => (
+            "BeyondPromise",
+            vec![text("requested", class_name(*requested)), text("promised", class_name(*promised))],
+        ),
+        Error::InvalidOption { option, .. } => ("InvalidOption", vec![text("option", *option)]),
+        Error::Closed => ("Closed", vec![]),
+        Error::Forked => ("Forked", vec![]),
+        // A variant that a later version of the log has and this table has not: its text says what it is.
+        _ => ("Error", vec![]),
+    }
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    MODULE.get_or_try_init(py, || py.import("seawall.errors").map(Bound::unbind))?.bind(py).getattr(name)
+}
+
+fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let (name, attributes) = row(error);
+    let made = class(py, name)?.call1((error.to_string(),))?;
+    for (name, value) in attributes {
+        match value {
+            Attribute::Text(value) => made.setattr(name, value)?,
+            Attribute::Number(value) => made.setattr(name, value)?,
+            Attribute::Seconds(value) => made.setattr(name, value)?,
+        }
+    }
+    if let Some(errno) = error.raw_os_error() {
+        made.setattr("errno", errno)?;
+    }
+    if let Error::Failed { cause } = error {
+        made.setattr("__cause__", instance(py, cause)?)?;
+    }
+    Ok(made)
+}
+
+/// The exception of an error.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    instance(py, error).map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// An exception of that class with a text and nothing else.
+pub(crate) fn named(py: Python<'_>, name: &str, words: &str) -> PyErr {
+    class(py, name).and_then(|class| class.call1((words,))).map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// Results of the log as results of Python.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception of the error.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for seawall::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error))
+    }
+}

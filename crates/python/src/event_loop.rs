@@ -1,0 +1,352 @@
+//! Futures of asyncio that the log completes: one wake-up of the event loop for each group of commits.
+//!
+//! ```text
+//!   task ─► append, future into `waiting` ─► one registration with the log, for the lowest LSN that is waited for
+//!   a thread of the log ─► Signal ─► one byte into a pipe, unless one is there already
+//!   event loop, when the pipe can be read ─► every future up to the durable end gets its result; register the next lowest
+//! ```
+//!
+//! Invariants: what the log's thread calls takes no lock of the interpreter and never waits; the signal is taken back before the
+//! durable end is read, so that no wake-up is lost; a future of a follower takes no record, so that one that is cancelled
+//! loses none; everything but [`Signal`] is touched in the thread of the event loop alone.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::{PyTraverseError, PyVisit, intern};
+use seawall::{Commit, Durability, Lsn};
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::errors::exception;
+use crate::follower::Follower;
+use crate::log::Log;
+use crate::reader::lock;
+
+/// What a thread of the log raises.
+struct Signal {
+    raised: AtomicBool,
+    pipe: PipeWriter,
+    /// Followers for which there is something.
+    woken: Mutex<Vec<u64>>,
+}
+
+impl Signal {
+    fn raise(&self) {
+        // One byte at most is in the pipe, so that writing it never waits.
+        if !self.raised.swap(true, Ordering::SeqCst) {
+            // The loop has gone if it cannot be written.
+            let _ = (&self.pipe).write(&[1]);
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.raise();
+    }
+}
+
+/// The waker of one follower.
+struct FollowerWaker(Arc<Signal>, u64);
+
+impl Wake for FollowerWaker {
+    fn wake(self: Arc<Self>) {
+        lock(&self.0.woken).push(self.1);
+        self.0.raise();
+    }
+}
+
+/// A future, and what it gets besides the LSN.
+type Awaited = (Py<PyAny>, Option<Py<PyAny>>);
+
+#[derive(Default)]
+struct Waiting {
+    /// By LSN, and by number where two wait for the same one.
+    commits: BTreeMap<(Lsn, u64), Awaited>,
+    /// Wakes for the lowest of them.
+    registered: Option<Commit>,
+    followers: HashMap<u64, Py<PyAny>>,
+    number: u64,
+}
+
+/// One log in one event loop.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct EventLoop {
+    asyncio: Py<PyAny>,
+    signal: Arc<Signal>,
+    waker: Waker,
+    pipe: PipeReader,
+    /// `None` once the log was closed.
+    log: Mutex<Option<Arc<seawall::Log>>>,
+    class: Option<Durability>,
+    waiting: Mutex<Waiting>,
+}
+
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    GET.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+impl EventLoop {
+    /// That of the running event loop.
+    pub(crate) fn running<'py>(
+        py: Python<'py>,
+        log: &Log,
+        inner: &Arc<seawall::Log>,
+        class: Option<Durability>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let event_loop = running_loop(py)?;
+        let mut known = lock(log.event_loops());
+        let same = |one: &&Py<Self>| one.get().class == class && one.get().asyncio.is(&event_loop);
+        if let Some(found) = known.iter().find(same) {
+            return Ok(found.bind(py).clone());
+        }
+        known.retain(|one| {
+            let closed = one.get().asyncio.bind(py).call_method0(intern!(py, "is_closed"));
+            !closed.and_then(|closed| closed.is_truthy()).unwrap_or(false)
+        });
+        let made = Self::new(&event_loop, inner, class)?;
+        known.push(made.clone().unbind());
+        Ok(made)
+    }
+
+    fn new<'py>(
+        event_loop: &Bound<'py, PyAny>,
+        log: &Arc<seawall::Log>,
+        class: Option<Durability>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = event_loop.py();
+        let (reader, writer) = pipe()?;
+        let descriptor = reader.as_raw_fd();
+        let signal =
+            Arc::new(Signal { raised: AtomicBool::new(false), pipe: writer, woken: Mutex::default() });
+        let made = Self {
+            asyncio: event_loop.clone().unbind(),
+            waker: Waker::from(Arc::clone(&signal)),
+            signal,
+            pipe: reader,
+            log: Mutex::new(Some(Arc::clone(log))),
+            class,
+            waiting: Mutex::default(),
+        };
+        let made = Bound::new(py, made)?;
+        let ready = made.getattr(intern!(py, "_ready"))?;
+        let added = event_loop.call_method1(intern!(py, "add_reader"), (descriptor, ready));
+        added.map_err(|error| {
+            let words = "this event loop watches no file descriptors, which the log needs: use asyncio.SelectorEventLoop";
+            if error.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(py) {
+                PyRuntimeError::new_err(words)
+            } else {
+                error
+            }
+        })?;
+        Ok(made)
+    }
+
+    fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.asyncio.bind(py).call_method0(intern!(py, "create_future"))
+    }
+
+    fn reached(&self, log: &seawall::Log) -> Lsn {
+        self.class.map_or_else(|| log.durable_lsn(), |class| log.safe_lsn(class))
+    }
+
+    fn request(&self, log: &seawall::Log, lsn: Lsn) -> seawall::Result<Commit> {
+        self.class.map_or_else(|| Ok(log.commit_async(lsn)), |class| log.commit_async_as(lsn, class))
+    }
+
+    /// A future that gives `value`, or `lsn` if there is none, when everything before `lsn` is durable.
+    pub(crate) fn commit<'py>(
+        &self,
+        py: Python<'py>,
+        lsn: Lsn,
+        value: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let future = self.future(py)?;
+        let Some(log) = lock(&self.log).clone() else { return Err(exception(py, &seawall::Error::Closed)) };
+        let commit = self.request(&log, lsn).map_err(|error| exception(py, &error))?;
+        if commit.is_durable() {
+            complete(&future, lsn, value)?;
+            return Ok(future);
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.number += 1;
+        let key = (lsn, waiting.number);
+        waiting.commits.insert(key, (future.clone().unbind(), value));
+        let lowest = waiting.registered.as_ref().is_none_or(|registered| lsn < registered.lsn());
+        if lowest && self.register(&mut waiting, commit) {
+            drop(waiting);
+            self.finish(py);
+        }
+        Ok(future)
+    }
+
+    /// Has the log wake this event loop for a commit; returns whether it is ready now.
+    fn register(&self, waiting: &mut Waiting, mut commit: Commit) -> bool {
+        let ready = Pin::new(&mut commit).poll(&mut Context::from_waker(&self.waker)).is_ready();
+        waiting.registered = Some(commit);
+        ready
+    }
+
+    /// The futures that are ready, and the error of all others if there is one.
+    fn take_ready(&self, log: &seawall::Log) -> (Vec<(Lsn, Awaited)>, Option<seawall::Error>) {
+        let mut ready = Vec::new();
+        let mut waiting = lock(&self.waiting);
+        loop {
+            let reached = self.reached(log);
+            while let Some(first) = waiting.commits.first_entry().filter(|first| first.key().0 <= reached) {
+                let lsn = first.key().0;
+                ready.push((lsn, first.remove()));
+            }
+            let Some(lowest) = waiting.commits.first_key_value().map(|(key, _)| key.0) else {
+                waiting.registered = None;
+                return (ready, None);
+            };
+            let requested = match self.request(log, lowest) {
+                Ok(commit) => commit,
+                Err(error) => return (ready, Some(error)),
+            };
+            let mut commit = requested;
+            match Pin::new(&mut commit).poll(&mut Context::from_waker(&self.waker)) {
+                Poll::Pending => {
+                    waiting.registered = Some(commit);
+                    return (ready, None);
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return (ready, Some(error)),
+            }
+        }
+    }
+
+    /// Completes what is ready.
+    fn finish(&self, py: Python<'_>) {
+        let woken = std::mem::take(&mut *lock(&self.signal.woken));
+        if !woken.is_empty() {
+            let mut waiting = lock(&self.waiting);
+            let futures: Vec<_> =
+                woken.iter().filter_map(|number| waiting.followers.remove(number)).collect();
+            drop(waiting);
+            for future in futures {
+                report(py, give(future.bind(py), py.None()));
+            }
+        }
+        let Some(log) = lock(&self.log).clone() else { return };
+        let (ready, failed) = self.take_ready(&log);
+        for (lsn, (future, value)) in ready {
+            report(py, complete(future.bind(py), lsn, value));
+        }
+        let Some(failed) = failed else { return };
+        let mut waiting = lock(&self.waiting);
+        let others = std::mem::take(&mut waiting.commits);
+        waiting.registered = None;
+        drop(waiting);
+        for (future, _) in others.into_values() {
+            report(py, fail(future.bind(py), &failed));
+        }
+    }
+
+    /// A future that is ready when `follower` has something in memory, or has ended.
+    pub(crate) fn readable<'py>(&self, py: Python<'py>, follower: &Follower) -> PyResult<Bound<'py, PyAny>> {
+        let future = self.future(py)?;
+        let mut waiting = lock(&self.waiting);
+        waiting.number += 1;
+        let number = waiting.number;
+        waiting.followers.insert(number, future.clone().unbind());
+        drop(waiting);
+        let waker = Waker::from(Arc::new(FollowerWaker(Arc::clone(&self.signal), number)));
+        if py.detach(|| follower.fetch(&mut Context::from_waker(&waker))) {
+            let taken = lock(&self.waiting).followers.remove(&number);
+            drop(taken);
+            give(&future, py.None())?;
+        }
+        Ok(future)
+    }
+
+    /// Has the event loop let go of a log that was closed, in its own thread.
+    pub(crate) fn release(this: &Bound<'_, Self>) {
+        let py = this.py();
+        let release = this.getattr(intern!(py, "_release"));
+        let event_loop = this.get().asyncio.bind(py);
+        // One that was closed itself has let go of everything.
+        let _ = release
+            .and_then(|release| event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (release,)));
+    }
+}
+
+/// Gives a future its result, unless it was cancelled.
+fn give(future: &Bound<'_, PyAny>, value: Py<PyAny>) -> PyResult<()> {
+    let py = future.py();
+    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        future.call_method1(intern!(py, "set_result"), (value,))?;
+    }
+    Ok(())
+}
+
+fn complete(future: &Bound<'_, PyAny>, lsn: Lsn, value: Option<Py<PyAny>>) -> PyResult<()> {
+    let py = future.py();
+    let value = match value {
+        Some(value) => value,
+        None => lsn.get().into_pyobject(py)?.into_any().unbind(),
+    };
+    give(future, value)
+}
+
+/// Gives a future an exception of its own: one that several raised would collect the places of all.
+fn fail(future: &Bound<'_, PyAny>, error: &seawall::Error) -> PyResult<()> {
+    let py = future.py();
+    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        future.call_method1(intern!(py, "set_exception"), (exception(py, error).into_value(py),))?;
+    }
+    Ok(())
+}
+
+/// Prints what a future did not take: there is nobody to raise it to.
+fn report(py: Python<'_>, done: PyResult<()>) {
+    if let Err(error) = done {
+        error.write_unraisable(py, None);
+    }
+}
+
+#[pymethods]
+impl EventLoop {
+    /// Called by the event loop when the pipe can be read.
+    fn _ready(&self, py: Python<'_>) -> PyResult<()> {
+        let mut bytes = [0; 16];
+        // It can be read, so this does not wait.
+        if (&self.pipe).read(&mut bytes)? == 0 {
+            return Ok(());
+        }
+        self.signal.raised.store(false, Ordering::SeqCst);
+        self.finish(py);
+        Ok(())
+    }
+
+    /// Completes what is left and lets go of the log.
+    fn _release(&self, py: Python<'_>) -> PyResult<()> {
+        self.finish(py);
+        let descriptor = self.pipe.as_raw_fd();
+        self.asyncio.call_method1(py, intern!(py, "remove_reader"), (descriptor,))?;
+        let log = lock(&self.log).take();
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        for (future, _) in waiting.commits.into_values() {
+            fail(future.bind(py), &seawall::Error::Closed)?;
+        }
+        // Followers find out by themselves that the log was closed.
+        for future in waiting.followers.into_values() {
+            give(future.bind(py), py.None())?;
+        }
+        py.detach(|| drop((log, waiting.registered)));
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.asyncio)
+    }
+}

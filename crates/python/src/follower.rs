@@ -1,0 +1,200 @@
+//! Followers: iterators that wait for the next record, in a thread or in a task of asyncio.
+
+use pyo3::exceptions::{PyStopAsyncIteration, PyTypeError};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::errors::exception;
+use crate::event_loop::EventLoop;
+use crate::log::Log;
+use crate::reader::{Fetched, lock};
+use crate::record::Record;
+use crate::results::seconds;
+use crate::wait;
+
+/// What is followed.
+pub(crate) enum Source {
+    /// A log of this process.
+    Log(Box<seawall::Follower>),
+    /// A stream of a log of this process.
+    Stream(seawall::StreamFollower),
+    /// A log of any process, and whether it ends with its writer.
+    View(Box<seawall::ViewFollower>, bool),
+}
+
+impl Source {
+    /// The next record if there is one now; reads the disk if it must.
+    fn look(&mut self) -> seawall::Result<Option<seawall::Record>> {
+        match self {
+            Self::Log(follower) => follower.poll_record(),
+            Self::Stream(follower) => follower.poll_record(),
+            Self::View(follower, _) => follower.poll_record(),
+        }
+    }
+
+    /// The next record; `context` is woken if there is none. A view has nothing that wakes.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        match self {
+            Self::Log(follower) => follower.poll_next_record(context),
+            Self::Stream(follower) => follower.poll_next_record(context),
+            Self::View(follower, _) => Poll::Ready(follower.poll_record()),
+        }
+    }
+}
+
+type Next = seawall::Result<Option<seawall::Record>>;
+
+/// Follows a log or a stream: an iterator, and an asynchronous one, that waits for the next record.
+///
+/// It ends when the log is closed; that of a ``View`` waits for the next writer, unless it was told to end with the last one.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct Follower {
+    state: Mutex<(Fetched, Source)>,
+    /// The log of this process that is followed.
+    log: Option<(Py<Log>, Arc<seawall::Log>)>,
+}
+
+impl Follower {
+    /// Follows something of `log`, or of a log of another process.
+    pub(crate) fn new(source: Source, log: Option<(Py<Log>, Arc<seawall::Log>)>) -> Self {
+        Self { state: Mutex::new((Fetched::default(), source)), log }
+    }
+
+    /// The next record in memory, without giving up the interpreter's lock.
+    fn in_memory(&self) -> Option<Next> {
+        self.state.try_lock().ok()?.0.next_or_end()
+    }
+
+    /// The next record if there is one now.
+    fn look(&self) -> Option<Next> {
+        let (fetched, source) = &mut *lock(&self.state);
+        fetched.fill(&mut || source.look());
+        fetched.next_or_end()
+    }
+
+    /// The next record; `context` is woken if there is none. Not for views.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Next> {
+        let (fetched, source) = &mut *lock(&self.state);
+        fetched.next_or_end().map_or_else(|| source.poll(context), Poll::Ready)
+    }
+
+    /// Fetches what there is now, reading no disk in this thread; returns whether there is something in memory, or nothing will
+    /// come. Otherwise `context` is woken when there is.
+    pub(crate) fn fetch(&self, context: &mut Context<'_>) -> bool {
+        let (fetched, source) = &mut *lock(&self.state);
+        fetched.fill_ready(&mut || source.poll(context))
+    }
+
+    /// As [`Follower::poll`], for at most `limit` of a view; `None` if that is over.
+    fn wait_for_view(&self, limit: Duration) -> Option<Next> {
+        let Source::View(follower, ends) = &mut lock(&self.state).1 else { return Some(Ok(None)) };
+        match follower.next_record_timeout(limit) {
+            Ok(None) if !(*ends && follower.has_no_writer()) => None,
+            next => Some(next),
+        }
+    }
+
+    /// Where the next record is, for the error of a wait that was in vain.
+    fn place(&self) -> seawall::Lsn {
+        match &lock(&self.state).1 {
+            Source::View(follower, _) => follower.lsn(),
+            _ => self.log.as_ref().map_or(seawall::Lsn::ZERO, |(_, log)| log.durable_lsn()),
+        }
+    }
+
+    fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Option<seawall::Record>> {
+        let found = match self.in_memory().or_else(|| py.detach(|| self.look())) {
+            Some(next) => Some(next),
+            None if self.log.is_some() => wait::ready(py, timeout, |context| self.poll(context))?,
+            None => wait::sliced(py, timeout, |limit| self.wait_for_view(limit))?,
+        };
+        let late = || {
+            let timeout = timeout.unwrap_or_default();
+            Err(seawall::Error::TimedOut { lsn: self.place(), timeout })
+        };
+        found.unwrap_or_else(late).map_err(|error| exception(py, &error))
+    }
+}
+
+#[pymethods]
+impl Follower {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        Ok(self.wait(py, None)?.map(|record| Record::new(py, &record)))
+    }
+
+    fn __aiter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __anext__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let coroutine = if this.get().log.is_some() { "next_of_log" } else { "next_of_view" };
+        this.py().import("seawall._tasks")?.call_method1(coroutine, (this,))
+    }
+
+    /// The next record in memory, ``None`` if there is none; raises ``StopAsyncIteration`` if none will come.
+    fn _take(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        match self.in_memory() {
+            None => Ok(None),
+            Some(Ok(None)) => Err(PyStopAsyncIteration::new_err(())),
+            Some(Ok(Some(record))) => Ok(Some(Record::new(py, &record))),
+            Some(Err(error)) => Err(exception(py, &error)),
+        }
+    }
+
+    /// Waits in this thread for something to take, of a view, for at most so many seconds.
+    fn _wait(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
+        let limit = seconds("limit", limit)?;
+        py.detach(|| {
+            let next = self.wait_for_view(limit);
+            lock(&self.state).0.keep(next);
+        });
+        Ok(())
+    }
+
+    /// A future that is ready when ``_take`` is worth calling.
+    fn _readable<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Some((log, inner)) = &self.log else {
+            return Err(PyTypeError::new_err("a view has no such future"));
+        };
+        EventLoop::running(py, log.get(), inner, None)?.get().readable(py, self)
+    }
+
+    /// The next record; waits for it, for at most ``timeout`` seconds if that is given. ``None`` when the log was closed and
+    /// everything has been handed out.
+    ///
+    /// Raises ``TimedOut`` when the time is over.
+    #[pyo3(signature = (timeout=None))]
+    fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Record>> {
+        let timeout = timeout.map(|given| seconds("timeout", given)).transpose()?;
+        Ok(self.wait(py, timeout)?.map(|record| Record::new(py, &record)))
+    }
+
+    /// Why a follower of another process's log looks at the disk again and again, if it does; ``None`` if the writer wakes it,
+    /// or if there is none.
+    #[getter]
+    fn polls(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| match &lock(&self.state).1 {
+            Source::View(follower, _) => follower.polls().map(str::to_owned),
+            _ => None,
+        })
+    }
+
+    /// Goes on behind what was trimmed, after ``Trimmed``: returns the LSN of the first record that is left. Only for followers of
+    /// a ``View``; those of a log start anew.
+    fn skip_trimmed(&self, py: Python<'_>) -> PyResult<u64> {
+        let skipped = py.detach(|| match &mut lock(&self.state).1 {
+            Source::View(follower, _) => Some(follower.skip_trimmed()),
+            _ => None,
+        });
+        match skipped {
+            Some(skipped) => skipped.map(seawall::Lsn::get).map_err(|error| exception(py, &error)),
+            None => Err(PyTypeError::new_err("only a follower of a View skips: follow the log anew")),
+        }
+    }
+}

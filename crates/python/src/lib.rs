@@ -1,0 +1,64 @@
+//! The Python package `seawall`: the transaction log, its repair tools and the gauge as Python objects.
+//!
+//! ```text
+//!   log ─┬─ stream, transaction, pin          what is written
+//!        ├─ reader, follower, view            what is read
+//!        └─ event_loop                        futures of asyncio
+//!   repair (verify, backup, salvage), probe, bench
+//!   errors: a row for each variant of the log's error    results: dataclasses that Python defines
+//! ```
+//!
+//! Python defines the exceptions, the dataclasses of results and the queue (`python/seawall`); this library fills them.
+//!
+//! Invariants: nothing waits for the disk or for another thread while it holds the interpreter's lock; no thread of the log
+//! ever takes that lock, so the two cannot wait for each other; a lock of this library is taken without the interpreter's lock,
+//! or only if it is free.
+
+#![allow(clippy::needless_pass_by_value, reason = "arguments out of Python are owned")]
+
+mod bench;
+mod data;
+mod errors;
+mod event_loop;
+mod follower;
+mod log;
+mod options;
+mod pin;
+mod probe;
+mod reader;
+mod record;
+mod repair;
+mod results;
+mod stream;
+mod transaction;
+mod view;
+mod wait;
+
+/// The native half of the package `seawall`.
+#[pyo3::pymodule]
+mod _seawall {
+    #[pymodule_export]
+    use crate::bench::{Measurement, measure, read_result, scenario_names};
+    #[pymodule_export]
+    use crate::event_loop::EventLoop;
+    #[pymodule_export]
+    use crate::follower::Follower;
+    #[pymodule_export]
+    use crate::log::Log;
+    #[pymodule_export]
+    use crate::pin::Pin;
+    #[pymodule_export]
+    use crate::probe::probe;
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::record::{Record, StreamAppend};
+    #[pymodule_export]
+    use crate::repair::{backup, salvage, verify};
+    #[pymodule_export]
+    use crate::stream::Stream;
+    #[pymodule_export]
+    use crate::transaction::Transaction;
+    #[pymodule_export]
+    use crate::view::View;
+}

@@ -1,0 +1,494 @@
+//! The log itself.
+
+use pyo3::exceptions::PyResourceWarning;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use seawall::{Error, LeftInMemory, Lsn, MethodOrigin, ProcessCrashCommits, Summary, Tail};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use crate::data::{COPIED_HELD_MAX, Data};
+use crate::errors::{OrRaise, exception};
+use crate::event_loop::EventLoop;
+use crate::follower::{self, Follower};
+use crate::options::options;
+use crate::pin::Pin;
+use crate::reader::{self, Reader, lock};
+use crate::record::Record;
+use crate::repair::backed_up;
+use crate::results::{class_of, made, seconds};
+use crate::stream::{Stream, stream_id};
+use crate::transaction::Transaction;
+use crate::view::tail_name;
+use crate::wait;
+
+/// A transaction log in one directory, opened for writing: creates or recovers it. A context manager that closes it, and an
+/// iterable of its records.
+///
+/// Keyword arguments set its options, each ``None`` for its default: ``create``, ``durability``, ``segment_bytes``, ``block_bytes``,
+/// ``batch_bytes``, ``memory_bytes``, ``crash_memory_bytes``, ``record_bytes_max``, ``in_flight_max``, ``idle_mark``, ``spares``,
+/// ``retain_bytes``, ``retain_seconds``, ``disk_bytes_max``, ``on_full``, ``method``, ``engine``, ``permissions``,
+/// ``network_file_system``, ``stall_threshold``. Times are seconds.
+///
+/// Threads share it. Everything that waits gives up the interpreter's lock. A log that is dropped without being closed commits
+/// nothing: what was appended and not committed is gone. A process that was forked off must not use it.
+#[pyclass(module = "seawall", frozen, weakref)]
+pub(crate) struct Log {
+    path: PathBuf,
+    /// `None` once it was closed.
+    inner: Mutex<Option<Arc<seawall::Log>>>,
+    event_loops: Mutex<Vec<Py<EventLoop>>>,
+}
+
+impl Log {
+    /// The log, unless it was closed.
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<Arc<seawall::Log>> {
+        lock(&self.inner).clone().ok_or_else(|| exception(py, &Error::Closed))
+    }
+
+    pub(crate) fn event_loops(&self) -> &Mutex<Vec<Py<EventLoop>>> {
+        &self.event_loops
+    }
+
+    /// Appends a record, and waits for room if there is none.
+    fn append_record(&self, py: Python<'_>, record: &[u8]) -> PyResult<Lsn> {
+        let log = self.open(py)?;
+        let tried = if record.len() <= COPIED_HELD_MAX {
+            log.try_append(record)
+        } else {
+            py.detach(|| log.try_append(record))
+        };
+        match tried {
+            Err(Error::WouldBlock) => {
+                let mut append = log.append_async(record);
+                let poll = |context: &mut std::task::Context<'_>| {
+                    std::future::Future::poll(std::pin::Pin::new(&mut append), context)
+                };
+                // Without a time limit there is always a result.
+                wait::ready(py, None, poll)?.unwrap_or(Err(Error::WouldBlock)).or_raise(py)
+            }
+            tried => tried.or_raise(py),
+        }
+    }
+
+    /// The LSN that was given, or the end of what was appended.
+    fn end_of(log: &seawall::Log, lsn: Option<u64>) -> Lsn {
+        lsn.map_or_else(|| log.appended_lsn(), Lsn::new)
+    }
+
+    /// Lets event loops go.
+    fn release(&self, py: Python<'_>) {
+        let event_loops = std::mem::take(&mut *lock(&self.event_loops));
+        for one in event_loops {
+            EventLoop::release(one.bind(py));
+        }
+    }
+}
+
+fn summary<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyAny>> {
+    made!(py, "Summary", {
+        count: summary.count,
+        p50: summary.p50,
+        p99: summary.p99,
+        p999: summary.p999,
+        max: summary.max,
+    })
+}
+
+fn origin(origin: MethodOrigin) -> &'static str {
+    match origin {
+        MethodOrigin::Named => "named",
+        MethodOrigin::Remembered => "remembered",
+        MethodOrigin::Shared => "shared",
+        MethodOrigin::Probed => "probed",
+        _ => "unknown",
+    }
+}
+
+#[pymethods]
+impl Log {
+    #[new]
+    #[pyo3(signature = (path, **log_options))]
+    fn new(py: Python<'_>, path: PathBuf, log_options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(log_options)?;
+        let log = py.detach(|| seawall::Log::open(&path, options)).or_raise(py)?;
+        let path = log.dir().to_path_buf();
+        Ok(Self { path, inner: Mutex::new(Some(Arc::new(log))), event_loops: Mutex::default() })
+    }
+
+    /// Copies a record into memory and gives it its place; returns the LSN of its end. It is not durable yet: ``commit``. Waits
+    /// only when the memory is full or no prepared segment is left; a task of asyncio calls ``append_async``.
+    ///
+    /// Raises ``TooLong``, ``DiskFull`` (nothing was written and the log stays open), ``DiskCap``, ``Failed``, ``Closed``.
+    fn append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+        self.append_record(py, &record).map(Lsn::get)
+    }
+
+    /// As ``append``; returns where the record begins, which ``read_at`` takes, and where it ends.
+    fn append_range(&self, py: Python<'_>, record: Data) -> PyResult<(u64, u64)> {
+        let end = self.append_record(py, &record)?.get();
+        Ok((end - (seawall::RECORD_HEADER_BYTES + record.len()) as u64, end))
+    }
+
+    /// As ``append``, but raises ``WouldBlock`` where that would wait.
+    fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+        let log = self.open(py)?;
+        py.detach(|| log.try_append(&record)).or_raise(py).map(Lsn::get)
+    }
+
+    /// Appends a record and returns the LSN of its end when it is durable. Threads that do so at once share a write.
+    fn append_commit(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+        let log = self.open(py)?;
+        let done = py.detach(|| match log.try_append(&record) {
+            Err(Error::WouldBlock) => None,
+            appended => Some(appended.and_then(|lsn| log.commit(lsn).map(|()| lsn))),
+        });
+        if let Some(done) = done {
+            return done.or_raise(py).map(Lsn::get);
+        }
+        let lsn = self.append_record(py, &record)?;
+        py.detach(|| log.commit(lsn)).or_raise(py).map(|()| lsn.get())
+    }
+
+    /// Returns when everything before ``lsn`` is durable, or everything that was appended.
+    ///
+    /// With ``timeout``, in seconds, it raises ``TimedOut`` when the time is over: nothing is cancelled. With ``durability`` it
+    /// returns when the records outlive that class only, which is cheaper: ``'process-crash'`` or ``'system-crash'``.
+    #[pyo3(signature = (lsn=None, *, timeout=None, durability=None))]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        lsn: Option<u64>,
+        timeout: Option<f64>,
+        durability: Option<&str>,
+    ) -> PyResult<()> {
+        let log = self.open(py)?;
+        let lsn = Self::end_of(&log, lsn);
+        let class = durability.map(class_of).transpose()?;
+        let Some(timeout) = timeout else {
+            let done = py.detach(|| class.map_or_else(|| log.commit(lsn), |class| log.commit_as(lsn, class)));
+            return done.or_raise(py);
+        };
+        let timeout = seconds("timeout", timeout)?;
+        let commit = class.map_or_else(|| Ok(log.commit_async(lsn)), |class| log.commit_async_as(lsn, class));
+        let mut commit = commit.or_raise(py)?;
+        let done = wait::ready(py, Some(timeout), |context| {
+            std::future::Future::poll(std::pin::Pin::new(&mut commit), context)
+        })?;
+        done.unwrap_or(Err(Error::TimedOut { lsn, timeout })).or_raise(py).map(drop)
+    }
+
+    /// A future of the running event loop that gives the LSN when everything before it is durable; see ``commit``. The write is
+    /// in flight or will be, whether the future is awaited or not, and cancelling it harms nothing.
+    #[pyo3(signature = (lsn=None, *, durability=None))]
+    fn commit_async<'py>(
+        &self,
+        py: Python<'py>,
+        lsn: Option<u64>,
+        durability: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.open(py)?;
+        let class = durability.map(class_of).transpose()?;
+        let lsn = Self::end_of(&log, lsn);
+        EventLoop::running(py, self, &log, class)?.get().commit(py, lsn, None)
+    }
+
+    /// Appends a record; the future gives the LSN of its end when it is durable. Never blocks the event loop: where ``append``
+    /// would wait the record is appended later, and others may come before it.
+    fn append_commit_async<'py>(
+        this: &Bound<'py, Self>,
+        py: Python<'py>,
+        record: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let data: Data = record.extract()?;
+        let log = this.get().open(py)?;
+        match log.try_append(&data) {
+            Ok(lsn) => EventLoop::running(py, this.get(), &log, None)?.get().commit(py, lsn, None),
+            Err(Error::WouldBlock) => {
+                py.import("seawall._tasks")?.call_method1("append_commit", (this, record))
+            }
+            Err(error) => Err(exception(py, &error)),
+        }
+    }
+
+    /// As ``append``; the future gives the LSN of the record's end when there was room for it. Never blocks the event loop.
+    fn append_async<'py>(
+        this: &Bound<'py, Self>,
+        py: Python<'py>,
+        record: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        py.import("seawall._tasks")?.call_method1("append", (this, record))
+    }
+
+    /// Records that are appended all or none, also to streams: ``with log.transaction() as tx: tx.append(b'...')``. They are
+    /// appended when the block ends; ``log.commit(tx.lsn)`` makes them durable.
+    fn transaction(this: &Bound<'_, Self>) -> Transaction {
+        Transaction::new(this.clone().unbind())
+    }
+
+    /// Reads durable records from the first one at or behind ``lsn``, or from the first that is left; also while the log is
+    /// written to.
+    ///
+    /// Raises ``Trimmed``, ``BeyondEnd``, ``Corrupt``.
+    #[pyo3(signature = (lsn=None))]
+    fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
+        let log = self.open(py)?;
+        let reader = py.detach(|| log.read(lsn.map_or_else(|| log.first_lsn(), Lsn::new))).or_raise(py)?;
+        Ok(Reader::new(reader::Source::Log(Box::new(reader))))
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
+        self.read(py, None)
+    }
+
+    /// As ``read``, but waits for more at the end: an iterator and an asynchronous one.
+    #[pyo3(signature = (lsn=None))]
+    fn follow(this: &Bound<'_, Self>, py: Python<'_>, lsn: Option<u64>) -> PyResult<Follower> {
+        let log = this.get().open(py)?;
+        let follower =
+            py.detach(|| log.follow(lsn.map_or_else(|| log.first_lsn(), Lsn::new))).or_raise(py)?;
+        Ok(Follower::new(follower::Source::Log(Box::new(follower)), Some((this.clone().unbind(), log))))
+    }
+
+    /// Reads the durable record that starts at ``lsn``: where the record before it ended.
+    ///
+    /// Raises ``NoRecord`` if none starts there, ``Trimmed``, ``BeyondEnd`` if it is not durable.
+    fn read_at(&self, py: Python<'_>, lsn: u64) -> PyResult<Record> {
+        let log = self.open(py)?;
+        let record = py.detach(|| log.read_at(Lsn::new(lsn))).or_raise(py)?;
+        Ok(Record::new(py, &record))
+    }
+
+    /// Reads the durable record that ends at ``end``, ``None`` at the first LSN that is left; so, one after the other, the log
+    /// backwards.
+    fn read_before(&self, py: Python<'_>, end: u64) -> PyResult<Option<Record>> {
+        let log = self.open(py)?;
+        let record = py.detach(|| log.read_before(Lsn::new(end))).or_raise(py)?;
+        Ok(record.map(|record| Record::new(py, &record)))
+    }
+
+    /// The LSN of the first record that was appended at or after ``time``, a ``datetime`` or seconds since 1970, in steps of a batch.
+    fn lsn_at(&self, py: Python<'_>, time: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let since: f64 = match time.getattr("timestamp") {
+            Ok(timestamp) => timestamp.call0()?.extract()?,
+            Err(_) => time.extract()?,
+        };
+        let time = SystemTime::UNIX_EPOCH + seconds("time", since)?;
+        let log = self.open(py)?;
+        py.detach(|| log.lsn_at(time)).or_raise(py).map(Lsn::get)
+    }
+
+    /// One stream of the log, a number below 2**24: it is there as soon as a record is appended to it.
+    fn stream(this: &Bound<'_, Self>, stream: u32) -> PyResult<Stream> {
+        Ok(Stream::new(this.clone().unbind(), stream_id(stream)?))
+    }
+
+    /// The numbers of the streams that the log has, in order.
+    fn streams(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        let log = self.open(py)?;
+        Ok(py.detach(|| log.streams()).into_iter().map(seawall::StreamId::get).collect())
+    }
+
+    /// Trims everything before ``lsn``, as far as it is durable and no pin holds it; returns the first LSN that is left.
+    fn trim(&self, py: Python<'_>, lsn: u64) -> PyResult<u64> {
+        let log = self.open(py)?;
+        py.detach(|| log.trim(Lsn::new(lsn))).or_raise(py).map(Lsn::get)
+    }
+
+    /// Cuts off the tail: every record that belongs to no stream and starts at or behind ``lsn``. Returns the LSN to ``commit`` for
+    /// that to be durable. LSNs are not used twice.
+    fn truncate_after(&self, py: Python<'_>, lsn: u64) -> PyResult<u64> {
+        let log = self.open(py)?;
+        py.detach(|| log.truncate_after(Lsn::new(lsn))).or_raise(py).map(Lsn::get)
+    }
+
+    /// Holds everything from ``lsn`` on, which must not be trimmed yet, until the pin is released.
+    fn pin(&self, py: Python<'_>, lsn: u64) -> PyResult<Pin> {
+        let log = self.open(py)?;
+        py.detach(|| log.pin(Lsn::new(lsn))).or_raise(py).map(Pin::new)
+    }
+
+    /// Copies everything that is durable now into the folder ``target``, which opens as the same log with the same LSNs.
+    fn checkpoint<'py>(&self, py: Python<'py>, target: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.open(py)?;
+        let done = py.detach(|| log.checkpoint(target)).or_raise(py)?;
+        backed_up(py, &done)
+    }
+
+    /// The absolute path of the log's directory.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        lock(&self.inner).is_none()
+    }
+
+    /// The end of what is durable.
+    #[getter]
+    fn durable_lsn(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open(py)?.durable_lsn().get())
+    }
+
+    /// The end of what was appended.
+    #[getter]
+    fn appended_lsn(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open(py)?.appended_lsn().get())
+    }
+
+    /// The first LSN that is left.
+    #[getter]
+    fn first_lsn(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open(py)?.first_lsn().get())
+    }
+
+    /// The end of what outlives ``durability``: never before ``durable_lsn``.
+    fn safe_lsn(&self, py: Python<'_>, durability: &str) -> PyResult<u64> {
+        let class = class_of(durability)?;
+        Ok(self.open(py)?.safe_lsn(class).get())
+    }
+
+    /// What opening found.
+    #[getter]
+    fn opened<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.open(py)?;
+        let opened = log.opened();
+        let lost =
+            if let Tail::Lost { from, to } = opened.tail { Some((from.get(), to.get())) } else { None };
+        let taken = if let LeftInMemory::Taken { records } = opened.left_in_memory { records } else { 0 };
+        made!(py, "Opened", {
+            tail: tail_name(opened.tail),
+            lost: lost,
+            first: opened.first.get(),
+            end: opened.end.get(),
+            segments: opened.segments,
+            epoch: opened.epoch,
+            method: opened.method,
+            method_origin: origin(opened.method_origin),
+            engine: opened.engine,
+            engine_refused: opened.engine_refused.as_deref(),
+            channel_refused: opened.channel_refused.as_deref(),
+            foreign_files: &opened.foreign_files,
+            taken_from_memory: taken,
+        })
+    }
+
+    /// What the log has done since it was opened.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let log = self.open(py)?;
+        let stats = py.detach(|| log.stats());
+        let process_crash = match &stats.process_crash {
+            ProcessCrashCommits::NoneYet => "none yet",
+            ProcessCrashCommits::InMemory => "in memory",
+            // Also what a later version of the log does: not in memory, so written.
+            _ => "written",
+        };
+        made!(py, "Stats", {
+            records: stats.records,
+            batches: stats.batches,
+            relaxed_batches: stats.relaxed_batches,
+            debt_syncs: stats.debt_syncs,
+            bytes_written: stats.bytes_written,
+            segments_started: stats.segments_started,
+            segments_filled: stats.segments_filled,
+            stalls: stats.stalls,
+            stalled_for: stats.stalled_for.map(|time| time.as_secs_f64()),
+            stalls_seen: stats.stalls_seen,
+            follower_wakes: stats.follower_wakes,
+            appended: stats.appended.get(),
+            durable: stats.durable.get(),
+            first: stats.first.get(),
+            pinned: stats.pinned.map(Lsn::get),
+            segments: stats.segments,
+            streams: stats.streams,
+            stream_bytes: stats.stream_bytes,
+            stream_memory_bytes: stats.stream_memory_bytes,
+            rewritten_records: stats.rewritten_records,
+            rewritten_bytes: stats.rewritten_bytes,
+            disk_bytes: stats.disk_bytes,
+            method: stats.method,
+            engine: stats.engine,
+            engine_refused: stats.engine_refused.as_deref(),
+            process_crash: process_crash,
+            write_ns: summary(py, &stats.write_ns)?,
+            batch_records: summary(py, &stats.batch_records)?,
+        })
+    }
+
+    /// Commits everything, writes the mark of a clean end and releases the log. Does nothing the second time. Futures that wait get
+    /// their results, followers end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(log) = lock(&self.inner).take() else { return Ok(()) };
+        let mut close = log.close_async();
+        let closed = wait::ready(py, None, |context| {
+            std::future::Future::poll(std::pin::Pin::new(&mut close), context)
+        });
+        self.release(py);
+        py.detach(|| drop((close, log)));
+        closed?.unwrap_or(Ok(())).or_raise(py)
+    }
+
+    /// As ``close``, awaited: never blocks the event loop.
+    fn close_async<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("seawall._tasks")?.call_method1("close", (this,))
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __aenter__<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("seawall._tasks")?.call_method1("itself", (this,))
+    }
+
+    fn __aexit__<'py>(
+        this: &Bound<'py, Self>,
+        py: Python<'py>,
+        _kind: &Bound<'py, PyAny>,
+        _error: &Bound<'py, PyAny>,
+        _trace: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::close_async(this, py)
+    }
+
+    fn __repr__(&self) -> String {
+        match &*lock(&self.inner) {
+            Some(log) => format!("Log('{}', durable={})", self.path.display(), log.durable_lsn()),
+            None => format!("Log('{}', closed)", self.path.display()),
+        }
+    }
+}
+
+/// What was appended and not committed is gone, and threads of the log are waited for, without the interpreter's lock.
+impl Drop for Log {
+    fn drop(&mut self) {
+        let Some(log) = lock(&self.inner).take() else { return };
+        let mut log = Some(log);
+        // `None` when the interpreter has ended: then nothing waits for its lock.
+        Python::try_attach(|py| {
+            let words = format!("log in {} was dropped and not closed", self.path.display());
+            let words = std::ffi::CString::new(words).unwrap_or_default();
+            let category = py.get_type::<PyResourceWarning>();
+            if let Err(error) = PyErr::warn(py, &category, &words, 1) {
+                error.write_unraisable(py, None);
+            }
+            self.release(py);
+            let log = log.take();
+            py.detach(|| drop(log));
+        });
+    }
+}

@@ -1,0 +1,86 @@
+//! The options of a log out of keyword arguments.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use seawall::{Engine, EngineChoice, MethodChoice, OnFull, Options, Permissions, Retention};
+
+use crate::results::{class_of, seconds};
+
+/// Sets one option from its value.
+type Set = fn(Options, &Bound<'_, PyAny>) -> PyResult<Options>;
+
+/// One of a few words.
+fn word<T: Copy>(name: &str, value: &Bound<'_, PyAny>, known: &[(&str, T)]) -> PyResult<T> {
+    let given: String = value.extract()?;
+    let found = known.iter().find(|(listed, _)| *listed == given);
+    let names = || known.iter().map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let refused = || PyValueError::new_err(format!("{name} must be one of {}, not '{given}'", names()));
+    found.map(|(_, value)| *value).ok_or_else(refused)
+}
+
+const PERMISSIONS: [(&str, Permissions); 3] =
+    [("owner", Permissions::OwnerOnly), ("group", Permissions::Group), ("umask", Permissions::Umask)];
+const ON_FULL: [(&str, OnFull); 2] = [("wait", OnFull::Wait), ("error", OnFull::Error)];
+
+fn method(options: Options, value: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let name: String = value.extract()?;
+    Ok(options.method(match name.as_str() {
+        "fastest" => MethodChoice::Fastest,
+        "probe-again" => MethodChoice::ProbeAgain,
+        _ => MethodChoice::Named(name),
+    }))
+}
+
+fn engine(options: Options, value: &Bound<'_, PyAny>) -> PyResult<Options> {
+    let engines = Engine::ALL.map(|engine| (engine.name(), engine));
+    Ok(options.engine(EngineChoice::Only(word("engine", value, &engines)?)))
+}
+
+/// Each option by its name.
+#[rustfmt::skip]
+const OPTIONS: [(&str, Set); 20] = [
+    ("create", |options, value| Ok(options.create(value.extract()?))),
+    ("durability", |options, value| Ok(options.durability(class_of(&value.extract::<String>()?)?))),
+    ("segment_bytes", |options, value| Ok(options.segment_bytes(value.extract()?))),
+    ("block_bytes", |options, value| Ok(options.block_bytes(value.extract()?))),
+    ("batch_bytes", |options, value| Ok(options.batch_bytes(value.extract()?))),
+    ("memory_bytes", |options, value| Ok(options.memory_bytes(value.extract()?))),
+    ("crash_memory_bytes", |options, value| Ok(options.crash_memory_bytes(value.extract()?))),
+    ("record_bytes_max", |options, value| Ok(options.record_bytes_max(value.extract()?))),
+    ("in_flight_max", |options, value| Ok(options.in_flight_max(value.extract()?))),
+    ("idle_mark", |options, value| Ok(options.idle_mark(seconds("idle_mark", value.extract()?)?))),
+    ("spares", |options, value| Ok(options.spares(value.extract()?))),
+    ("retain_bytes", |options, _| Ok(options)),
+    ("retain_seconds", |options, _| Ok(options)),
+    ("disk_bytes_max", |options, value| Ok(options.disk_bytes_max(value.extract()?))),
+    ("on_full", |options, value| Ok(options.on_full(word("on_full", value, &ON_FULL)?))),
+    ("method", method),
+    ("engine", engine),
+    ("permissions", |options, value| Ok(options.permissions(word("permissions", value, &PERMISSIONS)?))),
+    ("network_file_system", |options, value| Ok(options.network_file_system(value.extract()?))),
+    ("stall_threshold", |options, value| Ok(options.stall_threshold(seconds("stall_threshold", value.extract()?)?))),
+];
+
+/// The options that these keyword arguments set; one that is `None` keeps its default.
+pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
+    let mut options = Options::default();
+    let mut retention = Retention::default();
+    for (name, value) in given.into_iter().flatten() {
+        let name = name.cast_into::<PyString>()?;
+        let name = name.to_str()?;
+        let Some((_, set)) = OPTIONS.iter().find(|(listed, _)| *listed == name) else {
+            let names = OPTIONS.map(|(name, _)| name).join(", ");
+            return Err(PyTypeError::new_err(format!("Log has no option '{name}'; it has {names}")));
+        };
+        if value.is_none() {
+            continue;
+        }
+        match name {
+            "retain_bytes" => retention = retention.bytes(value.extract()?),
+            "retain_seconds" => retention = retention.age(seconds(name, value.extract()?)?),
+            _ => options = set(options, &value)?,
+        }
+    }
+    Ok(options.retention(retention))
+}

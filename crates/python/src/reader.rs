@@ -1,0 +1,154 @@
+//! Iterators over the records of a log, a stream or a view.
+//!
+//! Records are fetched some at a time without the interpreter's lock and handed out one by one with it, because giving the lock
+//! up for each would cost more than the record.
+
+use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+use std::task::Poll;
+
+use crate::errors::exception;
+use crate::record::Record;
+
+/// Records that are fetched at once.
+const FETCHED_MAX: usize = 64;
+/// Bytes of records that are fetched at once, unless one record has more.
+const FETCHED_BYTES_MAX: usize = 256 << 10;
+
+/// The next record if there is one now.
+pub(crate) type Fetch<'a> = &'a mut dyn FnMut() -> seawall::Result<Option<seawall::Record>>;
+
+/// Records that were fetched and not handed out yet.
+#[derive(Default)]
+pub(crate) struct Fetched {
+    records: VecDeque<seawall::Record>,
+    /// What ended the last fetch, behind those records.
+    failed: Option<seawall::Error>,
+    /// Whether nothing will come behind those records.
+    ended: bool,
+}
+
+impl Fetched {
+    /// The next record in memory.
+    pub(crate) fn next(&mut self) -> Option<seawall::Result<seawall::Record>> {
+        self.records.pop_front().map(Ok).or_else(|| self.failed.take().map(Err))
+    }
+
+    /// The same of a follower: `Ok(None)` when nothing will come.
+    pub(crate) fn next_or_end(&mut self) -> Option<seawall::Result<Option<seawall::Record>>> {
+        let next = self.next().map(|next| next.map(Some));
+        next.or_else(|| self.ended.then_some(Ok(None)))
+    }
+
+    /// As [`Fetched::fill`], of what is polled; returns whether there is something in memory, or nothing will come.
+    pub(crate) fn fill_ready(
+        &mut self,
+        poll: &mut dyn FnMut() -> Poll<seawall::Result<Option<seawall::Record>>>,
+    ) -> bool {
+        let mut ended = false;
+        self.fill(&mut || match poll() {
+            Poll::Pending => Ok(None),
+            Poll::Ready(found) => {
+                ended = matches!(found, Ok(None));
+                found
+            }
+        });
+        self.ended |= ended;
+        self.ended || self.failed.is_some() || !self.records.is_empty()
+    }
+
+    /// Keeps what a wait came to, if anything: `Ok(None)` when nothing will come.
+    pub(crate) fn keep(&mut self, next: Option<seawall::Result<Option<seawall::Record>>>) {
+        match next {
+            None => {}
+            Some(Ok(Some(record))) => self.records.push_back(record),
+            Some(Ok(None)) => self.ended = true,
+            Some(Err(error)) => self.failed = Some(error),
+        }
+    }
+
+    /// Fetches what there is now, up to the bounds.
+    pub(crate) fn fill(&mut self, fetch: Fetch<'_>) {
+        let mut bytes = 0;
+        while self.records.len() < FETCHED_MAX && bytes < FETCHED_BYTES_MAX && self.failed.is_none() {
+            match fetch() {
+                Ok(Some(record)) => {
+                    bytes += record.payload.len();
+                    self.records.push_back(record);
+                }
+                Ok(None) => break,
+                Err(error) => self.failed = Some(error),
+            }
+        }
+    }
+}
+
+/// A lock that a panic of another thread does not close.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// What is read.
+pub(crate) enum Source {
+    /// A log.
+    Log(Box<seawall::Reader>),
+    /// A stream.
+    Stream(seawall::StreamReader),
+    /// A view.
+    View(Box<seawall::ViewReader>),
+    /// Nothing more, because reading has failed.
+    Ended,
+}
+
+impl Source {
+    fn next(&mut self) -> seawall::Result<Option<seawall::Record>> {
+        let found = match self {
+            Self::Log(reader) => reader.next_record(),
+            Self::Stream(reader) => reader.next_record(),
+            Self::View(reader) => reader.next().transpose(),
+            Self::Ended => Ok(None),
+        };
+        if found.is_err() {
+            *self = Self::Ended;
+        }
+        found
+    }
+}
+
+/// Reads durable records in order, up to the durable end of the moment. An iterator; one that has ended goes on with
+/// records that have become durable since, and one that failed stays at its end.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct Reader {
+    state: Mutex<(Fetched, Source)>,
+}
+
+impl Reader {
+    pub(crate) fn new(source: Source) -> Self {
+        Self { state: Mutex::new((Fetched::default(), source)) }
+    }
+}
+
+#[pymethods]
+impl Reader {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        // Free in all but odd programs: then nothing is given up for a record that is in memory.
+        let in_memory = self.state.try_lock().ok().and_then(|mut state| state.0.next());
+        let found = in_memory.or_else(|| {
+            py.detach(|| {
+                let (fetched, source) = &mut *lock(&self.state);
+                fetched.fill(&mut || source.next());
+                fetched.next()
+            })
+        });
+        match found {
+            None => Ok(None),
+            Some(Ok(record)) => Ok(Some(Record::new(py, &record))),
+            Some(Err(error)) => Err(exception(py, &error)),
+        }
+    }
+}

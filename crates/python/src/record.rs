@@ -1,0 +1,84 @@
+//! Records as Python sees them.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// One durable record.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct Record {
+    /// Where it starts.
+    #[pyo3(get)]
+    lsn: u64,
+    /// Where it ends, exclusive: what ``append`` returned for it, and where the next record starts.
+    #[pyo3(get)]
+    end: u64,
+    /// Its bytes.
+    #[pyo3(get)]
+    payload: Py<PyBytes>,
+    /// Whether it is the last one of its transaction.
+    #[pyo3(get)]
+    ends_transaction: bool,
+    /// The stream that it belongs to, if it belongs to one.
+    #[pyo3(get)]
+    stream: Option<u32>,
+    /// Its sequence number in that stream.
+    #[pyo3(get)]
+    seq: Option<u64>,
+}
+
+impl Record {
+    /// A record that the log handed out.
+    pub(crate) fn new(py: Python<'_>, record: &seawall::Record) -> Self {
+        Self {
+            lsn: record.lsn.get(),
+            end: record.end.get(),
+            payload: PyBytes::new(py, &record.payload).unbind(),
+            ends_transaction: record.ends_transaction,
+            stream: record.stream.map(|at| at.stream.get()),
+            seq: record.stream.map(|at| at.seq),
+        }
+    }
+}
+
+#[pymethods]
+impl Record {
+    fn __bytes__(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.payload.clone_ref(py)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.payload.as_bytes(py).len()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let stream = match (self.stream, self.seq) {
+            (Some(stream), Some(seq)) => format!(", stream={stream}, seq={seq}"),
+            _ => String::new(),
+        };
+        format!("Record(lsn={}, end={}, {} bytes{stream})", self.lsn, self.end, self.__len__(py))
+    }
+}
+
+/// A record that was appended to a stream.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct StreamAppend {
+    /// Its sequence number in the stream.
+    #[pyo3(get)]
+    seq: u64,
+    /// Where it ends in the log: what ``Log.commit`` takes.
+    #[pyo3(get)]
+    end: u64,
+}
+
+impl From<seawall::StreamAppend> for StreamAppend {
+    fn from(appended: seawall::StreamAppend) -> Self {
+        Self { seq: appended.seq, end: appended.end.get() }
+    }
+}
+
+#[pymethods]
+impl StreamAppend {
+    fn __repr__(&self) -> String {
+        format!("StreamAppend(seq={}, end={})", self.seq, self.end)
+    }
+}

@@ -1,0 +1,67 @@
+//! Fills the dataclasses of `seawall.results`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use std::time::Duration;
+
+use seawall::Durability;
+
+/// An instance of the dataclass of that name.
+pub(crate) fn make<'py>(
+    py: Python<'py>,
+    class: &str,
+    fields: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("seawall.results").map(Bound::unbind))?;
+    module.bind(py).getattr(class)?.call((), Some(fields))
+}
+
+/// A dataclass with its fields: `made!(py, "Damage", { path: path, offset: 7 })`.
+macro_rules! made {
+    ($py:expr, $class:literal, { $($field:ident: $value:expr),* $(,)? }) => {{
+        let fields = pyo3::types::PyDict::new($py);
+        $( pyo3::types::PyDictMethods::set_item(&fields, pyo3::intern!($py, stringify!($field)), $value)?; )*
+        crate::results::make($py, $class, &fields)
+    }};
+}
+pub(crate) use made;
+
+/// The names of the durability classes in Python.
+const CLASSES: [(Durability, &str); 3] = [
+    (Durability::PowerLoss, "power-loss"),
+    (Durability::SystemCrash, "system-crash"),
+    (Durability::ProcessCrash, "process-crash"),
+];
+
+/// The name of a class.
+pub(crate) fn class_name(class: Durability) -> &'static str {
+    CLASSES.iter().find(|(listed, _)| *listed == class).map_or("", |(_, name)| name)
+}
+
+/// The class of that name.
+pub(crate) fn class_of(name: &str) -> PyResult<Durability> {
+    let found = CLASSES.iter().find(|(_, listed)| *listed == name).map(|(class, _)| *class);
+    let names = || CLASSES.map(|(_, name)| format!("'{name}'")).join(", ");
+    found.ok_or_else(|| {
+        pyo3::exceptions::PyValueError::new_err(format!(
+            "durability must be one of {}, not '{name}'",
+            names()
+        ))
+    })
+}
+
+/// A time of so many seconds.
+pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        pyo3::exceptions::PyValueError::new_err(format!(
+            "{name} must be a time in seconds from 0 on, not {seconds}"
+        ))
+    })
+}
+
+/// Nanoseconds of a time.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
