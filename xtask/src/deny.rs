@@ -1,8 +1,8 @@
 //! Checks licences, sources and advisories of all dependencies by cargo-deny and `deny.toml`.
 
 use crate::error::Result;
-use crate::peers;
 use crate::shell::{cargo, has, output, root, status};
+use crate::{peers, python};
 
 /// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
 pub(crate) fn present() -> bool {
@@ -29,23 +29,26 @@ pub(crate) fn provided() -> Result<Option<String>> {
     check()
 }
 
-/// Runs the installed cargo-deny on the workspace, and on the harness beside it, which is in no build of ours and is
-/// built here all the same. Advisories need a database from the network: without it everything else is checked, and
+/// Runs the installed cargo-deny on the workspace, and on the harness and the package of Python beside it, which have lock
+/// files of their own. Advisories need a database from the network: without it everything else is checked, and
 /// what was not is returned as a sentence.
 ///
 /// # Errors
 /// What does not hold.
 pub(crate) fn check() -> Result<Option<String>> {
-    let (manifest, config) = (peers::manifest(), root().join("deny.toml"));
-    let (manifest, config) = (manifest.to_string_lossy(), config.to_string_lossy());
-    let of_peers = ["deny", "--manifest-path", &manifest, "--config", &config];
-    for beginning in [&["deny"][..], &of_peers] {
+    let (peers, python, config) = (peers::manifest(), python::manifest(), root().join("deny.toml"));
+    let (peers, python, config) =
+        (peers.to_string_lossy(), python.to_string_lossy(), config.to_string_lossy());
+    let of_peers = ["deny", "--manifest-path", &peers, "--config", &config];
+    let of_python = ["deny", "--manifest-path", &python, "--config", &config];
+    let all = [&["deny"][..], &of_peers, &of_python];
+    for beginning in all {
         status(cargo(&[beginning, &["check", "licenses", "bans", "sources"]].concat()))?;
     }
     let fetch = || output(cargo(&["deny", "fetch", "db"])).map(drop);
     advisories(fetch, || {
-        [&["deny"][..], &of_peers].into_iter().try_for_each(|beginning| {
-            // It was fetched a moment ago, for both.
+        all.into_iter().try_for_each(|beginning| {
+            // It was fetched a moment ago, for all.
             status(cargo(&[beginning, &["check", "--disable-fetch", "advisories"]].concat()))
         })
     })

@@ -18,6 +18,7 @@ mod jvm;
 mod options;
 mod outcome;
 mod peers;
+mod python;
 mod replicated;
 mod runner;
 mod second_kernel;
@@ -40,7 +41,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 16] = [
+const COMMANDS: [Command; 17] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -83,6 +84,11 @@ const COMMANDS: [Command; 16] = [
         name: "peers",
         about: "builds the program of `seawall bench peers` (okaywal, raft-engine, SQLite) and runs it, in two minutes behind a build of three: [DIR] [--rounds N] …, or --build alone",
         run: peers::run,
+    },
+    Command {
+        name: "python",
+        about: "the package of Python: its wheel in a clean environment, and its tests; bench [DIR] [--rounds N] …: beside sqlite3 and persist-queue",
+        run: python::run,
     },
     Command {
         name: "replicated",

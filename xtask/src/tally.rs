@@ -1,4 +1,4 @@
-//! Counts tests from the output of Rust's test harness and of Maven.
+//! Counts tests from the output of Rust's test harness, of Maven and of pytest.
 //!
 //! Invariant: an ignored test is not passed; it is skipped unless a later step runs it.
 
@@ -18,8 +18,8 @@ pub(crate) struct Counts {
 impl Counts {
     /// Adds a line of output if it is `test result: ok. 5 passed; 0 failed; 2 ignored; …`.
     pub(crate) fn add_line(&mut self, line: &str) {
-        if let Some(of_maven) = maven(line) {
-            *self = self.plus(of_maven);
+        if let Some(of_another) = maven(line).or_else(|| pytest(line)) {
+            *self = self.plus(of_another);
             return;
         }
         let Some(result) = line.trim().strip_prefix("test result: ") else { return };
@@ -58,6 +58,25 @@ fn maven(line: &str) -> Option<Counts> {
     Some(Counts { passed: figure(run)?.saturating_sub(failed + ignored), failed, ignored })
 }
 
+/// The closing line of pytest: `1 failed, 66 passed, 2 skipped in 12.34s`, and ` (0:01:15)` from a minute on.
+fn pytest(line: &str) -> Option<Counts> {
+    let (figures, time) = line.trim_matches(['=', ' ']).split_once(" in ")?;
+    time.split(' ').next()?.strip_suffix('s')?.parse::<f64>().ok()?;
+    let mut counts = Counts::default();
+    for part in figures.split(", ") {
+        let (figure, what) = part.split_once(' ')?;
+        let figure: u64 = figure.parse().ok()?;
+        match what {
+            "passed" => counts.passed += figure,
+            "failed" | "error" | "errors" => counts.failed += figure,
+            "skipped" | "deselected" | "xfailed" => counts.ignored += figure,
+            "warning" | "warnings" => {}
+            _ => return None,
+        }
+    }
+    Some(counts)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Counts;
@@ -74,9 +93,12 @@ mod tests {
             "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0",
             "[ERROR] Tests run: 6, Failures: 1, Errors: 1, Skipped: 2",
             "he said: test result: ok. 100 passed; 0 failed",
+            "= 1 failed, 66 passed, 2 skipped, 1 warning, 2 errors in 75.25s (0:01:15) =",
+            "5 passed in 0.12s",
+            "7 passed in a row",
         ] {
             counts.add_line(line);
         }
-        assert_eq!(counts, Counts { passed: 4 + 3 + 2, failed: 2 + 2, ignored: 5 + 2 });
+        assert_eq!(counts, Counts { passed: 4 + 3 + 2 + 71, failed: 2 + 2 + 3, ignored: 5 + 2 + 2 });
     }
 }

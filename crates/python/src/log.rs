@@ -36,15 +36,36 @@ use crate::wait;
 #[pyclass(module = "seawall", frozen, weakref)]
 pub(crate) struct Log {
     path: PathBuf,
-    /// `None` once it was closed.
-    inner: Mutex<Option<Arc<seawall::Log>>>,
+    state: Mutex<State>,
     event_loops: Mutex<Vec<Py<EventLoop>>>,
+}
+
+/// What is left of a log that was closed.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: Lsn,
+    appended: Lsn,
+    durable: Lsn,
+}
+
+impl Ends {
+    fn of(log: &seawall::Log) -> Self {
+        Self { first: log.first_lsn(), appended: log.appended_lsn(), durable: log.durable_lsn() }
+    }
+}
+
+enum State {
+    Open(Arc<seawall::Log>),
+    Closed(Ends),
 }
 
 impl Log {
     /// The log, unless it was closed.
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<Arc<seawall::Log>> {
-        lock(&self.inner).clone().ok_or_else(|| exception(py, &Error::Closed))
+        match &*lock(&self.state) {
+            State::Open(log) => Ok(Arc::clone(log)),
+            State::Closed(_) => Err(exception(py, &Error::Closed)),
+        }
     }
 
     pub(crate) fn event_loops(&self) -> &Mutex<Vec<Py<EventLoop>>> {
@@ -75,6 +96,24 @@ impl Log {
     /// The LSN that was given, or the end of what was appended.
     fn end_of(log: &seawall::Log, lsn: Option<u64>) -> Lsn {
         lsn.map_or_else(|| log.appended_lsn(), Lsn::new)
+    }
+
+    /// Takes the log, unless it was closed.
+    fn take(&self) -> Option<Arc<seawall::Log>> {
+        let mut state = lock(&self.state);
+        let State::Open(log) = &*state else { return None };
+        // Without a lock of the log, which a process that was forked off might never get.
+        let ends = Ends { first: Lsn::ZERO, appended: Lsn::ZERO, durable: log.durable_lsn() };
+        let State::Open(log) = std::mem::replace(&mut *state, State::Closed(ends)) else { return None };
+        Some(log)
+    }
+
+    /// Its LSNs, those at its end if it was closed.
+    fn ends(&self) -> Ends {
+        match &*lock(&self.state) {
+            State::Open(log) => Ends::of(log),
+            State::Closed(ends) => *ends,
+        }
     }
 
     /// Lets event loops go.
@@ -114,7 +153,7 @@ impl Log {
         let options = options(log_options)?;
         let log = py.detach(|| seawall::Log::open(&path, options)).or_raise(py)?;
         let path = log.dir().to_path_buf();
-        Ok(Self { path, inner: Mutex::new(Some(Arc::new(log))), event_loops: Mutex::default() })
+        Ok(Self { path, state: Mutex::new(State::Open(Arc::new(log))), event_loops: Mutex::default() })
     }
 
     /// Copies a record into memory and gives it its place; returns the LSN of its end. It is not durable yet: ``commit``. Waits
@@ -163,9 +202,13 @@ impl Log {
         timeout: Option<f64>,
         durability: Option<&str>,
     ) -> PyResult<()> {
-        let log = self.open(py)?;
-        let lsn = Self::end_of(&log, lsn);
         let class = durability.map(class_of).transpose()?;
+        let log = match self.open(py) {
+            // What is durable stays so.
+            Err(_) if lsn.is_some_and(|lsn| Lsn::new(lsn) <= self.ends().durable) => return Ok(()),
+            log => log?,
+        };
+        let lsn = Self::end_of(&log, lsn);
         let Some(timeout) = timeout else {
             let done = py.detach(|| class.map_or_else(|| log.commit(lsn), |class| log.commit_as(lsn, class)));
             return done.or_raise(py);
@@ -325,25 +368,25 @@ impl Log {
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        lock(&self.inner).is_none()
+        matches!(&*lock(&self.state), State::Closed(_))
     }
 
     /// The end of what is durable.
     #[getter]
-    fn durable_lsn(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.open(py)?.durable_lsn().get())
+    fn durable_lsn(&self) -> u64 {
+        self.ends().durable.get()
     }
 
     /// The end of what was appended.
     #[getter]
-    fn appended_lsn(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.open(py)?.appended_lsn().get())
+    fn appended_lsn(&self) -> u64 {
+        self.ends().appended.get()
     }
 
     /// The first LSN that is left.
     #[getter]
-    fn first_lsn(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.open(py)?.first_lsn().get())
+    fn first_lsn(&self) -> u64 {
+        self.ends().first.get()
     }
 
     /// The end of what outlives ``durability``: never before ``durable_lsn``.
@@ -359,7 +402,11 @@ impl Log {
         let opened = log.opened();
         let lost =
             if let Tail::Lost { from, to } = opened.tail { Some((from.get(), to.get())) } else { None };
-        let taken = if let LeftInMemory::Taken { records } = opened.left_in_memory { records } else { 0 };
+        let (left, taken) = match opened.left_in_memory {
+            LeftInMemory::Nothing => ("nothing", 0),
+            LeftInMemory::Taken { records } => ("taken", records),
+            _ => ("worthless", 0),
+        };
         made!(py, "Opened", {
             tail: tail_name(opened.tail),
             lost: lost,
@@ -373,6 +420,7 @@ impl Log {
             engine_refused: opened.engine_refused.as_deref(),
             channel_refused: opened.channel_refused.as_deref(),
             foreign_files: &opened.foreign_files,
+            left_in_memory: left,
             taken_from_memory: taken,
         })
     }
@@ -422,11 +470,16 @@ impl Log {
     /// Commits everything, writes the mark of a clean end and releases the log. Does nothing the second time. Futures that wait get
     /// their results, followers end.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(log) = lock(&self.inner).take() else { return Ok(()) };
+        let Some(log) = self.take() else { return Ok(()) };
         let mut close = log.close_async();
         let closed = wait::ready(py, None, |context| {
             std::future::Future::poll(std::pin::Pin::new(&mut close), context)
         });
+        if !matches!(closed, Ok(Some(Err(Error::Forked))))
+            && let State::Closed(ends) = &mut *lock(&self.state)
+        {
+            *ends = Ends::of(&log);
+        }
         self.release(py);
         py.detach(|| drop((close, log)));
         closed?.unwrap_or(Ok(())).or_raise(py)
@@ -466,9 +519,9 @@ impl Log {
     }
 
     fn __repr__(&self) -> String {
-        match &*lock(&self.inner) {
-            Some(log) => format!("Log('{}', durable={})", self.path.display(), log.durable_lsn()),
-            None => format!("Log('{}', closed)", self.path.display()),
+        match &*lock(&self.state) {
+            State::Open(log) => format!("Log('{}', durable={})", self.path.display(), log.durable_lsn()),
+            State::Closed(_) => format!("Log('{}', closed)", self.path.display()),
         }
     }
 }
@@ -476,7 +529,7 @@ impl Log {
 /// What was appended and not committed is gone, and threads of the log are waited for, without the interpreter's lock.
 impl Drop for Log {
     fn drop(&mut self) {
-        let Some(log) = lock(&self.inner).take() else { return };
+        let Some(log) = self.take() else { return };
         let mut log = Some(log);
         // `None` when the interpreter has ended: then nothing waits for its lock.
         Python::try_attach(|py| {

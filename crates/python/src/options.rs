@@ -62,6 +62,21 @@ const OPTIONS: [(&str, Set); 20] = [
     ("stall_threshold", |options, value| Ok(options.stall_threshold(seconds("stall_threshold", value.extract()?)?))),
 ];
 
+/// The same error with the option in front, where it does not name it.
+fn of_option(name: &str, error: &PyErr, value: &Bound<'_, PyAny>) -> PyErr {
+    let py = value.py();
+    let words = error.value(py).to_string();
+    if words.starts_with(name) {
+        return error.clone_ref(py);
+    }
+    let words = format!("option {name}: {words}");
+    if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(words)
+    } else {
+        PyValueError::new_err(words)
+    }
+}
+
 /// The options that these keyword arguments set; one that is `None` keeps its default.
 pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let mut options = Options::default();
@@ -79,7 +94,7 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         match name {
             "retain_bytes" => retention = retention.bytes(value.extract()?),
             "retain_seconds" => retention = retention.age(seconds(name, value.extract()?)?),
-            _ => options = set(options, &value)?,
+            _ => options = set(options, &value).map_err(|error| of_option(name, &error, &value))?,
         }
     }
     Ok(options.retention(retention))

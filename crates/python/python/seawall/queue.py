@@ -25,12 +25,15 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import errors
 from ._seawall import Log
 
-__all__ = ["Message", "Queue"]
+__all__ = ["Body", "Message", "Queue"]
+
+Body: TypeAlias = bytes | bytearray | memoryview
+"""What is put."""
 
 _MESSAGES = 0
 _ACKS = 1
@@ -163,14 +166,14 @@ class Queue:
 
     # Putting.
 
-    def put(self, body: bytes) -> int:
+    def put(self, body: Body) -> int:
         """Puts a message; returns its number when it is durable. Threads that put at once share a write."""
         appended = self._messages.append(body)
         self._log.commit(appended.end)
         self._stored(appended.seq)
         return appended.seq
 
-    def put_many(self, bodies: Iterable[bytes]) -> list[int]:
+    def put_many(self, bodies: Iterable[Body]) -> list[int]:
         """Puts messages by one write; returns their numbers when all are durable. A crash before that may leave the first of them."""
         appended = [self._messages.append(body) for body in bodies]
         if appended:
@@ -178,7 +181,7 @@ class Queue:
             self._stored(appended[-1].seq)
         return [one.seq for one in appended]
 
-    async def put_async(self, body: bytes) -> int:
+    async def put_async(self, body: Body) -> int:
         """As ``put``, without blocking the event loop."""
         stored = self._messages.append_commit_async(body)
         future = asyncio.ensure_future(stored)

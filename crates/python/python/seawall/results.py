@@ -116,6 +116,8 @@ class Opened:
     """Why followers in other processes look at the disk again and again, if they do."""
     foreign_files: list[str]
     """Foreign files in the directory."""
+    left_in_memory: Literal["nothing", "taken", "worthless"]
+    """What commits that were to outlive the process only had left in memory."""
     taken_from_memory: int
     """Records of commits that were to outlive the process only, and that the disk did not have yet."""
 
