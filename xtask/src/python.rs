@@ -3,7 +3,7 @@
 //! ```text
 //!   target/python   build/    what cargo builds      wheels/   the one wheel
 //!                   tools/    maturin, pytest, hypothesis, mypy and the wheel: kept, made anew when their list changes
-//!                   clean/    the wheel and nothing else, made anew each time
+//!                   clean/    for each Python here, the wheel and nothing else, made anew each time
 //! ```
 //!
 //! Invariants: a machine without Python is named as lacking it; the wheel that is tested is the one that was just built; nothing
@@ -14,6 +14,7 @@ use crate::files;
 use crate::shell::{cargo, command, find_program, output, root, status, target, tests};
 use crate::studies::print_load;
 use crate::tally::Counts;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,29 +59,50 @@ pub(crate) fn test() -> Result<(Counts, Result)> {
     tools(&python)?;
     lint()?;
     let wheel = build(&[])?;
-    clean(&python, &wheel)?;
+    for (minor, python) in every() {
+        println!("the wheel alone on Python 3.{minor}");
+        clean(&python, minor, &wheel)?;
+    }
     install("tools", &wheel)?;
     let base = folder("tmp");
     let mut pytest = here(of("tools", "python"), &["-m", "pytest", "--basetemp"]);
+    pytest.env("SEAWALL_INTERPRETER", interpreter()?);
     pytest.arg(&base).env("SEAWALL_CACHE", folder("cache")).env("PYTHONDONTWRITEBYTECODE", "1");
     files::make_folder(&folder("cache"))?;
     Ok(tests(pytest))
 }
 
-/// The newest Python on the path that the wheel is for, and that can make environments.
+/// The Python of the path, if the wheel is for it and it can make environments.
 fn find() -> Result<PathBuf> {
     let python = ["python3", "python"].into_iter().find_map(find_program);
     let lacking = "needed for the tests of the package of Python: install python3 and python3-venv";
     let python = python.ok_or_else(|| Error::lacking(format!("Python is missing, {lacking}")))?;
-    let ask = "import sys, venv, ensurepip; print(sys.version_info.minor * (sys.version_info.major == 3))";
-    let minor = output(command(&python, &["-c", ask]));
-    match minor.ok().and_then(|text| text.trim().parse::<u32>().ok()) {
+    match minor_of(&python) {
         Some(minor) if minor >= MINOR_LEAST => Ok(python),
         Some(_) => {
             Err(Error::lacking(format!("{} is older than 3.{MINOR_LEAST}, {lacking}", python.display())))
         }
         None => Err(Error::lacking(format!("{} makes no environments, {lacking}", python.display()))),
     }
+}
+
+/// The minor version of a Python that can make environments.
+fn minor_of(python: &Path) -> Option<u32> {
+    let ask = "import sys, venv; print(sys.version_info.minor * (sys.version_info.major == 3))";
+    output(command(python, &["-c", ask])).ok()?.trim().parse().ok()
+}
+
+/// Every Python here that the wheel is for, by its minor version: those on the path, and those of pyenv.
+fn every() -> BTreeMap<u32, PathBuf> {
+    let on_path = (MINOR_LEAST..MINOR_LEAST + 20).map(|minor| format!("python3.{minor}"));
+    let on_path = on_path.chain(["python3".to_owned()]).filter_map(|name| find_program(&name));
+    let home = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".pyenv")));
+    let installed = home.and_then(|home| files::list(&home.join("versions")).ok()).unwrap_or_default();
+    let installed =
+        installed.into_iter().map(|version| version.join("bin/python3")).filter(|python| python.exists());
+    let each = on_path.chain(installed).filter_map(|python| Some((minor_of(&python)?, python)));
+    each.filter(|(minor, _)| *minor >= MINOR_LEAST).collect()
 }
 
 /// In the package's folder.
@@ -120,6 +142,12 @@ fn built_apart(mut run: Command) -> Command {
     run
 }
 
+/// Builds the interpreter for Rust of the cases that every language runs.
+fn interpreter() -> Result<PathBuf> {
+    status(cargo(&["build", "--package", "seawall", "--example", "behaviour", "--quiet"]))?;
+    Ok(target().join("debug/examples").join(format!("behaviour{}", std::env::consts::EXE_SUFFIX)))
+}
+
 /// Format and lints of the package, which the workspace's do not reach.
 fn lint() -> Result {
     status(built_apart(cargo(&["fmt", "--check"])))?;
@@ -154,14 +182,15 @@ fn install(environment: &str, wheel: &Path) -> Result {
 }
 
 /// Installs the wheel into an environment with nothing else, and uses it there.
-fn clean(python: &Path, wheel: &Path) -> Result {
-    let clean = folder("clean");
+fn clean(python: &Path, minor: u32, wheel: &Path) -> Result {
+    let name = format!("clean/3.{minor}");
+    let clean = folder(&name);
     let bare =
         ["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), "--without-pip".as_ref(), clean.as_os_str()];
     status(command(python, &bare))?;
-    install("clean", wheel)?;
+    install(&name, wheel)?;
     let run = [OsStr::new("-I"), "-W".as_ref(), "error".as_ref(), "tests/clean.py".as_ref(), clean.as_ref()];
-    status(here(of("clean", "python"), &run))
+    status(here(of(&name, "python"), &run))
 }
 
 /// Runs the measurements beside the log without an interpreter and the peers.

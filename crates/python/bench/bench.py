@@ -124,7 +124,8 @@ class PersistQueue(Block):
 
         self.pool = ThreadPoolExecutor(1)
         self.queue = persistqueue.SQLiteQueue(str(folder / "pq"), auto_commit=True, multithreading=True)
-        for connection in {id(one): one for one in (self.queue._conn, self.queue._putter)}.values():
+        for connection in (self.queue._conn, self.queue._putter):
+            assert connection is not None
             connection.execute("PRAGMA synchronous=FULL")
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 

@@ -35,17 +35,21 @@ impl Wake for TaskWaker {
     }
 }
 
-fn threads(log: &Log, record: &[u8], writers: usize, until_ns: u64) -> seawall::Result<u64> {
+fn thread(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
+    let mut commits = 0;
+    while monotonic_ns() < until_ns {
+        log.append_commit(record)?;
+        commits += 1;
+    }
+    Ok(commits)
+}
+
+fn threads(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
     let commits = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let write = || -> seawall::Result<()> {
-            while monotonic_ns() < until_ns {
-                log.append_commit(record)?;
-                commits.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(())
-        };
-        let running: Vec<_> = (0..writers).map(|_| scope.spawn(write)).collect();
+        let write =
+            || thread(log, record, until_ns).map(|own| drop(commits.fetch_add(own, Ordering::Relaxed)));
+        let running: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or(Err(seawall::Error::Closed)))
     })?;
     Ok(commits.into_inner())
@@ -108,8 +112,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let length = Duration::try_from_secs_f64(seconds.parse()?)?;
     let until_ns = began_ns + u64::try_from(length.as_nanos())?;
     let commits = match kind.as_str() {
-        "thread" => threads(&log, &record, 1, until_ns)?,
-        "threads" => threads(&log, &record, WRITERS, until_ns)?,
+        "thread" => thread(&log, &record, until_ns)?,
+        "threads" => threads(&log, &record, until_ns)?,
         "tasks" => tasks(&log, &record, until_ns)?,
         _ => return Err(format!("there is no kind {kind}").into()),
     };

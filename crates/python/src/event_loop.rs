@@ -8,7 +8,8 @@
 //!
 //! Invariants: what the log's thread calls takes no lock of the interpreter and never waits; the signal is taken back before the
 //! durable end is read, so that no wake-up is lost; a future of a follower takes no record, so that one that is cancelled
-//! loses none; everything but [`Signal`] is touched in the thread of the event loop alone.
+//! loses none; everything but [`Signal`] is touched in the thread of the event loop alone; no lock is held while Python
+//! runs, because a thread that waits for it with the interpreter's lock would wait for ever.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -103,17 +104,24 @@ impl EventLoop {
         class: Option<Durability>,
     ) -> PyResult<Bound<'py, Self>> {
         let event_loop = running_loop(py)?;
-        let mut known = lock(log.event_loops());
         let same = |one: &&Py<Self>| one.get().class == class && one.get().asyncio.is(&event_loop);
-        if let Some(found) = known.iter().find(same) {
-            return Ok(found.bind(py).clone());
-        }
-        known.retain(|one| {
+        let known: Vec<Py<Self>> = {
+            let known = lock(log.event_loops());
+            if let Some(found) = known.iter().find(same) {
+                return Ok(found.bind(py).clone());
+            }
+            known.iter().map(|one| one.clone_ref(py)).collect()
+        };
+        // Without that lock: Python runs here, and may let another thread go on that takes it.
+        let closed = known.iter().filter(|one| {
             let closed = one.get().asyncio.bind(py).call_method0(intern!(py, "is_closed"));
-            !closed.and_then(|closed| closed.is_truthy()).unwrap_or(false)
+            closed.and_then(|closed| closed.is_truthy()).unwrap_or(false)
         });
+        let closed: Vec<&Py<Self>> = closed.collect();
         let made = Self::new(&event_loop, inner, class)?;
-        known.push(made.clone().unbind());
+        let mut all = lock(log.event_loops());
+        all.retain(|one| !closed.iter().any(|closed| closed.is(one)));
+        all.push(made.clone().unbind());
         Ok(made)
     }
 

@@ -112,7 +112,7 @@ impl Follower {
         };
         let late = || {
             let timeout = timeout.unwrap_or_default();
-            Err(seawall::Error::TimedOut { lsn: self.place(), timeout })
+            Err(seawall::Error::TimedOut { lsn: py.detach(|| self.place()), timeout })
         };
         found.unwrap_or_else(late).map_err(|error| exception(py, &error))
     }

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,8 @@ def test_closing_completes_what_waits_and_ends_followers(tmp_path: Path) -> None
 def test_a_follower_whose_task_is_cancelled_loses_no_record(tmp_path: Path) -> None:
     async def main() -> None:
         async with Log(tmp_path / "log", **SMALL) as log:
-            follower, seen = log.follow(), []
+            follower = log.follow()
+            seen: list[bytes] = []
 
             async def write() -> None:
                 for i in range(300):
@@ -215,6 +217,29 @@ def test_a_log_serves_one_event_loop_after_the_other_and_lets_them_go(tmp_path: 
     # Those of loops that were closed went when the next one came.
     assert sum(isinstance(one, _seawall.EventLoop) for one in gc.get_objects()) <= 1
     log.close()
+
+
+def test_many_threads_with_loops_of_their_own_use_one_log(log: Log) -> None:
+    """Threads change places at every chance: a lock that was held while Python runs would stop them for ever."""
+
+    async def write() -> int:
+        lsn = 0
+        for _ in range(20):
+            lsn = await log.append_commit_async(b"record")
+        return lsn
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=lambda: [asyncio.run(write()) for _ in range(5)]) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    log.commit()
+    assert len(payloads(log)) == 8 * 5 * 20
 
 
 def test_each_future_of_a_failed_log_gets_an_exception_of_its_own(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import SMALL, child, payloads
@@ -173,7 +175,7 @@ def test_what_was_closed_is_refused_and_closing_twice_is_not(tmp_path: Path) -> 
     end = log.append(b"one")
     log.close()
     log.close()
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: log.append(b"x"),
         lambda: log.append_range(b"x"),
         lambda: log.try_append(b"x"),
@@ -218,7 +220,7 @@ def test_bad_options_are_named(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidOption, match="segment_bytes") as refused:
         Log(tmp_path / "log", segment_bytes=5)
     assert refused.value.option == "segment_bytes"
-    for options, words in [
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"segment_byte": 5}, "no option 'segment_byte'; it has create"),
         ({"segment_bytes": "large"}, "option segment_bytes"),
         ({"segment_bytes": -1}, "option segment_bytes"),
@@ -229,7 +231,8 @@ def test_bad_options_are_named(tmp_path: Path) -> None:
         ({"engine": "steam"}, "engine must be one of"),
         ({"permissions": "all"}, "permissions must be one of"),
         ({"method": "none"}, "method"),
-    ]:
+    ]
+    for options, words in refusals:
         with pytest.raises((TypeError, ValueError), match=words):
             Log(tmp_path / "log", **options)
     assert not (tmp_path / "log").exists() or not any((tmp_path / "log").glob("*.seg"))
@@ -318,7 +321,7 @@ with seawall.Log(sys.argv[1] + "/log", **options) as log:
             pass
 """
     script = 'mount -t tmpfs -o size=2m none "$1" && exec "$2" -c "$3" "$1"'
-    command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", tmp_path, sys.executable, program]
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", str(tmp_path), sys.executable, program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and int(done.stdout) > 0, done.stderr
 
@@ -357,7 +360,7 @@ with seawall.Log(sys.argv[1]) as log:
         assert writer.stdout is not None and writer.stdin is not None
         assert writer.stdout.readline() == "ready\n"
         view = View(tmp_path / "log")
-        assert view.has_writer is True and view.tail is None and view.path == tmp_path / "log"
+        assert [view.has_writer, view.tail, view.path] == [True, None, tmp_path / "log"]
         follower = view.follow(ends_with_writer=True)
         first = follower.next(timeout=60)
         assert first is not None and first.payload == b"one"
@@ -373,7 +376,7 @@ with seawall.Log(sys.argv[1]) as log:
         assert writer.wait(60) == 0
         assert follower.next(timeout=60) is None
     assert view.renew()
-    assert (view.has_writer, view.tail, view.segments, len(view.log_id)) == (False, "clean", 1, 32)
+    assert [view.has_writer, view.tail, view.segments, len(view.log_id)] == [False, "clean", 1, 32]
     assert payloads(view) == [b"one", b"two", b"three"]
     assert view.end_lsn > view.first_lsn == 0 and view.durability == "power-loss" and view.method
 

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ def test_consumers_that_wait_are_told_when_the_queue_is_closed(tmp_path: Path) -
     thread.join(60)
     assert len(raised) == 1
     queue.close()
-    uses = [lambda: queue.put(b"x"), lambda: queue.put_many([b"x"]), lambda: queue.get(), lambda: queue.ack(0), lambda: queue.get(timeout=0)]
+    uses: list[Callable[[], object]] = [lambda: queue.put(b"x"), lambda: queue.put_many([b"x"]), lambda: queue.get(), lambda: queue.ack(0), lambda: queue.get(timeout=0)]
     for use in uses:
         with pytest.raises(errors.Closed):
             use()

@@ -12,6 +12,27 @@ from typing_extensions import Buffer, Self
 
 from .results import Backup, Durability, Finding, Opened, Probe, Report, Row, Salvaged, Stats
 
+__all__ = [
+    "EventLoop",
+    "Follower",
+    "Log",
+    "Measurement",
+    "Pin",
+    "Reader",
+    "Record",
+    "Stream",
+    "StreamAppend",
+    "Transaction",
+    "View",
+    "backup",
+    "measure",
+    "probe",
+    "read_result",
+    "salvage",
+    "scenario_names",
+    "verify",
+]
+
 _Path: TypeAlias = str | os.PathLike[str]
 
 @final

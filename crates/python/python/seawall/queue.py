@@ -174,7 +174,8 @@ class Queue:
         return appended.seq
 
     def put_many(self, bodies: Iterable[Body]) -> list[int]:
-        """Puts messages by one write; returns their numbers when all are durable. A crash before that may leave the first of them."""
+        """Puts messages by one write; returns their numbers when all are durable. A crash or an error before that may leave the
+        first of them in the queue."""
         appended = [self._messages.append(body) for body in bodies]
         if appended:
             self._log.commit(appended[-1].end)
