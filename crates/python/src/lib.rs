@@ -10,9 +10,9 @@
 //!
 //! Python defines the exceptions, the dataclasses of results and the queue (`python/seawall`); this library fills them.
 //!
-//! Invariants: nothing waits for the disk or for another thread while it holds the interpreter's lock; no thread of the log
-//! ever takes that lock, so the two cannot wait for each other; a lock of this library is taken without the interpreter's lock,
-//! or only if it is free.
+//! Invariants: nothing waits for the disk or for another thread while it holds the interpreter's lock, but for the log's own short
+//! lock; no thread of the log ever takes that of the interpreter, so the two cannot wait for each other; a lock that is held while the
+//! disk is read is taken without the interpreter's lock, or only if it is free; no lock is held while Python runs.
 
 #![allow(clippy::needless_pass_by_value, reason = "arguments out of Python are owned")]
 

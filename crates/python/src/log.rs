@@ -176,6 +176,12 @@ impl Log {
         py.detach(|| log.try_append(&record)).or_raise(py).map(Lsn::get)
     }
 
+    /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
+    fn _try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+        let log = self.open(py)?;
+        py.detach(|| log.try_append(&record)).or_raise(py).map(Lsn::get)
+    }
+
     /// Appends a record and returns the LSN of its end when it is durable. Threads that do so at once share a write.
     fn append_commit(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
         let log = self.open(py)?;

@@ -68,6 +68,11 @@ impl Stream {
         self.with(py, |stream| stream.try_append(&record)).map(Into::into)
     }
 
+    /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
+    fn _try_append(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
+        self.with(py, |stream| stream.try_append(&record)).map(Into::into)
+    }
+
     /// The sequence number of the first record that is left; that of the next record if there is none.
     #[getter]
     fn first_seq(&self, py: Python<'_>) -> PyResult<u64> {

@@ -43,7 +43,7 @@ async def _with_room(log: Log, append: Callable[[], T]) -> T:
 
 async def append(log: Log, record: bytes) -> int:
     """``Log.append_async``."""
-    return await _with_room(log, lambda: log.try_append(record))
+    return await _with_room(log, lambda: log._try_append(record))
 
 
 async def _append_commit(log: Log, record: bytes) -> int:
@@ -56,7 +56,7 @@ def append_commit(log: Log, record: bytes) -> Awaitable[int]:
 
 
 async def _append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> StreamAppend:
-    appended = await _with_room(log, lambda: stream.try_append(record))
+    appended = await _with_room(log, lambda: stream._try_append(record))
     await log.commit_async(appended.end)
     return appended
 
