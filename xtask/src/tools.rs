@@ -19,7 +19,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 18] = [
+pub(crate) const TESTS: [Tool; 19] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -35,6 +35,7 @@ pub(crate) const TESTS: [Tool; 18] = [
     Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`" },
     Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
+    Tool { probe: "python3", package: "python3-venv", purpose: "the package of Python" },
     Tool { probe: "qemu-io", package: "qemu-utils", purpose: "a client for the block device of the tests" },
     Tool { probe: "groff", package: "groff-base", purpose: "the manual pages" },
     Tool { probe: "chromium", package: "chromium", purpose: "the HTML report in a browser" },
