@@ -47,8 +47,11 @@ fn thread(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
 fn threads(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
     let commits = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let write =
-            || thread(log, record, until_ns).map(|own| drop(commits.fetch_add(own, Ordering::Relaxed)));
+        let write = || {
+            let own = thread(log, record, until_ns)?;
+            commits.fetch_add(own, Ordering::Relaxed);
+            Ok(())
+        };
         let running: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or(Err(seawall::Error::Closed)))
     })?;

@@ -175,7 +175,7 @@ class Case:
         return transaction.lsn
 
     def do_commit(self, lsn: str | None = None, durability: str | None = None) -> None:
-        self.held.commit(None if lsn is None else int(lsn), durability=durability and class_of(durability))
+        self.held.commit(None if lsn is None else int(lsn), durability=None if durability is None else class_of(durability))
 
     def do_lsns(self) -> tuple[object, ...]:
         return self.held.first_lsn, self.held.appended_lsn, self.held.durable_lsn
