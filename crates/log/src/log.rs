@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use seawall_sys::crash_memory::{CrashMapping, boot_id};
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 use crate::commit::append_future::Append;
 use crate::commit::close_future::{Close, Closing};
@@ -285,7 +286,13 @@ impl Log {
         self.group.core().set_taking_over(true);
         // In full, in a log of any class, as everything that an opening serves.
         let taken = left.take_over(end, append, |end| self.group.commit(end, AckLevel::Full))?;
-        self.group.core().set_taking_over(false);
+        let mut core = self.group.core();
+        core.set_taking_over(false);
+        // Readers of this opening see no cut that is not published.
+        if planted!(MemoryCutsUnseen, false, !core.tagged().cuts.is_empty()) {
+            self.group.publish_cuts(&core);
+        }
+        drop(core);
         let removed = self.dir.remove(MEMORY_FILE);
         removed.map_err(|source| Error::io("remove", self.dir.path().join(MEMORY_FILE), source))?;
         (self.opened.left_in_memory, self.opened.end) = (taken, self.group.durable());

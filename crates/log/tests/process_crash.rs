@@ -116,6 +116,49 @@ fn transactions_and_large_records_come_back_whole() {
     assert_eq!(records(&log), all);
 }
 
+/// What readers of this opening show: from the start, from the end backwards, and whether the record at `cut` is there.
+fn shown(log: &Log, cut: Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, bool) {
+    let mut backwards = Vec::new();
+    let mut end = log.durable_lsn();
+    while let Some(record) = log.read_before(end).expect("reads") {
+        end = record.lsn;
+        backwards.push(record.payload.to_vec());
+    }
+    let mut follower = log.follow(log.first_lsn()).expect("follows");
+    let followed = std::iter::from_fn(|| follower.poll_record().expect("reads").map(|r| r.payload.to_vec()));
+    backwards.reverse();
+    let followed = followed.collect();
+    assert_eq!(records(log), followed, "a reader and a follower");
+    (followed, backwards, log.read_at(cut).is_ok())
+}
+
+/// Only the opening itself may have readers see such a cut: it makes it durable, and no cut follows.
+#[test]
+fn cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let kept = log.append_commit(b"kept").expect("commits");
+    log.append(b"cut off").expect("appends");
+    log.append(b"cut off too").expect("appends");
+    let end = log.truncate_after(kept).expect("cuts");
+    log.append(b"behind it").expect("appends");
+    log.commit_as(log.appended_lsn(), ProcessCrash).expect("commits");
+    assert!(log.durable_lsn() < end, "the cut lies in memory only");
+    drop(log);
+    let log = open(dir.path());
+    assert_eq!(log.opened().left_in_memory, LeftInMemory::Taken { records: 4 });
+    let expected = vec![b"kept".to_vec(), b"behind it".to_vec()];
+    assert_eq!(shown(&log, kept), (expected.clone(), expected, false));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn the_planted_mistake_is_found() {
+    use seawall::mutant::{Mutant, finds};
+    let scene = cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them;
+    assert!(finds(Mutant::MemoryCutsUnseen, scene));
+}
+
 #[test]
 fn what_does_not_fit_is_written_and_no_record_is_lost_between_the_two() {
     for bytes in [64 << 10, 0] {

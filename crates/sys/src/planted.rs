@@ -165,6 +165,7 @@ mod switch {
         MemoryServedEarly
         MemoryHalfTransaction
         MemoryMoved
+        MemoryCutsUnseen
     }
 
     thread_local! {
