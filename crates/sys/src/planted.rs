@@ -117,6 +117,7 @@ mod switch {
         KeepSmallSpare
         TrimDuringRead
         CloseDuringMark
+        AppendBehindClose
         RelaxedMarkBeforeSync
         RelaxedStartWithoutSync
         RelaxedCloseWithoutSync

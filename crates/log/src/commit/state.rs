@@ -15,7 +15,7 @@
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
 //! that starts a segment is in flight nothing else is; a log of any class starts a segment, closes and
 //! makes a trim durable only when all before it is durable; after one failure nothing is ever issued or acknowledged
-//! again.
+//! again; nothing is accepted or issued behind the close mark, where recovery ends.
 
 use std::collections::VecDeque;
 
@@ -98,7 +98,7 @@ pub(crate) enum Refusal {
     },
     /// Longer than the format allows.
     TooLong,
-    /// The log failed.
+    /// The log failed, or its close mark is issued.
     Failed,
 }
 
@@ -186,6 +186,8 @@ pub(crate) struct Core {
     /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
     in_memory: Lsn,
     failed: bool,
+    /// The close mark is issued: recovery ends there, so nothing may follow it.
+    closed: bool,
 }
 
 /// What is special about the record that is appended now.
@@ -248,6 +250,7 @@ impl Core {
             pins: PinFloor::default(),
             in_memory: resume.end,
             failed: false,
+            closed: false,
         }
     }
 
@@ -287,6 +290,16 @@ impl Core {
     /// Everything before this outlives what the level says.
     pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
         if level == AckLevel::Full { self.durable } else { self.debt.reached(level).max(self.durable) }
+    }
+
+    /// Whether the close mark is issued. A thread that saw an open log may come here afterwards.
+    fn is_closed(&self) -> bool {
+        planted!(AppendBehindClose, false, self.closed)
+    }
+
+    /// Whether nothing is accepted or issued any more.
+    fn has_ended(&self) -> bool {
+        self.failed || self.is_closed()
     }
 
     /// Requests the sync of batches that were written at a level below the log's own, and the write of what outlives the
@@ -489,7 +502,7 @@ impl Core {
 
     /// Lends a buffer to assemble records in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
     pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
-        if self.free.len() > 2 && !self.failed { self.free.pop() } else { None }
+        if self.free.len() > 2 && !self.has_ended() { self.free.pop() } else { None }
     }
 
     /// Takes a lent buffer back.
@@ -506,7 +519,7 @@ impl Core {
         (count, numbering): (u32, Numbering),
         sum: u32,
     ) -> Result<Lsn, Refusal> {
-        if self.failed || self.open.as_ref().is_some_and(|open| open.kind == BatchKind::Close) {
+        if self.has_ended() || self.open.as_ref().is_some_and(|open| open.kind == BatchKind::Close) {
             return Err(Refusal::Failed);
         }
         if self.appended.checked_add(used as u64).is_none() {
@@ -543,7 +556,7 @@ impl Core {
 
     /// The batch that has room for `bytes` more.
     fn reserve(&mut self, bytes: usize) -> Result<&mut Batch, Refusal> {
-        if self.failed {
+        if self.has_ended() {
             return Err(Refusal::Failed);
         }
         if u32::try_from(bytes).is_err() || self.appended.checked_add(bytes as u64).is_none() {
@@ -665,7 +678,7 @@ impl Core {
     /// Sets memory aside for a buffer of `capacity` bytes, more than an ordinary one, that the caller makes; it comes back
     /// with the buffer. Returns the end of what was appended.
     pub(crate) fn admit_large(&mut self, capacity: usize) -> Result<Lsn, Refusal> {
-        if self.failed {
+        if self.has_ended() {
             return Err(Refusal::Failed);
         }
         if self.large_bytes > 0 && self.large_bytes + capacity > self.config.memory_bytes {
@@ -681,7 +694,7 @@ impl Core {
     /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: BatchKind) -> bool {
         let owed = kind == BatchKind::Close && self.owed_to_close().is_some();
-        if self.failed || owed || self.acknowledged() != self.syncing || !self.ready.is_empty() {
+        if self.has_ended() || owed || self.acknowledged() != self.syncing || !self.ready.is_empty() {
             return false;
         }
         if self.open.is_some() {
@@ -744,7 +757,9 @@ impl Core {
         if self.open.is_some() || !self.ready.is_empty() {
             return self.issue().map_or(Closing::Refused, Closing::Before);
         }
-        self.mark(BatchKind::Close).then(|| self.issue()).flatten().map_or(Closing::Refused, Closing::Mark)
+        let mark = self.mark(BatchKind::Close).then(|| self.issue()).flatten();
+        self.closed |= mark.is_some();
+        mark.map_or(Closing::Refused, Closing::Mark)
     }
 
     /// The level of a batch. The start of a segment, the close mark, a mark that makes a trim durable, and every mark of a
@@ -765,9 +780,12 @@ impl Core {
         planted!(RetireBeforeMark, self.trim, self.durable_trim)
     }
 
-    /// Moves the first LSN that must be present; takes effect on disk with the next batch. Never moves back, never
-    /// past what is acknowledged. Returns what it is now.
+    /// Moves the first LSN that must be present; takes effect on disk with the next batch, so not where there is none.
+    /// Never moves back, never past what is acknowledged. Returns what it is now.
     pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
+        if self.is_closed() {
+            return self.trim;
+        }
         self.plain_trim = self.plain_trim.max(lsn.min(self.acknowledged()));
         self.move_trim();
         self.trim
@@ -858,7 +876,7 @@ impl Core {
     /// Hands out the next batch to be written, if one may be issued now.
     pub(crate) fn issue(&mut self) -> Option<Issue> {
         let busy = self.flight.len() >= self.config.depth || self.flight.iter().any(|flight| flight.starts);
-        if self.failed || planted!(IssueDuringStart, false, busy) {
+        if self.has_ended() || planted!(IssueDuringStart, false, busy) {
             return None;
         }
         let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.issue_sync_only() };

@@ -290,6 +290,32 @@ fn a_close_during_the_idle_mark_comes_last() {
     close_during_the_idle_mark(2);
 }
 
+/// One thread closes the log while the other, which saw it open, appends and commits: either is refused, or its record lies
+/// in front of the close mark.
+fn append_during_a_close() {
+    explore(|| {
+        let group = group(NEVER, 2);
+        commit(&group, AckLevel::Full).expect("commits");
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || commit(&group, AckLevel::Full))
+        };
+        group.status().close();
+        group.close_log().expect("closes");
+        let appended = other.join().expect("ends");
+        assert!(group.writers().is_closed(), "the close mark is not the last one");
+        match appended {
+            Ok(lsn) => assert!(lsn == group.core().appended()),
+            Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+        }
+    });
+}
+
+#[test]
+fn an_append_during_a_close_is_refused_or_comes_before_the_mark() {
+    append_during_a_close();
+}
+
 /// A log of three started segments, each of 100 bytes of the log, and what was appended in them.
 fn three_segments() -> Arc<Group> {
     let header = |number: u64| fixtures::segment(number, 512, 1 << 30, Lsn::new(100 * (number - 1)));
@@ -432,12 +458,13 @@ fn two_followers_of_other_processes_miss_nothing() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 5] = [
+    let scenes: [(Mutant, fn()); 6] = [
         (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
         (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
         (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
+        (Mutant::AppendBehindClose, append_during_a_close),
     ];
     for (mutant, scene) in scenes {
         set(Some(mutant));

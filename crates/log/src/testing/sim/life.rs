@@ -732,6 +732,27 @@ impl Life {
         false
     }
 
+    /// Other threads saw an open log and come to the core behind its close mark: with appends, trims, marks and commits.
+    fn overlap_the_close(&mut self) {
+        for _ in 0..self.rng.below(3) {
+            match self.rng.below(4) {
+                0 => self.append(),
+                1 => self.transaction(),
+                2 => self.act_tagged(),
+                _ => {
+                    // If it moves it is traced below, and is due.
+                    self.core.set_trim(self.core.acknowledged());
+                }
+            }
+            self.mark();
+            let end = self.core.appended();
+            self.core.request(self.config.own(), end);
+            self.issue();
+            self.complete(true);
+            self.drain();
+        }
+    }
+
     /// Commits everything and writes the close mark, as the log does when it is closed; returns whether it says that it
     /// is closed.
     fn close(&mut self) -> bool {
@@ -761,6 +782,7 @@ impl Life {
                 Closing::Mark(issue) => {
                     let id = issue.id;
                     self.start(issue);
+                    self.overlap_the_close();
                     while !self.failed && self.running.iter().any(|(running, ..)| *running == id) {
                         self.complete(true);
                     }
