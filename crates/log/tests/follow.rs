@@ -8,11 +8,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use scratch::scratch;
 use seawall::Durability::ProcessCrash;
+use seawall::faults::Faults;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View, ViewFollower};
 
 /// The folder of the log, for the test that is the writing process.
@@ -299,6 +301,7 @@ fn put(page: &mut [u8], numbers: &[(usize, u64)]) {
 const EPOCH: usize = 24;
 const DURABLE: usize = 64;
 const SEGMENT: usize = 72;
+const CUTS: usize = 104;
 
 /// Pages that say of a record that it is durable, which it is not: one of the writer itself, which is believed, and others.
 #[test]
@@ -445,15 +448,71 @@ fn what_was_cut_before_a_follower_came_there_is_not_shown() {
     assert_eq!(next(&mut follower), b"behind it");
 }
 
+/// The next record if the follower finds one now.
+fn poll(follower: &mut ViewFollower) -> Option<Vec<u8>> {
+    follower.poll_record().expect("follows").map(|record| record.payload.to_vec())
+}
+
+/// The batch in flight becomes durable with a cut appended that is not, and behind the cut's records there is more to come.
+#[test]
+fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
+    let dir = scratch();
+    let faults = Arc::new(Faults::default());
+    let log = Log::open(dir.path(), quiet().faults(Arc::clone(&faults))).expect("opens");
+    log.append_commit(b"kept").expect("commits");
+    let mut follower = follow(dir.path());
+    assert_eq!(poll(&mut follower).as_deref(), Some(&b"kept"[..]));
+    faults.hang_commits(true);
+    let in_flight = log.append(b"in flight").expect("appends");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while faults.hanging_commits() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            log.append(b"cut off").expect("appends");
+            log.truncate_after(in_flight).expect("cuts");
+            faults.hang_commits(false);
+        });
+        log.commit(in_flight).expect("commits");
+    });
+    assert_eq!(poll(&mut follower).as_deref(), Some(&b"in flight"[..]));
+    log.commit(log.appended_lsn()).expect("commits");
+    assert_eq!(poll(&mut follower), None, "it was cut before the follower came there");
+    log.append_commit(b"behind it").expect("commits");
+    assert_eq!(poll(&mut follower).as_deref(), Some(&b"behind it"[..]));
+}
+
+/// The writer stores the count first: a follower may look between the two stores.
+#[test]
+fn cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let kept = log.append_commit(b"kept").expect("commits");
+    let mut follower = follow(dir.path());
+    assert_eq!(poll(&mut follower).as_deref(), Some(&b"kept"[..]));
+    log.append(b"cut off").expect("appends");
+    let file = std::fs::OpenOptions::new().write(true).open(page(dir.path())).expect("opens");
+    std::os::unix::fs::FileExt::write_all_at(&file, &1_u64.to_le_bytes(), CUTS as u64).expect("writes");
+    assert_eq!(poll(&mut follower), None);
+    let cut = log.truncate_after(kept).expect("cuts");
+    log.commit(cut).expect("commits");
+    assert_eq!(poll(&mut follower), None, "it was cut before the follower came there");
+}
+
 /// The scenes see the mistakes that they are there for.
 #[cfg(feature = "mutants")]
 #[test]
 fn planted_mistakes_are_found() {
     use seawall::mutant::{Mutant, finds};
-    let scenes: [(Mutant, fn()); 3] = [
+    let scenes: [(Mutant, fn()); 5] = [
         (Mutant::PublishBeforeDurable, what_is_not_durable_is_not_shown),
         (Mutant::BelieveStaleChannel, a_page_that_speaks_for_another_writer_is_not_believed),
         (Mutant::FollowerMissesCuts, what_was_cut_before_a_follower_came_there_is_not_shown),
+        (Mutant::CutsPublishedEarly, a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch),
+        (
+            Mutant::CutsNotedUnseen,
+            cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does,
+        ),
     ];
     for (mutant, scene) in scenes {
         assert!(finds(mutant, scene), "{mutant:?}");

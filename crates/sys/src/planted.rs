@@ -150,6 +150,8 @@ mod switch {
         RetainPinned
         PublishBeforeDurable
         FollowerMissesCuts
+        CutsPublishedEarly
+        CutsNotedUnseen
         BelieveStaleChannel
         SleepAfterOneLook
         SleepersShareTag

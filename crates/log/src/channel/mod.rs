@@ -20,7 +20,7 @@
 //!  80     8  1: the writer has ended
 //!  88     8  1: the writer wakes followers that cannot say that they sleep
 //!  96     4  the word: another value after every change; bit 0: a follower sleeps
-//! 104     8  how often the log was cut since this writer opened it
+//! 104     8  how often the log was cut before the durable LSN since this writer opened it; may be ahead of that LSN
 //! ```
 //!
 //! A follower that may write the page says in the word that it sleeps; so the writer makes a system call only if one does,

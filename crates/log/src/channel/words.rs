@@ -66,7 +66,7 @@ pub(crate) struct Published {
     pub(crate) segment: u64,
     /// The writer has ended.
     pub(crate) ended: bool,
-    /// How often the log was cut since it was opened, at least.
+    /// How often the log was cut, since it was opened, before the durable LSN, at least.
     pub(crate) cuts: u64,
 }
 

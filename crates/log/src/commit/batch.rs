@@ -64,6 +64,8 @@ pub(crate) struct Batch {
     pub(crate) tagged: bool,
     /// Whether some record says what of the log is cut.
     pub(crate) cuts: bool,
+    /// How many of its records cut the log.
+    pub(crate) log_cuts: u64,
 }
 
 impl Batch {
@@ -84,6 +86,7 @@ impl Batch {
             start: None,
             tagged: false,
             cuts: false,
+            log_cuts: 0,
         }
     }
 
@@ -96,6 +99,7 @@ impl Batch {
     pub(crate) fn note(&mut self, tag: &Tag) {
         self.tagged = true;
         self.cuts |= matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts);
+        self.log_cuts += u64::from(tag.kind == TagKind::LogCut);
     }
 
     /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.

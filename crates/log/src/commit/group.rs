@@ -587,7 +587,9 @@ impl Group {
         self.waiters.publish_durable(durable);
         if let Some(publisher) = self.publisher.get() {
             let durable = planted!(PublishBeforeDurable, core.appended(), durable);
-            publisher.publish(durable, core.tagged().cut);
+            // A follower looks for a cut once: when it learns of it the disk must have it.
+            let cuts = planted!(CutsPublishedEarly, core.tagged().cut, core.acknowledged_cuts());
+            publisher.publish(durable, cuts);
         }
         let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();

@@ -140,6 +140,8 @@ struct InFlight {
     records: u32,
     end: Lsn,
     trim: Lsn,
+    /// How often the log was cut up to its end.
+    cuts: u64,
     level: AckLevel,
     done: bool,
     starts: bool,
@@ -181,6 +183,8 @@ pub(crate) struct Core {
     debt: SyncDebt,
     /// What the tagged records appended so far say.
     tagged: TaggedState,
+    /// How often the log was cut by what is acknowledged.
+    acknowledged_cuts: u64,
     now: Appending,
     pins: PinFloor,
     /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
@@ -246,6 +250,7 @@ impl Core {
             done_id: 0,
             debt: SyncDebt::new(resume.end, config.own()),
             tagged: resume.tagged,
+            acknowledged_cuts: 0,
             now: Appending::default(),
             pins: PinFloor::default(),
             in_memory: resume.end,
@@ -285,6 +290,11 @@ impl Core {
     /// Everything before this outlives what the log promises. In a log of class power loss that is the durable LSN.
     pub(crate) fn acknowledged(&self) -> Lsn {
         self.reached(self.config.own())
+    }
+
+    /// How often the log was cut, since it was opened, by what is acknowledged.
+    pub(crate) fn acknowledged_cuts(&self) -> u64 {
+        self.acknowledged_cuts
     }
 
     /// Everything before this outlives what the level says.
@@ -913,7 +923,8 @@ impl Core {
             )
         );
         self.debt.issue(id, level, end, batch.segment);
-        let flight = InFlight { id, records, end, trim: self.trim, level, done: false, starts };
+        let (trim, cuts) = (self.trim, self.issued_cuts());
+        let flight = InFlight { id, records, end, trim, cuts, level, done: false, starts };
         self.flight.push_back(flight);
         // A batch may only claim what is durable: relaxed batches may be lost in a power cut.
         let durable = planted!(
@@ -931,6 +942,12 @@ impl Core {
             }
         );
         Some(Issue { id, batch: Some(batch), level, sync_first, durable, acknowledged, trim: self.trim })
+    }
+
+    /// How often the log was cut by what is issued.
+    fn issued_cuts(&self) -> u64 {
+        let later: u64 = self.ready.iter().chain(&self.open).map(|batch| batch.log_cuts).sum();
+        self.tagged.cut.saturating_sub(later)
     }
 
     /// The segment that a batch of `level` must sync before it is written.
@@ -954,6 +971,7 @@ impl Core {
             records: 0,
             end,
             trim: self.durable_trim,
+            cuts: self.issued_cuts(),
             level: AckLevel::Full,
             done: false,
             starts: false,
@@ -978,6 +996,9 @@ impl Core {
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
             self.done_id = flight.id;
             self.debt.reach(flight.level, flight.end);
+            if flight.level >= self.config.own() {
+                self.acknowledged_cuts = flight.cuts;
+            }
             if planted!(RelaxedIsDurable, true, flight.level == AckLevel::Full) {
                 self.durable = self.durable.max(flight.end);
                 self.durable_trim = self.durable_trim.max(flight.trim).max(self.relaxed_trim);

@@ -42,6 +42,8 @@ pub struct ViewFollower {
     /// Records before this are shown.
     end: Lsn,
     source: Source,
+    /// How many cuts its page counted when the segments were looked at last.
+    cuts: u64,
     ends_with_writer: bool,
     /// When to look whether the writer lives.
     check_at_ns: u64,
@@ -86,6 +88,7 @@ impl ViewFollower {
             records,
             end,
             source,
+            cuts: 0,
             ends_with_writer: false,
             check_at_ns: 0,
             left: None,
@@ -202,16 +205,17 @@ impl ViewFollower {
         let due = monotonic_ns() >= self.check_at_ns;
         let Source::Page(page, last) = &mut self.source else { return self.look_at_disk(due) };
         let Ok(published) = page.look() else { return self.look_anew() };
-        let cuts = std::mem::replace(last, published).cuts;
+        *last = published;
         if published.ended {
             return self.look_anew();
         }
         let durable = Lsn::new(published.durable);
         if durable > self.end {
-            if planted!(FollowerMissesCuts, false, cuts != published.cuts) {
+            if planted!(FollowerMissesCuts, false, self.cuts != published.cuts) {
                 // What was cut before this end must not be shown, though it lies before it.
                 self.view = View::open_in(self.view.directory())?;
                 self.records.files.segments = self.view.segments_shared();
+                self.cuts = published.cuts;
             }
             if self.newest() < published.segment {
                 self.add_segments()?;
@@ -219,6 +223,8 @@ impl ViewFollower {
             self.end = durable;
             return Ok(true);
         }
+        // The count may be ahead of the durable LSN: it is looked at with that.
+        planted!(CutsNotedUnseen, self.cuts = published.cuts);
         if !due {
             return Ok(false);
         }
@@ -290,6 +296,7 @@ impl ViewFollower {
     /// Finds out where it learns from now on what is durable.
     fn connect(&mut self) {
         self.check_at_ns = monotonic_ns().saturating_add(ns(CHECK_EVERY));
+        self.cuts = 0;
         if self.view.has_writer() == Some(false) {
             self.source = Source::Ended;
             return;

@@ -33,7 +33,7 @@ pub(crate) struct TaggedState {
     pub(crate) cuts_from: u64,
     /// The end of the last record without a tag.
     pub(crate) plain_end: Lsn,
-    /// How often the log was cut.
+    /// How often the log was cut since it was opened.
     pub(crate) cut: u64,
     /// Whether the cuts were stated all at once.
     pub(crate) restates: bool,

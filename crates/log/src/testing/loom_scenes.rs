@@ -414,6 +414,7 @@ fn follow_a_page(followers: u32, lsns: u64) {
             for tag in first_tag.. {
                 let seen = words::look(&page).expect("memory");
                 assert!(seen.durable >= durable && seen.segment >= seen.durable, "{seen:?} after {durable}");
+                assert!(seen.cuts >= seen.durable, "{seen:?}: a cut before it is not counted");
                 durable = seen.durable;
                 if seen.ended {
                     return assert_eq!(words::look(&page).expect("memory").durable, lsns);
@@ -429,7 +430,7 @@ fn follow_a_page(followers: u32, lsns: u64) {
             .collect();
         for lsn in 1..=lsns {
             publisher.segment(lsn);
-            publisher.publish(Lsn::new(lsn), 0);
+            publisher.publish(Lsn::new(lsn), lsn);
             publisher.wake(Lsn::new(lsn));
         }
         publisher.end();

@@ -38,13 +38,18 @@ pub const FOUND_BY_ORDERS: [(Mutant, &str); 4] = [
 
 /// Mistakes in what the campaign does not use, futures, deadlines, readers of an open log and followers in other processes: the
 /// test of this name finds each.
-pub const FOUND_BY_TESTS: [(Mutant, &str); 8] = [
+pub const FOUND_BY_TESTS: [(Mutant, &str); 10] = [
     (Mutant::AppendTurnLost, "a_future_that_was_woken_and_is_dropped_passes_its_turn_on"),
     (Mutant::DeadlineIsSuccess, "a_commit_whose_time_is_over_says_so"),
     (Mutant::CloseBeforeMark, "a_close_is_awaited_until_the_disk_has_the_mark"),
     (Mutant::StallOfFinishedBatch, "a_stall_is_that_of_a_batch_in_flight"),
     (Mutant::PublishBeforeDurable, "what_is_not_durable_is_not_shown"),
     (Mutant::FollowerMissesCuts, "what_was_cut_before_a_follower_came_there_is_not_shown"),
+    (Mutant::CutsPublishedEarly, "a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch"),
+    (
+        Mutant::CutsNotedUnseen,
+        "cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does",
+    ),
     (Mutant::BelieveStaleChannel, "a_page_that_speaks_for_another_writer_is_not_believed"),
     (Mutant::MemoryCutsUnseen, "cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them"),
 ];
