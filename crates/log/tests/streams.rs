@@ -121,6 +121,10 @@ fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
     log.commit(log.appended_lsn()).expect("commits");
     let mut reader = stream.read(10).expect("reads");
     assert!(matches!(stream.trim(101), Err(Error::StreamEnd { seq: 101, next: 100, .. })));
+    // A wrong subtraction in a caller does not remove the stream.
+    assert!(matches!(stream.trim(u64::MAX), Err(Error::StreamEnd { seq: u64::MAX, next: 100, .. })));
+    assert!(matches!(log.stream(id(8)).trim(u64::MAX), Err(Error::StreamEnd { next: 0, .. })));
+    assert_eq!((stream.first_seq(), stream.next_seq()), (0, 100));
     log.commit(stream.trim(40).expect("trims")).expect("commits");
     assert!(matches!(reader.next_record(), Err(Error::StreamTrimmed { seq: 10, first: 40, .. })));
     assert!(matches!(stream.read(39), Err(Error::StreamTrimmed { first: 40, .. })));

@@ -164,7 +164,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::StreamEnd`] past the next record; as [`Log::append`].
     pub fn trim(&self, seq: u64) -> Result<Lsn> {
-        self.change(TagKind::StreamTrim, seq)
+        self.change(TagKind::StreamTrim, Some(seq))
     }
 
     /// Cuts off the record of sequence number `seq` and all behind it: the next record gets that number. Takes effect at
@@ -177,7 +177,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::StreamTrimmed`] in front of the first record, [`Error::StreamEnd`] past the next one; as [`Log::append`].
     pub fn truncate(&self, seq: u64) -> Result<Lsn> {
-        self.change(TagKind::StreamCut, seq)
+        self.change(TagKind::StreamCut, Some(seq))
     }
 
     /// Removes the stream with all its records; one of the same id that is written to later starts with number 0.
@@ -185,12 +185,14 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// As [`Log::append`].
     pub fn remove(&self) -> Result<Lsn> {
-        self.change(TagKind::StreamTrim, u64::MAX)
+        self.change(TagKind::StreamTrim, None)
     }
 
-    fn change(&self, kind: TagKind, seq: u64) -> Result<Lsn> {
+    /// Moves the first or the next number to `seq`, or removes the stream if there is none.
+    fn change(&self, kind: TagKind, seq: Option<u64>) -> Result<Lsn> {
         let group = self.log.group();
-        let removes = kind == TagKind::StreamTrim && seq == u64::MAX;
+        // On the disk a trim to this number removes the stream; a caller's number, perhaps a wrong subtraction, never does.
+        let (removes, seq) = (seq.is_none(), seq.unwrap_or(u64::MAX));
         let mut refused = None;
         let accepted = group.accept(|core| {
             let Some(state) = core.tagged().streams.get(self.id) else {
@@ -202,7 +204,7 @@ impl<'a> Stream<'a> {
                 TagKind::StreamTrim => seq <= first,
                 _ => seq == next,
             };
-            if !removes && seq > next {
+            if !removes && (seq > next || seq == u64::MAX) {
                 refused = Some(Error::StreamEnd { stream: self.id, seq, next });
             } else if kind == TagKind::StreamCut && seq < first {
                 refused = Some(Error::StreamTrimmed { stream: self.id, seq, first });
