@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use scratch::scratch;
-use seawall::{Error, Log, Lsn, MethodChoice, Options, Record, StreamId, View, backup, salvage, verify};
+use seawall::{
+    Error, Log, Lsn, MethodChoice, Options, Record, StreamId, Transaction, View, backup, salvage, verify,
+};
 
 fn options() -> Options {
     let options = Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(128 << 10);
@@ -187,6 +189,33 @@ fn a_stream_that_lags_does_not_hold_the_disk() {
     assert_eq!(read(&log, 1), expected(1, 0..10));
     assert_eq!(log.stream(id(2)).append_commit(b"y").expect("commits").seq, 1);
     assert_eq!(read(&log, 3).last().map(|(seq, _)| *seq), Some(5999));
+}
+
+/// The streams of a new log that only transactions write: what lags is rewritten there too.
+#[test]
+fn a_stream_that_lags_does_not_hold_the_disk_of_a_log_of_transactions_only() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let mut most = 0;
+    for seq in 0..3000_u64 {
+        let transaction = |transaction: &mut Transaction| {
+            if seq < 10 {
+                transaction.append_to(id(1), &content(1, seq))?;
+            }
+            transaction.append_to(id(2), &content(2, seq))
+        };
+        let end = log.transaction::<Error>(transaction).expect("appends");
+        if seq % 100 == 99 {
+            log.commit(end).expect("commits");
+            log.stream(id(2)).trim(seq - 50).expect("trims");
+            most = most.max(log.stats().segments);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let stats = log.stats();
+    assert!(stats.segments_started > 7, "{} segments", stats.segments_started);
+    assert!(stats.rewritten_records >= 10, "{} records were rewritten", stats.rewritten_records);
+    assert_eq!(read(&log, 1), expected(1, 0..10));
 }
 
 #[test]
