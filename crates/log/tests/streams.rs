@@ -191,6 +191,32 @@ fn a_stream_that_lags_does_not_hold_the_disk() {
     assert_eq!(read(&log, 3).last().map(|(seq, _)| *seq), Some(5999));
 }
 
+/// Records of one batch, which a reader has in memory when the last ones are cut.
+#[test]
+fn a_reader_shows_nothing_that_was_cut_before_it_came_there() {
+    let dir = scratch();
+    let log = open(dir.path());
+    let ends: Vec<_> = (0..4_u8).map(|number| log.append(&[number]).expect("appends")).collect();
+    log.commit(log.appended_lsn()).expect("commits");
+    let mut reader = log.read(Lsn::ZERO).expect("reads");
+    let mut follower = log.follow(Lsn::ZERO).expect("follows");
+    let mut polled = log.follow(Lsn::ZERO).expect("follows");
+    let mut next = || {
+        let records = [
+            reader.next_record(),
+            follower.poll_record(),
+            futures_lite::future::block_on(polled.next_record_async()),
+        ];
+        records.map(|record| record.expect("reads").expect("is there").payload[0])
+    };
+    assert_eq!(next(), [0; 3]);
+    log.truncate_after(ends[1]).expect("cuts");
+    assert_eq!(next(), [1; 3]);
+    log.truncate_after(ends[0]).expect("cuts");
+    log.append_commit(&[4]).expect("commits");
+    assert_eq!(next(), [4; 3]);
+}
+
 /// The streams of a new log that only transactions write: what lags is rewritten there too.
 #[test]
 fn a_stream_that_lags_does_not_hold_the_disk_of_a_log_of_transactions_only() {

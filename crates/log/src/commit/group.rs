@@ -47,6 +47,11 @@ use crate::method::ack_level::AckLevel;
 use crate::segment::inventory::SegmentInventory;
 use crate::stream::cuts::CutList;
 
+/// Alone in its cache line: readers look at it with every record, and appends write what lies beside it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct CutChanges(AtomicU64);
+
 /// Everything that the threads of one log share.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -54,8 +59,8 @@ pub(crate) struct Group {
     core: Mutex<Core>,
     /// What is cut off the log, for readers; `None` as long as nothing is.
     cuts: Mutex<Option<Arc<CutList>>>,
-    /// Whether anything is cut off.
-    has_cuts: AtomicBool,
+    /// Counts the changes of `cuts`, 0 as long as nothing is cut off.
+    cut_changes: CutChanges,
     stream_changes: AtomicU64,
     chain: Mutex<Chain>,
     writers: SegmentWriters,
@@ -90,7 +95,7 @@ impl Group {
             config,
             waiters: Waiters::new(core.acknowledged()),
             recorder: Recorder::new(writers.dir(), config.own()),
-            has_cuts: AtomicBool::new(!core.tagged().cuts.is_empty()),
+            cut_changes: CutChanges(AtomicU64::new(u64::from(!core.tagged().cuts.is_empty()))),
             cuts: Mutex::new(Some(Arc::new(core.tagged().cuts.clone())).filter(|cuts| !cuts.is_empty())),
             stream_changes: AtomicU64::new(0),
             core: Mutex::new(core),
@@ -227,7 +232,13 @@ impl Group {
 
     /// What is cut off the log, `None` if nothing is.
     pub(crate) fn cuts(&self) -> Option<Arc<CutList>> {
-        if self.has_cuts.load(Ordering::Acquire) { lock(&self.cuts).clone() } else { None }
+        if self.cut_changes() > 0 { lock(&self.cuts).clone() } else { None }
+    }
+
+    /// Counts the changes of what is cut off the log, 0 as long as nothing is.
+    #[inline]
+    pub(crate) fn cut_changes(&self) -> u64 {
+        self.cut_changes.0.load(Ordering::Acquire)
     }
 
     /// Counts the trims and cuts of streams.
@@ -244,7 +255,7 @@ impl Group {
     /// Has readers see what is cut off now, as the core has it.
     pub(crate) fn publish_cuts(&self, core: &Core) {
         *lock(&self.cuts) = Some(Arc::new(core.tagged().cuts.clone()));
-        self.has_cuts.store(true, Ordering::Release);
+        self.cut_changes.0.fetch_add(1, Ordering::Release);
     }
 
     /// Has `accept` accept records, waiting for memory and segments as long as it must.

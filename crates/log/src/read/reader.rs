@@ -132,6 +132,9 @@ pub(crate) trait SegmentLookup {
 
     /// What is cut off the log now, `None` if nothing is.
     fn cuts(&self) -> Option<Arc<CutList>>;
+
+    /// Counts the changes of that.
+    fn cut_changes(&self) -> u64;
 }
 
 impl SegmentLookup for Group {
@@ -142,6 +145,11 @@ impl SegmentLookup for Group {
 
     fn cuts(&self) -> Option<Arc<CutList>> {
         Group::cuts(self)
+    }
+
+    #[inline]
+    fn cut_changes(&self) -> u64 {
+        Group::cut_changes(self)
     }
 }
 
@@ -240,8 +248,9 @@ pub(crate) struct RecordScan<S> {
     pub(crate) files: Files<S>,
     scan: Scan,
     unpacked: Unpacked,
-    /// What was cut off when the current batch was read.
+    /// What is cut off, and which change of it that is.
     cuts: Option<Arc<CutList>>,
+    cut_changes: u64,
     from: Lsn,
 }
 
@@ -256,7 +265,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     ) -> (Self, Result<()>) {
         let mut scan = Scan::new(segment, read_bytes);
         let sought = scan.seek(&mut files, from, limit);
-        (Self { files, scan, unpacked: Unpacked::default(), cuts: None, from }, sought)
+        (Self { files, scan, unpacked: Unpacked::default(), cuts: None, cut_changes: 0, from }, sought)
     }
 
     /// The next record before `limit`.
@@ -275,15 +284,26 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     /// The next record of the batch that was read last.
     #[inline]
     fn next_in_memory(&mut self) -> Option<Record> {
+        // A cut takes effect at once, also on what was read before.
+        if self.cut_changes != self.files.segments.cut_changes() {
+            self.look_at_cuts();
+        }
         let (from, cuts) = (self.from, self.cuts.as_deref());
         let shown = |read: &ReadRecord| read.record.lsn >= from && read.is_shown(cuts);
         std::iter::from_fn(|| self.unpacked.next()).find(shown).map(|read| read.record)
     }
 
+    #[cold]
+    fn look_at_cuts(&mut self) {
+        // In this order, so that a change in between is looked at again.
+        self.cut_changes = self.files.segments.cut_changes();
+        self.cuts = self.files.segments.cuts();
+    }
+
     /// Reads the next batch before `limit`; returns whether there is one.
     fn read_batch(&mut self, limit: Lsn) -> Result<bool> {
         let Some(batch) = self.scan.next_batch(&mut self.files, limit)? else { return Ok(false) };
-        self.cuts = self.files.segments.cuts();
+        self.look_at_cuts();
         self.unpacked.load(batch);
         Ok(true)
     }

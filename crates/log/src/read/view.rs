@@ -116,6 +116,10 @@ impl SegmentLookup for ViewedSegments {
     fn cuts(&self) -> Option<Arc<CutList>> {
         self.cuts.clone()
     }
+
+    fn cut_changes(&self) -> u64 {
+        0
+    }
 }
 
 /// Makes durable what a writer that has ended left in its last segment: what is shown must never disappear. Earlier
