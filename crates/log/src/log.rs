@@ -888,9 +888,6 @@ impl Log {
             Some(failed) => Err(failed),
             None => self.group.close_log(),
         };
-        if sealed.is_ok() {
-            self.group.memory().remove();
-        }
         self.stop();
         sealed
     }

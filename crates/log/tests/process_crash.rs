@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_lite::future::block_on;
 use scratch::scratch;
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
 use seawall::faults::Faults;
@@ -82,6 +83,13 @@ fn such_a_commit_writes_nothing_and_its_record_is_there_when_the_log_is_dropped(
     let log = open(dir.path());
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Nothing);
     assert_eq!(records(&log).len(), 202);
+    // Closed by its own threads it leaves as little.
+    commit(&log, b"last");
+    assert!(memory.exists());
+    block_on(log.close_async()).expect("closes");
+    assert!(!memory.exists());
+    drop(log);
+    assert_eq!(open(dir.path()).opened().left_in_memory, LeftInMemory::Nothing);
 }
 
 #[test]

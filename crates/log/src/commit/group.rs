@@ -143,11 +143,6 @@ impl Group {
         Self { memory, ..self }
     }
 
-    /// That memory.
-    pub(crate) fn memory(&self) -> &CrashMemory {
-        &self.memory
-    }
-
     /// What stays the same as long as the log is open.
     #[inline]
     pub(crate) fn config(&self) -> &CoreConfig {
@@ -699,7 +694,8 @@ impl Group {
             .park_writer(seen, limit, || !self.is_requested(&self.core()) && !self.status.is_stopping());
     }
 
-    /// Commits everything and then writes the close mark, behind all that is in flight.
+    /// Commits everything and then writes the close mark, behind all that is in flight. What lies in crash memory is of no use
+    /// afterwards.
     pub(crate) fn close_log(&self) -> Result<()> {
         loop {
             let mut core = self.core();
@@ -720,7 +716,11 @@ impl Group {
                 Closing::Before(issue) => self.lead(core, issue),
                 Closing::Mark(issue) => {
                     self.lead(core, issue);
-                    return self.status.failed().map_or(Ok(()), Err);
+                    let sealed = self.status.failed().map_or(Ok(()), Err);
+                    if sealed.is_ok() {
+                        self.memory.remove();
+                    }
+                    return sealed;
                 }
                 Closing::Refused => return Err(self.status.refusal()),
             }
