@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 
@@ -117,8 +117,8 @@ pub struct Log {
     pins: Pins,
     /// Where single records are.
     index: Arc<RecordIndex>,
-    /// Whether the thread that rewrites what streams need was started.
-    rewrites: Once,
+    /// Held while the thread that rewrites what streams need is started.
+    starts_rewriter: Mutex<()>,
     /// Reads for followers that are polled.
     follow_thread: Arc<FollowThread>,
     /// What the maintenance thread releases where the thread that drops the log must not wait.
@@ -260,7 +260,7 @@ impl Log {
             staged_memory: Mutex::default(),
             pins,
             index: Arc::default(),
-            rewrites: Once::new(),
+            starts_rewriter: Mutex::default(),
             follow_thread: Arc::default(),
             handed_over: HandedOver::default(),
             closing: Arc::default(),
@@ -475,7 +475,7 @@ impl Log {
     ) -> Result<StreamAppend> {
         self.check_length(record.len())?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
-        if Core::is_large(self.group.config(), used) || !self.rewrites.is_completed() {
+        if Core::is_large(self.group.config(), used) || !self.group.threads().has_rewriter() {
             return Err(Error::WouldBlock);
         }
         let (end, seq) = self.group.accept_unless_busy(|core| core.append_to(stream, record))?;
@@ -737,20 +737,33 @@ impl Log {
         (Arc::clone(&self.group), Arc::clone(&self.dir), Arc::clone(&self.index))
     }
 
-    /// Starts the thread that rewrites what streams need, once.
+    /// Starts the thread that rewrites what streams need, once; where that fails, a later call tries again.
     fn start_rewriter(&self) -> Result<()> {
-        let mut failed = None;
-        self.rewrites.call_once(|| {
-            let (group, dir, index) = self.shared();
-            let rewriter = Rewriter { group, dir, index };
-            let spawned =
-                std::thread::Builder::new().name("seawall-rewrite".to_owned()).spawn(move || rewriter.run());
-            match spawned {
-                Ok(thread) => self.group.threads().set_rewriter(self.keep(thread)),
-                Err(source) => failed = Some(Error::io("start a thread for", self.dir.path(), source)),
-            }
-        });
-        failed.map_or(Ok(()), Err)
+        let threads = self.group.threads();
+        if threads.has_rewriter() {
+            return Ok(());
+        }
+        let _starts = lock(&self.starts_rewriter);
+        if threads.has_rewriter() {
+            return Ok(());
+        }
+        let failed = |source| Error::io("start a thread for", self.dir.path(), source);
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.group.writers().faults {
+            faults.spawn().map_err(failed)?;
+        }
+        let (group, dir, index) = self.shared();
+        let rewriter = Rewriter { group, dir, index };
+        let thread = std::thread::Builder::new().name("seawall-rewrite".to_owned());
+        let thread = self.keep(thread.spawn(move || rewriter.run()).map_err(failed)?);
+        #[cfg(feature = "simulation")]
+        if let Some(faults) = &self.group.writers().faults {
+            faults.spawned();
+        }
+        threads.set_rewriter(thread);
+        // A log that ends meanwhile found no thread to wake, and that may have looked before and sleep.
+        threads.wake_rewriter();
+        Ok(())
     }
 
     /// As [`Log::read`], but waits for more at the end: a thread does, or a task that polls. Finding the first record reads

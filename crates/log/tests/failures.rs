@@ -535,6 +535,57 @@ fn small_commits_go_on_while_a_large_record_is_copied() {
     }
 }
 
+/// Every append to a stream says that the thread is lacking which gives disk space back, until it can be started.
+#[test]
+fn a_thread_that_cannot_be_started_is_reported_until_it_is() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    let stream = log.stream(seawall::StreamId::new(1).expect("is small"));
+    faults.set_out_of_threads(true);
+    for _ in 0..2 {
+        assert!(matches!(stream.append(b"record"), Err(Error::Io { operation: "start a thread for", .. })));
+        let transaction =
+            log.transaction::<Error>(|transaction| transaction.append_to(stream.id(), b"record"));
+        assert!(matches!(transaction, Err(Error::Io { .. })));
+    }
+    faults.set_out_of_threads(false);
+    assert_eq!(stream.append(b"record").expect("appends").seq, 0, "nothing was appended");
+    assert_eq!(faults.threads(), 1);
+    stream.append(b"record").expect("appends");
+    assert_eq!(faults.threads(), 1, "it is started once");
+    log.close().expect("closes");
+}
+
+/// The log ends while a first append to a stream has started a thread that sleeps, and has not left its handle yet.
+#[test]
+fn a_log_that_is_closed_while_it_starts_a_thread_ends() {
+    let dir = scratch();
+    let (faults, options) = faulty();
+    let log = Log::open(dir.path(), options).expect("opens");
+    faults.hold_threads(true);
+    let (done, ended) = std::sync::mpsc::channel();
+    // A log that hangs cannot be joined.
+    std::thread::spawn(move || {
+        std::thread::scope(|scope| {
+            let appends =
+                scope.spawn(|| log.stream(seawall::StreamId::new(1).expect("is small")).append(b"record"));
+            while faults.threads() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // Time for the new thread to fall asleep; without it this shows less.
+            std::thread::sleep(Duration::from_millis(50));
+            let closed = log.close_async();
+            std::thread::sleep(Duration::from_millis(50));
+            faults.hold_threads(false);
+            let _ = appends.join().expect("ends");
+            futures_lite::future::block_on(closed).expect("closes");
+        });
+        done.send(()).expect("is awaited");
+    });
+    assert!(ended.recv_timeout(Duration::from_mins(1)).is_ok(), "the log does not end");
+}
+
 /// Large records that wait for each other's memory, none of which is committed.
 #[test]
 fn large_records_that_are_not_committed_make_room_for_each_other() {

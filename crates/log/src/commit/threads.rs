@@ -37,6 +37,11 @@ impl Threads {
         let _ = self.rewriter.set(thread);
     }
 
+    /// Whether there is a thread that rewrites what streams need.
+    pub(crate) fn has_rewriter(&self) -> bool {
+        self.rewriter.get().is_some()
+    }
+
     /// Wakes the thread that rewrites what streams need, if there is one.
     pub(crate) fn wake_rewriter(&self) {
         if let Some(rewriter) = self.rewriter.get() {

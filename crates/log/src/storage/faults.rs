@@ -1,4 +1,4 @@
-//! Injects failing and hanging commits, hanging reads and full disks into an open log, for tests (feature `simulation`).
+//! Injects failing and hanging commits, hanging reads, full disks and lacking threads into an open log, for tests (feature `simulation`).
 //!
 //! [`Faults`] is shared with an open log: it can fail the n-th commit, have writes and reads hang until they may go on, fill
 //! the disk for new segments, and free the space again.
@@ -27,6 +27,9 @@ pub struct Faults {
     hang_commits: AtomicBool,
     hanging: AtomicU64,
     hang_reads: AtomicBool,
+    out_of_threads: AtomicBool,
+    hold_threads: AtomicBool,
+    threads: AtomicU64,
     network: OnceLock<&'static str>,
 }
 
@@ -45,6 +48,9 @@ impl Default for Faults {
             hang_commits: AtomicBool::new(false),
             hanging: AtomicU64::new(0),
             hang_reads: AtomicBool::new(false),
+            out_of_threads: AtomicBool::new(false),
+            hold_threads: AtomicBool::new(false),
+            threads: AtomicU64::new(0),
             network: OnceLock::new(),
         }
     }
@@ -117,6 +123,35 @@ impl Faults {
 
     pub(crate) fn read(&self) {
         wait_while(&self.hang_reads);
+    }
+
+    /// Whether the system starts no thread that rewrites what streams need.
+    pub fn set_out_of_threads(&self, out_of_threads: bool) {
+        self.out_of_threads.store(out_of_threads, Ordering::SeqCst);
+    }
+
+    /// Whether an append that has started that thread stops before the log knows it, until it may go on.
+    pub fn hold_threads(&self, hold: bool) {
+        self.hold_threads.store(hold, Ordering::SeqCst);
+    }
+
+    /// Such threads that were started.
+    #[must_use]
+    pub fn threads(&self) -> u64 {
+        self.threads.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn spawn(&self) -> io::Result<()> {
+        if self.out_of_threads.load(Ordering::SeqCst) {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn spawned(&self) {
+        self.threads.fetch_add(1, Ordering::SeqCst);
+        wait_while(&self.hold_threads);
     }
 
     /// The directory is to lie on a network file system of this name.
