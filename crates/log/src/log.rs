@@ -401,8 +401,7 @@ impl Log {
     pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
         let tried = self.try_in_line(record);
         if tried.is_err() && self.is_large(record) {
-            // The memory that it held in vain may have been refused to the first in line.
-            self.group.waiters().appends().wake_up_to(0);
+            self.pass_on_memory();
         }
         tried
     }
@@ -421,6 +420,11 @@ impl Log {
             return Err(Error::WouldBlock);
         }
         self.group.accept_unless_busy(|core| core.append(record))
+    }
+
+    /// The memory that a large record held in vain may have been refused to the first future in line.
+    fn pass_on_memory(&self) {
+        self.group.waiters().appends().wake_up_to(0);
     }
 
     /// As [`Log::try_append`], for a future that is in line itself.
@@ -505,8 +509,11 @@ impl Log {
         let end = accept_large::<WAIT>(&self.group, [&head, record], |core, large| {
             seq = core.tagged().streams.next_number(stream);
             core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
-        })?;
-        Ok(StreamAppend { seq, end })
+        });
+        if !WAIT && end.is_err() {
+            self.pass_on_memory();
+        }
+        end.map(|end| StreamAppend { seq, end })
     }
 
     /// Returns when everything before `lsn` is durable.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use scratch::scratch;
 use seawall::faults::Faults;
-use seawall::{Append, Close, Error, Log, Lsn, Options, Tail};
+use seawall::{Append, Close, Error, Log, Lsn, OnFull, Options, Tail};
 
 const TASKS: u64 = 100_000;
 /// A deadline that is over before a disk that hangs goes on.
@@ -251,6 +251,37 @@ fn large_records_wait_in_line_as_well() {
     log.commit(log.appended_lsn()).expect("commits");
     let records = log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("is sound"));
     assert_eq!(records.filter(|record| record.payload[0] == 3).count(), 20);
+}
+
+/// A log at its cap has no segment for a large record of a stream, which has held the memory that an append in line needs.
+#[test]
+fn an_append_in_line_gets_the_memory_that_a_stream_held_in_vain() {
+    const PIECE: usize = 32 << 10;
+    let (taken, wanted) = (vec![1; 12 * PIECE], vec![2; 3 * PIECE]);
+    let capped = |full| small().memory_bytes(400 << 10).disk_bytes_max(8 << 20).on_full(full);
+    // So many pieces the cap allows; the log under test has room for half a dozen more, which is too little for `taken`.
+    let dir = scratch();
+    let log = Log::open(dir.path(), capped(OnFull::Error)).expect("opens");
+    let pieces = (0..).take_while(|_| log.append_commit(&[0; PIECE]).is_ok()).count();
+    drop(log);
+    let dir = scratch();
+    let faults = Arc::new(Faults::default());
+    let log = Log::open(dir.path(), capped(OnFull::Wait).faults(Arc::clone(&faults))).expect("opens");
+    for _ in 0..pieces - 6 {
+        log.append_commit(&[0; PIECE]).expect("commits");
+    }
+    faults.hold_copies(true);
+    let stream = log.stream(seawall::StreamId::new(1).expect("is small"));
+    std::thread::scope(|scope| {
+        let tried = scope.spawn(|| stream.try_append(&taken));
+        until("the memory is not taken", || faults.copies() == 1);
+        let (mut append, woken) = (log.append_async(&wanted), task());
+        assert!(poll(&mut append, &woken).is_pending(), "there is memory for both");
+        faults.hold_copies(false);
+        assert!(matches!(tried.join().expect("ends"), Err(Error::WouldBlock)), "there is a segment for it");
+        until("the append in line is not woken", || woken.0.load(Ordering::SeqCst) > 0);
+        assert!(poll(&mut append, &woken).is_ready());
+    });
 }
 
 #[test]
