@@ -63,7 +63,7 @@ impl Chunk {
     }
 
     fn end(&self) -> u64 {
-        self.first + u64::from(self.count)
+        self.first.saturating_add(self.count.into())
     }
 
     fn takes(&self, number: u64, place: RecordPlace) -> bool {
@@ -186,8 +186,10 @@ impl Places {
     fn take_out(&mut self, number: u64) {
         let Ok(at) = self.find(number) else { return };
         let chunk = &self.chunks[at];
-        let parts: Vec<_> =
-            [0..number, number + 1..u64::MAX].into_iter().filter_map(|part| chunk.part(part)).collect();
+        let parts: Vec<_> = [0..number, number.saturating_add(1)..u64::MAX]
+            .into_iter()
+            .filter_map(|part| chunk.part(part))
+            .collect();
         self.packed_bytes += Self::packed_bytes_of(&parts);
         let gone: Vec<_> = self.chunks.splice(at..=at, parts).collect();
         self.packed_bytes -= Self::packed_bytes_of(&gone);

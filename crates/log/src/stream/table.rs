@@ -52,7 +52,7 @@ impl StreamState {
         // What lay before it has gone with its segment, if anything did; one that was rewritten may be older than all that are
         // left in the segments behind.
         self.first = if self.first == self.next { number } else { self.first.min(number) };
-        self.next = self.next.max(number + 1);
+        self.next = self.next.max(number.saturating_add(1));
         self.places.set(number, place)
     }
 
@@ -321,6 +321,33 @@ mod tests {
     use crate::format::{Tag, TagKind};
     use crate::lsn::Lsn;
     use crate::stream::StreamId;
+    use crate::stream::places::RecordPlace;
+
+    /// A forged log may say so; no log of ours gets there.
+    #[test]
+    fn a_record_of_the_last_number_there_is_neither_ends_the_program_nor_begins_a_stream_anew() {
+        let stream = StreamId::new(1).expect("not 0");
+        let mut table = StreamTable::default();
+        table.segment_started(Lsn::ZERO);
+        let mut lsn = 0;
+        let mut apply = |table: &mut StreamTable, kind, number| {
+            table.apply(&Tag { kind, stream: 1, number }, Lsn::new(lsn), 100);
+            lsn += 100;
+        };
+        for number in [u64::MAX - 1, u64::MAX, u64::MAX] {
+            apply(&mut table, TagKind::Data, number);
+            apply(&mut table, TagKind::Copy, number);
+            assert_eq!(table.next_number(stream), u64::MAX.min(number.saturating_add(1)));
+        }
+        let found = table.readable(stream, u64::MAX - 1, 3, Lsn::MAX);
+        assert!(matches!(found[..], [RecordPlace { bytes: 100, .. }]), "{found:?}");
+        for kind in [TagKind::StreamCut, TagKind::StreamTrim] {
+            apply(&mut table, kind, u64::MAX - 1);
+            apply(&mut table, TagKind::Data, u64::MAX);
+        }
+        apply(&mut table, TagKind::StreamTrim, u64::MAX);
+        assert_eq!((table.len(), table.next_number(stream)), (0, 0));
+    }
 
     #[test]
     fn the_memory_that_is_counted_along_is_what_the_streams_take() {
