@@ -177,7 +177,8 @@ impl Log {
     /// # Errors
     /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
     /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
-    /// and none is to be made, [`Error::BlocksTooSmall`] for this disk, [`Error::DiskFull`], [`Error::Io`].
+    /// and none is to be made, [`Error::BlocksTooSmall`] for this disk, [`Error::DiskFull`], [`Error::DiskCap`],
+    /// [`Error::Io`].
     #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         options.check()?;
@@ -372,8 +373,8 @@ impl Log {
     /// when the memory is full or no prepared segment is left.
     ///
     /// # Errors
-    /// [`Error::TooLong`], [`Error::DiskFull`] (nothing was written and the log stays open), [`Error::Failed`],
-    /// [`Error::Closed`].
+    /// [`Error::TooLong`], [`Error::DiskFull`] and [`Error::DiskCap`] (nothing was written and the log stays open),
+    /// [`Error::Failed`], [`Error::Closed`], [`Error::Forked`].
     #[inline]
     pub fn append(&self, record: &[u8]) -> Result<Lsn> {
         self.accept_record::<true>(record).map(|(lsn, _)| lsn)

@@ -6,7 +6,7 @@
 //! maintenance thread, which is the last one to end:
 //!
 //! ```text
-//!   any other thread      stop, join both threads, wait for batches in flight, release the lock
+//!   any other thread      stop, join the threads, wait for batches in flight, release the lock
 //!   such a thread         stop, hand over; the maintenance thread joins the writer thread, waits, releases the lock
 //!   the writer thread     the same, where the log is closed for a future (`close_future.rs`)
 //! ```
@@ -25,7 +25,7 @@ use crate::lock::{Ending, Lock, is_writing};
 /// What an open log holds until it has ended.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    /// The writer thread, the maintenance thread, and the watch thread if there is one.
+    /// The writer thread, the maintenance thread, and those of the watch and the rewriter if there are any.
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// The lock on the directory.
     pub(crate) lock: Lock,

@@ -3,8 +3,9 @@
 //! The rules are pure, in `segment/retention.rs`; this gives them the segments, their ages, the clock and the pins, and trims
 //! as `Log::trim` does.
 //!
-//! Until a batch says when it was written, the age of a full segment is that of its file: when it was last changed, which is
-//! when its last batch was written, or later where the file was copied.
+//! The age of a full segment is that of its file: when it was last changed, which is when its last batch was written, or later
+//! where the file was copied. Batches state their times as well, by which `Log::lsn_at` searches; the two are apart because the
+//! time of a file costs one call, and that of the last batch a walk through the segment.
 //!
 //! Invariant: the pins are looked at and the trim takes effect under one lock, as in `Log::trim`.
 

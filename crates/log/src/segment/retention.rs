@@ -27,6 +27,9 @@ impl Retention {
 
     /// The log is trimmed so that segments go whose newest record is older than this, as the system's clock has it. A record
     /// stays as long as any in its segment does.
+    ///
+    /// The age of a segment is that of its file, not the time in its batches by which [`crate::Log::lsn_at`] searches: in a log
+    /// that was copied or restored without the times of its files, ages begin with the copy.
     pub fn age(mut self, age: Duration) -> Self {
         self.age = Some(age);
         self
