@@ -147,6 +147,7 @@ mod switch {
         CapIgnoresSpares
         CapNeverReleased
         RecordsTakeLastSpare
+        CutsTakeNoLastSegment
         RetainPinned
         PublishBeforeDurable
         FollowerMissesCuts

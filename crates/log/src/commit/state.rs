@@ -622,7 +622,9 @@ impl Core {
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let needed = first + padded + 3 * block;
-            let held = self.held.is_some() || (is_records && !self.may_start());
+            // What states the cuts starts the segment of what comes behind it, which was asked for its own right.
+            let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
+            let held = self.held.is_some() || (asks && !self.may_start());
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             if let Some(cuts) = restated {

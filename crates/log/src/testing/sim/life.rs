@@ -298,6 +298,8 @@ pub(crate) fn live_with(
         life.fill_up();
         if seed.is_multiple_of(2) {
             life.make_room();
+        } else {
+            life.make_room_behind_cuts();
         }
     }
     let marked = match habits.ending {

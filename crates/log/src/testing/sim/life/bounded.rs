@@ -1,7 +1,8 @@
 //! Bounds a simulated life: rules of retention beside readers that pin the log, and a cap on the disk.
 //!
-//! A life with a cap is filled until no record finds room, and in half of them everything is then trimmed again and again:
-//! records must get on from segment to segment, whatever came before.
+//! A life with a cap is filled until no record finds room. Then records must get on from segment to segment, whatever came
+//! before: in half of the lives as everything is trimmed again and again, in the others as one segment at a time is, in front
+//! of cuts that must be stated again.
 
 use super::Life;
 use crate::format::SegmentHeader;
@@ -57,8 +58,8 @@ impl Life {
         }
     }
 
-    fn append_some(&mut self) {
-        let payload = Rng::new(self.core.appended().get()).bytes(1200);
+    fn append_some(&mut self, bytes: usize) {
+        let payload = Rng::new(self.core.appended().get()).bytes(bytes);
         let accepted = self.core.append(&payload);
         self.accepted(accepted, vec![payload]);
     }
@@ -70,7 +71,7 @@ impl Life {
             if self.failed || full {
                 return;
             }
-            self.append_some();
+            self.append_some(1200);
             self.catch_up();
         }
     }
@@ -86,7 +87,7 @@ impl Life {
             if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
                 return;
             }
-            self.append_some();
+            self.append_some(1200);
             self.remove_streams();
             let at = self.core.acknowledged();
             if self.core.trim() < at {
@@ -98,6 +99,36 @@ impl Life {
         // Each trim of a stream takes a block, of which the smallest segments have six.
         if self.core.tagged().streams_from != 0 {
             return;
+        }
+        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
+    }
+
+    /// Trims one segment at a time, as records find no room, and cuts off the newest record each time: there is always a cut
+    /// to state again.
+    pub(super) fn make_room_behind_cuts(&mut self) {
+        const ROUNDS: usize = 2000;
+        self.pin = None;
+        self.core.pins().set(None);
+        if self.core.tagged().streams_from != 0 {
+            return;
+        }
+        let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
+        let goal = newest(self) + 5;
+        for _ in 0..ROUNDS {
+            if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
+                return;
+            }
+            let before = self.core.appended();
+            self.append_some(1200);
+            if self.core.appended() > before {
+                self.cut_off(before);
+            }
+            let second = self.inventory.segments().get(1).map(|header| header.first_lsn);
+            if let Some(at) = second.filter(|at| self.needed.is_some() && self.core.trim() < *at) {
+                self.core.set_trim(at);
+                self.trace.push(Step::Trimmed(self.core.trim()));
+            }
+            self.catch_up();
         }
         self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
     }

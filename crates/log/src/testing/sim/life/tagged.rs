@@ -228,6 +228,11 @@ impl Life {
         if from < self.core.trim() || from == self.core.appended() {
             return;
         }
+        self.cut_off(from);
+    }
+
+    /// Cuts off what belongs to no stream from there on.
+    pub(super) fn cut_off(&mut self, from: Lsn) {
         self.append_tag(Tag { kind: TagKind::LogCut, stream: 0, number: from.get() }, &[]);
     }
 
