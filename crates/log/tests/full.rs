@@ -2,10 +2,15 @@
 
 mod scratch;
 
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use scratch::scratch;
-use seawall::{Error, Log, Lsn, OnFull, Options};
+use seawall::{Append, Error, Log, Lsn, OnFull, Options};
 use seawall_sys::clock::monotonic_ns;
 
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -72,4 +77,89 @@ fn a_cut_that_is_stated_again_leaves_a_trim_its_segment() {
         assert!(log.stats().disk_bytes <= CAP);
         second = (log.stats().segments_started > started).then(|| log.durable_lsn());
     }
+}
+
+/// Counts the wake-ups of one task.
+#[derive(Default)]
+struct Task(AtomicU64);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Polls an append when its waker was called, and never else; returns what it came to.
+fn woken(append: &mut Append<'_>, task: &Arc<Task>, seen: &mut u64) -> seawall::Result<Lsn> {
+    let waker = Waker::from(Arc::clone(task));
+    let began_ns = monotonic_ns();
+    loop {
+        let now = task.0.load(Ordering::SeqCst);
+        if now > *seen {
+            *seen = now;
+            if let Poll::Ready(done) = Pin::new(&mut *append).poll(&mut Context::from_waker(&waker)) {
+                return done;
+            }
+        }
+        assert!(monotonic_ns() - began_ns < LIMIT_NS, "the append is woken");
+        // At once, because what makes room may come in several steps.
+        std::thread::yield_now();
+    }
+}
+
+/// Polls an append that finds no room, until it sleeps.
+fn asleep(append: &mut Append<'_>, task: &Arc<Task>) -> u64 {
+    let waker = Waker::from(Arc::clone(task));
+    let mut seen = 0;
+    loop {
+        assert!(Pin::new(&mut *append).poll(&mut Context::from_waker(&waker)).is_pending());
+        std::thread::sleep(Duration::from_millis(50));
+        let now = task.0.load(Ordering::SeqCst);
+        if now == seen {
+            return seen;
+        }
+        seen = now;
+    }
+}
+
+#[test]
+fn an_append_future_at_the_cap_is_woken_to_be_refused() {
+    let dir = scratch();
+    let log = open(&dir, OnFull::Error);
+    fill(|| log.append_commit(&RECORD).map(drop));
+    for _ in 0..3 {
+        let (mut append, task) = (log.append_async(&RECORD), Arc::<Task>::default());
+        let waker = Waker::from(Arc::clone(&task));
+        let first = Pin::new(&mut append).poll(&mut Context::from_waker(&waker));
+        let refused = match first {
+            Poll::Ready(refused) => refused,
+            Poll::Pending => woken(&mut append, &task, &mut 0),
+        };
+        assert!(matches!(refused, Err(Error::DiskCap { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
+    let dir = scratch();
+    let log = open(&dir, OnFull::Error);
+    fill(|| log.append_commit(&RECORD).map(drop));
+    log.close().expect("closes");
+    let log = open(&dir, OnFull::Wait);
+    // Opened anew the log keeps no trimmed segment for reuse. Its first one is not full: larger records leave some of it to
+    // the mark that makes the trim durable, which would otherwise take the spare, and a trimmed segment would replace that.
+    let (large, mut refused) = (vec![7; 20_000], 0);
+    while refused < 40 {
+        match log.try_append(&large) {
+            Ok(end) => log.commit(end).expect("commits"),
+            Err(Error::WouldBlock) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (mut append, task) = (log.append_async(&large), Arc::<Task>::default());
+    let mut seen = asleep(&mut append, &task);
+    log.trim(log.durable_lsn()).expect("trims");
+    woken(&mut append, &task, &mut seen).expect("appends");
+    log.append_commit(&RECORD).expect("commits");
 }

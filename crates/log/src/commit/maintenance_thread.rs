@@ -43,7 +43,7 @@ pub(crate) fn run<D: Disk>(
             };
             let prepared = run_task(group, disk, task);
             // A segment that was removed has made room.
-            group.waiters().append_gate().open();
+            group.waiters().room_for_appends(group.config().batch_bytes);
             prepared
         };
         let offered = prepared.and_then(|prepared| {
@@ -77,7 +77,7 @@ pub(crate) fn run<D: Disk>(
 fn refuse(group: &Group, full: OnFull) {
     if let Some(error) = group.housekeeping().refusal(|| group.core(), full) {
         group.housekeeping().report_failure(error.in_dir(group.writers().dir()));
-        group.waiters().append_gate().open();
+        group.waiters().room_for_appends(0);
     }
 }
 
