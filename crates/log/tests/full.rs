@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use scratch::scratch;
-use seawall::{Append, Error, Log, Lsn, OnFull, Options};
+use seawall::{Append, Error, Log, Lsn, OnFull, Options, StreamId};
 use seawall_sys::clock::monotonic_ns;
 
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -52,6 +52,10 @@ fn fill(mut append: impl FnMut() -> seawall::Result<()>) {
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+fn id(number: u32) -> StreamId {
+    StreamId::new(number).expect("is small")
 }
 
 #[test]
@@ -162,4 +166,86 @@ fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
     log.trim(log.durable_lsn()).expect("trims");
     woken(&mut append, &task, &mut seen).expect("appends");
     log.append_commit(&RECORD).expect("commits");
+}
+
+/// Fills a log with one stream and keeps appending to it on a thread; returns how many appends of that thread came through.
+fn waiting_appends(log: &Arc<Log>) -> Arc<AtomicU64> {
+    let done = Arc::<AtomicU64>::default();
+    let (counted, appends) = (Arc::clone(&done), Arc::clone(log));
+    // It is not joined: one that waits for ever must not keep the test from failing.
+    std::thread::spawn(move || {
+        while appends.stream(id(1)).append_commit(&RECORD).is_ok() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    until("the log is full", || {
+        let before = done.load(Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(100));
+        before > 0 && done.load(Ordering::SeqCst) == before
+    });
+    done
+}
+
+/// Closes a log that another thread appends to.
+fn close(log: &Log) {
+    let (mut closing, waker) = (log.close_async(), Waker::noop());
+    until("closed", || match Pin::new(&mut closing).poll(&mut Context::from_waker(waker)) {
+        Poll::Ready(closed) => closed.is_ok(),
+        Poll::Pending => false,
+    });
+}
+
+#[test]
+fn appends_that_wait_go_on_when_a_stream_is_trimmed_committed_or_not() {
+    for commits in [true, false] {
+        let dir = scratch();
+        let log = Arc::new(open(&dir, OnFull::Wait));
+        let done = waiting_appends(&log);
+        let before = done.load(Ordering::SeqCst);
+        let stream = log.stream(id(1));
+        let trim = stream.trim(stream.next_seq()).expect("is accepted at the cap");
+        if commits {
+            log.commit(trim).expect("commits");
+        }
+        until("appends go on behind the trim of the stream", || done.load(Ordering::SeqCst) > before);
+        close(&log);
+    }
+}
+
+#[test]
+fn a_pin_that_is_released_lets_go_what_streams_do_not_need() {
+    // With and without an append that waits; a log without a cap gives the disk back as well.
+    for capped in [true, false] {
+        let dir = scratch();
+        let options = options(OnFull::Wait);
+        let options = if capped {
+            options
+        } else {
+            options.disk_bytes_max(1 << 30).idle_mark(Duration::from_millis(1))
+        };
+        let log = Arc::new(Log::open(dir.path(), options).expect("opens"));
+        let mut pin = log.pin(Lsn::ZERO).expect("pins");
+        let stream = log.stream(id(1));
+        let done = if capped {
+            waiting_appends(&log)
+        } else {
+            while log.stats().segments_started < 4 {
+                stream.append_commit(&RECORD).expect("commits");
+            }
+            Arc::default()
+        };
+        log.commit(stream.trim(stream.next_seq()).expect("trims")).expect("commits");
+        // The trim may have started a segment, whose rest records get.
+        std::thread::sleep(Duration::from_millis(200));
+        let before = done.load(Ordering::SeqCst);
+        assert_eq!(log.first_lsn(), Lsn::ZERO, "the pin holds all of it");
+        if capped {
+            drop(pin);
+            until("appends go on without the pin", || done.load(Ordering::SeqCst) > before);
+        } else {
+            pin.advance(log.durable_lsn());
+            until("segments go without the pin", || log.stats().segments == 1);
+        }
+        close(&log);
+    }
 }

@@ -128,6 +128,16 @@ impl Group {
         }
     }
 
+    /// Moves the first LSN on where a pin held back what streams let go.
+    pub(crate) fn move_trim(&self) {
+        let mut core = self.core();
+        if core.tagged().streams_from != 0 && core.move_trim() {
+            drop(core);
+            self.threads.note_activity();
+            self.threads.wake_sleeping_writer();
+        }
+    }
+
     /// Watches for batches that are in flight for longer than `threshold`, if there is one.
     pub(crate) fn watched(self, threshold: Option<Duration>) -> Self {
         Self { stalls: Stalls::new(threshold), ..self }
@@ -245,6 +255,10 @@ impl Group {
     pub(crate) fn note_stream_change(&self) {
         self.stream_changes.fetch_add(1, Ordering::AcqRel);
         self.threads.wake_rewriter();
+        if self.is_bounded {
+            // Appends may wait for what it lets go.
+            self.threads.wake_maintenance();
+        }
     }
 
     /// Has readers see what is cut off now, as the core has it.
@@ -584,7 +598,7 @@ impl Group {
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
         let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
-        let trim = core.durable_trim();
+        let (trim, first_before) = (core.durable_trim(), core.trim());
         core.done(job.id, job.into_buffer());
         let durable = core.acknowledged();
         // A commit that waits for a debt to be synced sleeps at the gate of a batch that was written long ago.
@@ -604,7 +618,8 @@ impl Group {
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.
         let news = starts.is_some() || core.durable_trim() > trim;
-        let bounds = self.is_bounded && starts.is_some();
+        // Streams may have let go what appends wait for, which no batch states yet.
+        let bounds = self.is_bounded && (starts.is_some() || core.trim() > first_before);
         let task =
             bounds || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
         drop(core);

@@ -71,6 +71,11 @@ impl Housekeeping {
         (cap.never_fits(needed) || !waits).then(|| cap.refusal(needed))
     }
 
+    /// Whether appends wait for a segment.
+    pub(crate) fn awaits_room(&self) -> bool {
+        lock(&self.request).needed.is_some()
+    }
+
     /// Whether appends wait for room and a trim that is not durable yet will free some; `core` locks the core.
     pub(crate) fn frees_awaited_room<'a>(&self, core: impl FnOnce() -> MutexGuard<'a, Core>) -> bool {
         let request = lock(&self.request);

@@ -32,10 +32,12 @@ pub(crate) fn run<D: Disk>(
     let mut unopened: Option<Spare> = None;
     while !group.status().is_stopping() {
         let look_again = retain();
+        group.move_trim();
         let prepared = if let Some(spare) = unopened.take() {
             Ok(Some(spare))
         } else {
             let Some(task) = group.housekeeping().next_task(|| group.core()) else {
+                write_awaited_trims(group);
                 refuse(group, full);
                 let look_again = if frees_awaited_room(group) { Some(TRIM_AGAIN) } else { look_again };
                 look_again.map_or_else(std::thread::park, std::thread::park_timeout);
@@ -69,6 +71,19 @@ pub(crate) fn run<D: Disk>(
                 // Tried again when a segment is requested, a new one is started or something is trimmed.
                 std::thread::park();
             }
+        }
+    }
+}
+
+/// Has what was appended written if appends wait for room: a trim of a stream among it may let segments go, and nobody may
+/// come to commit it.
+fn write_awaited_trims(group: &Group) {
+    if group.housekeeping().awaits_room() {
+        let core = group.core();
+        let (end, streams) = (core.appended(), core.tagged().streams_from != 0);
+        drop(core);
+        if streams && end > group.durable() {
+            group.request(end, group.config().own());
         }
     }
 }

@@ -808,7 +808,7 @@ impl Core {
         let before = self.trim;
         let bound = self.tagged.trim_bound(self.plain_trim).min(self.acknowledged());
         // A trim by the user has looked at the pins itself.
-        let bound = if self.tagged.streams_from == 0 { bound } else { bound.min(self.pins.lsn()) };
+        let bound = if self.tagged.streams_from == 0 { bound } else { self.pins.bound(bound) };
         self.trim = self.trim.max(bound);
         self.tagged.streams.trimmed(self.trim);
         self.trim > before

@@ -14,7 +14,7 @@ use crate::lsn::Lsn;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pins {
     held: Arc<Mutex<Held>>,
-    /// The thread that trims the log by its own rules.
+    /// The thread that trims the log by its own rules, and as streams let go.
     wakes: Arc<OnceLock<Thread>>,
     /// The lowest pin, for the core, which moves the first LSN without these locks as streams are trimmed.
     floor: PinFloor,
@@ -64,7 +64,7 @@ impl Pins {
         lock(&self.held)
     }
 
-    /// This thread is woken when the lowest pin has come to what is awaited.
+    /// This thread is woken when the lowest pin has come to what is awaited, or has held back what streams let go.
     pub(crate) fn wakes(&self, thread: Thread) {
         let _ = self.wakes.set(thread);
     }
@@ -74,8 +74,10 @@ impl Pins {
         let lowest = held.lowest();
         self.floor.set(lowest);
         let come = held.awaited.take_if(|awaited| lowest.is_none_or(|lowest| lowest >= *awaited));
+        // One above the lowest holds nothing back.
+        let moved = lowest.is_none_or(|lowest| lowest > lsn) && self.floor.held_back();
         drop(held);
-        if let (Some(_), Some(thread)) = (come, self.wakes.get()) {
+        if let (true, Some(thread)) = (moved || come.is_some(), self.wakes.get()) {
             thread.unpark();
         }
     }
