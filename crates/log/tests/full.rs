@@ -249,3 +249,29 @@ fn a_pin_that_is_released_lets_go_what_streams_do_not_need() {
         close(&log);
     }
 }
+
+#[test]
+fn records_leave_the_end_of_the_last_segment_to_marks() {
+    let dir = scratch();
+    let log = open(&dir, OnFull::Error);
+    let [behind, held] = [log.stream(id(1)), log.stream(id(2))];
+    for stream in [behind, held] {
+        for _ in 0..3 {
+            stream.append_commit(b"small").expect("commits");
+        }
+    }
+    fill(|| log.append_commit(&RECORD).map(drop));
+    // The first trim of a stream starts the segment before the last one, the second one the last: neither frees anything.
+    log.commit(behind.trim(1).expect("is accepted")).expect("commits");
+    fill(|| log.append_commit(&RECORD).map(drop));
+    behind.trim(2).expect("is accepted");
+    fill(|| log.append(&vec![7; 40_000]).map(drop));
+    fill(|| log.append(&RECORD).map(drop));
+    log.commit(log.appended_lsn()).expect("commits");
+    log.trim(log.durable_lsn()).expect("trims");
+    behind.remove().expect("is accepted");
+    log.commit(held.remove().expect("is accepted")).expect("commits");
+    until("room", || log.append_commit(&RECORD).is_ok());
+    log.close().expect("closes");
+    open(&dir, OnFull::Error).append_commit(&RECORD).expect("goes on");
+}

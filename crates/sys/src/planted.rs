@@ -148,6 +148,7 @@ mod switch {
         CapNeverReleased
         RecordsTakeLastSpare
         CutsTakeNoLastSegment
+        RecordsJoinLastTrim
         RetainPinned
         PublishBeforeDurable
         FollowerMissesCuts

@@ -573,7 +573,10 @@ impl Core {
             return Err(Refusal::TooLong);
         }
         // Without a segment ahead what is left of this one is for marks.
-        let joins = |open: &Batch| open.kind == BatchKind::Records || self.now.frees || self.ahead() > 0;
+        let joins = |open: &Batch| {
+            let records = planted!(RecordsJoinLastTrim, open.kind == BatchKind::Records, false);
+            records || self.now.frees || self.ahead() > 0
+        };
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
             self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
@@ -615,13 +618,14 @@ impl Core {
         }
         let mut start = None;
         if place.offset + padded + reserve > place.data_end || self.now.restates {
-            // Header, batch, close mark, second copy of the header.
+            // Header, batch, close mark, second copy of the header; in the last segment a mark as well.
             // What is taken from memory states its cuts itself, and another record in between would move it.
             let silent = self.now.restates || planted!(MemoryMoved, false, self.now.taken_over);
             let restated = if silent { None } else { self.tagged.restatement(self.trim) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
-            let needed = first + padded + 3 * block;
+            let behind = if is_records && self.ahead() <= 1 { MARKS } else { 1 };
+            let needed = first + padded + (2 + behind) * block;
             // What states the cuts starts the segment of what comes behind it, which was asked for its own right.
             let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
             let held = self.held.is_some() || (asks && !self.may_start());
@@ -650,8 +654,7 @@ impl Core {
             self.spares.pop_front();
             self.tagged.streams.segment_started(self.appended);
         }
-        let left = usize::try_from(place.data_end - reserve - place.offset).unwrap_or(usize::MAX);
-        let room = left.min(buf.capacity());
+        let room = self.room(&place, (kind, padded)).min(buf.capacity());
         let batch = Batch { room, start, ..Batch::empty(self.next_id, kind, buf, self.appended, place) };
         self.next_id += 1;
         self.place = place;
@@ -659,6 +662,18 @@ impl Core {
             self.ready.push_back(full);
         }
         Ok(())
+    }
+
+    /// How long a batch of this kind at `place` may grow that fills `padded` bytes already. The close mark has its block
+    /// behind it, and in the last segment the marks have theirs.
+    fn room(&self, place: &Place, (kind, padded): (BatchKind, u64)) -> usize {
+        let blocks = match kind {
+            BatchKind::Close => 0,
+            _ if self.ahead() == 0 => planted!(RecordsJoinLastTrim, 1, MARKS),
+            _ => 1,
+        };
+        let end = place.data_end.saturating_sub(blocks * u64::from(self.config.block_bytes));
+        usize::try_from(end.saturating_sub(place.offset).max(padded)).unwrap_or(usize::MAX)
     }
 
     /// Starts the next segment with all cuts that are still needed.
@@ -723,13 +738,15 @@ impl Core {
     fn mark_in_front(&mut self) {
         let block = u64::from(self.config.block_bytes);
         let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
+        let is_last = self.ahead() == 0;
         let Some(open) =
             self.open.as_mut().filter(|open| open.kind == BatchKind::Records && open.start.is_none())
         else {
             return;
         };
-        // Behind both there must still be room for the close mark.
-        if open.offset + block + padded + block > self.place.data_end {
+        // Behind both there must still be room for the close mark, and in the last segment for one that states a trim.
+        let behind = if is_last { MARKS } else { 1 };
+        if open.offset + block + padded + behind * block > self.place.data_end {
             return;
         }
         let Some(buf) = self.free.pop() else { return };
@@ -739,8 +756,8 @@ impl Core {
         self.next_id += 1;
         open.offset += block;
         self.place.offset = open.offset;
-        let left = usize::try_from(self.place.data_end - block - open.offset).unwrap_or(usize::MAX);
-        open.room = left.min(open.buf.capacity());
+        let left = self.place.data_end.saturating_sub(behind * block).saturating_sub(open.offset);
+        open.room = usize::try_from(left.max(padded)).unwrap_or(usize::MAX).min(open.buf.capacity());
         self.ready.push_back(mark);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A life with a cap is filled until no record finds room. Then records must get on from segment to segment, whatever came
 //! before: in half of the lives as everything is trimmed again and again, in the others as one segment at a time is, in front
-//! of cuts that must be stated again.
+//! of cuts that must be stated again; and in those with streams while trims of them use up what is left.
 
 use super::Life;
 use crate::format::SegmentHeader;
@@ -76,11 +76,38 @@ impl Life {
         }
     }
 
+    /// The segments that can still be started.
+    fn ahead(&self) -> usize {
+        self.core.spares().saturating_add(self.inventory.cap().rooms())
+    }
+
+    /// Trims streams until the last segment is started, with records beside each trim that are not to use up what is left
+    /// there; returns whether it came to that, which a life that had used up the segments for trims before does not.
+    fn trim_into_the_last_segment(&mut self) -> bool {
+        for _ in 0..40 {
+            if self.failed || self.ahead() == 0 {
+                return false;
+            }
+            self.trim_a_stream();
+            let last = self.ahead() == 0;
+            self.append_some(1800);
+            self.catch_up();
+            if last {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
     pub(super) fn make_room(&mut self) {
         const ROUNDS: usize = 2000;
         self.pin = None;
         self.core.pins().set(None);
+        // Each trim of a stream takes a block, of which the smallest segments have six: what the life did before may have used
+        // up all of them.
+        let streams = self.core.tagged().streams_from != 0;
+        let judged = !streams || self.trim_into_the_last_segment();
         let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
         let goal = newest(self) + 5;
         for _ in 0..ROUNDS {
@@ -96,11 +123,9 @@ impl Life {
             }
             self.catch_up();
         }
-        // Each trim of a stream takes a block, of which the smallest segments have six.
-        if self.core.tagged().streams_from != 0 {
-            return;
+        if judged {
+            self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
         }
-        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
     }
 
     /// Trims one segment at a time, as records find no room, and cuts off the newest record each time: there is always a cut

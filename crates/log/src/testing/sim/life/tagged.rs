@@ -236,6 +236,14 @@ impl Life {
         self.append_tag(Tag { kind: TagKind::LogCut, stream: 0, number: from.get() }, &[]);
     }
 
+    /// Trims a stream to where it begins, which frees nothing.
+    pub(super) fn trim_a_stream(&mut self) {
+        let streams = &self.core.tagged().streams;
+        let stream = streams.ids().min().map(|id| (id, streams.get(id).map_or(0, StreamState::first)));
+        let Some((stream, first)) = stream else { return };
+        self.append_tag(Tag { kind: TagKind::StreamTrim, stream: stream.get(), number: first }, &[]);
+    }
+
     fn append_tag(&mut self, tag: Tag, payload: &[u8]) {
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
         let accepted = if Core::is_large(&self.config, used) {
