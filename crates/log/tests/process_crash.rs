@@ -379,6 +379,60 @@ fn an_opening_that_fails_leaves_the_memory_for_the_next_one() {
     assert_eq!(records(&log), [b"record"]);
 }
 
+#[test]
+fn what_was_accepted_under_a_cap_is_taken_over_under_it() {
+    const SEGMENT: u64 = 64 << 10;
+    let capped = || {
+        options()
+            .segment_bytes(SEGMENT)
+            .batch_bytes(32 << 10)
+            .memory_bytes(512 << 10)
+            .disk_bytes_max(6 * SEGMENT)
+    };
+    let dir = scratch();
+    let faults = Arc::new(Faults::default());
+    let log = Arc::new(Log::open(dir.path(), capped().faults(Arc::clone(&faults))).expect("opens"));
+    log.append_commit(b"durable").expect("commits");
+    // Nothing is written any more, and records fill the rest of this segment and those that they may start.
+    faults.hang_commits(true);
+    let mut accepted = 1;
+    let mut refused = 0;
+    while refused < 100 {
+        match log.try_append(&[7; 3000]) {
+            Ok(lsn) => {
+                log.commit_as(lsn, ProcessCrash).expect("commits");
+                (accepted, refused) = (accepted + 1, 0);
+            }
+            Err(Error::WouldBlock) => {
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // What a process that is killed now leaves.
+    let left = scratch();
+    for entry in std::fs::read_dir(dir.path()).expect("lists").flatten() {
+        std::fs::copy(entry.path(), left.path().join(entry.file_name())).expect("copies");
+    }
+    faults.hang_commits(false);
+    let opened = Arc::new(std::sync::OnceLock::new());
+    let (into, at) = (Arc::clone(&opened), left.path().to_owned());
+    // It is not joined: an opening that waits for ever must not keep the test from failing.
+    std::thread::spawn(move || into.set(Log::open(at, capped())));
+    let opened_in_time = (0..3000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        opened.get().is_some()
+    });
+    assert!(opened_in_time, "the opening waits for a trim that nobody can make");
+    let log = opened.get().expect("it ended").as_ref().expect("what was accepted fits");
+    assert_eq!(records(log).len(), accepted);
+    // It can be trimmed, and goes on.
+    log.trim(log.durable_lsn()).expect("trims");
+    log.append_commit(b"goes on").expect("commits");
+    assert!(log.stats().disk_bytes <= 6 * SEGMENT);
+}
+
 /// What the killed process does: commits numbered records for ever, and says so after each.
 #[test]
 fn child() {

@@ -67,7 +67,8 @@ impl Housekeeping {
         let inventory = lock(&self.inventory);
         let needed = request.needed?;
         let cap = inventory.cap();
-        let waits = full == OnFull::Wait || inventory.frees(core.trim());
+        // Nobody can trim a log that is not open yet.
+        let waits = (full == OnFull::Wait && !core.is_taking_over()) || inventory.frees(core.trim());
         (cap.never_fits(needed) || !waits).then(|| cap.refusal(needed))
     }
 

@@ -205,6 +205,14 @@ struct Appending {
     taken_over: bool,
 }
 
+impl Appending {
+    /// Whether it may use the segments that other records leave: what was accepted under the cap once fits under it, and
+    /// nothing can be trimmed before it is there.
+    fn takes_what_records_leave(self) -> bool {
+        self.frees || self.taken_over
+    }
+}
+
 impl Core {
     /// Begins where recovery ended, with buffers of its own.
     #[cfg(any(test, feature = "simulation"))]
@@ -343,6 +351,11 @@ impl Core {
     /// Begins or ends taking records from memory.
     pub(crate) fn set_taking_over(&mut self, taking_over: bool) {
         self.now.taken_over = taking_over;
+    }
+
+    /// Whether records are being taken from memory.
+    pub(crate) fn is_taking_over(&self) -> bool {
+        self.now.taken_over
     }
 
     /// Everything before `lsn` outlives the process in crash memory.
@@ -575,7 +588,7 @@ impl Core {
         // Without a segment ahead what is left of this one is for marks.
         let joins = |open: &Batch| {
             let records = planted!(RecordsJoinLastTrim, open.kind == BatchKind::Records, false);
-            records || self.now.frees || self.ahead() > 0
+            records || self.now.takes_what_records_leave() || self.ahead() > 0
         };
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
@@ -609,7 +622,7 @@ impl Core {
         let reserve = if kind == BatchKind::Close { 0 } else { block };
         let is_records = kind == BatchKind::Records;
         // In the last segment what frees others leaves room for the marks that make it durable.
-        let marks = if self.now.frees { MARKS * block } else { u64::MAX };
+        let marks = if self.now.takes_what_records_leave() { MARKS * block } else { u64::MAX };
         if is_records
             && self.ahead() == 0
             && place.offset.saturating_add(padded).saturating_add(marks) > place.data_end
@@ -853,7 +866,8 @@ impl Core {
 
     /// Whether records may start a segment, and leave enough to trims and openings.
     fn may_start(&self) -> bool {
-        self.ahead() > planted!(RecordsTakeLastSpare, 0, if self.now.frees { 0 } else { RECORDS_LEAVE })
+        let leave = if self.now.takes_what_records_leave() { 0 } else { RECORDS_LEAVE };
+        self.ahead() > planted!(RecordsTakeLastSpare, 0, leave)
     }
 
     /// So many segments may still be prepared.
