@@ -319,6 +319,7 @@ impl Log {
             dir: Arc::clone(&self.dir),
             pins: self.pins.clone(),
             index: Arc::clone(&self.index),
+            oldest: None,
             newest_us: BTreeMap::new(),
         };
         let run = move || {

@@ -275,3 +275,31 @@ fn records_leave_the_end_of_the_last_segment_to_marks() {
     log.close().expect("closes");
     open(&dir, OnFull::Error).append_commit(&RECORD).expect("goes on");
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_segment_that_streams_let_go_is_held_open_by_no_index() {
+    let dir = scratch();
+    let open = || Log::open(dir.path(), options(OnFull::Wait).disk_bytes_max(1 << 30)).expect("opens");
+    let log = open();
+    while log.stats().segments_started < 8 {
+        log.stream(id(1)).append_commit(&RECORD).expect("commits");
+    }
+    log.close().expect("closes");
+    // Opened anew the log keeps no trimmed segment for reuse: they are removed.
+    let log = open();
+    let stream = log.stream(id(1));
+    for seq in 0..stream.next_seq() {
+        stream.get(seq).expect("reads");
+    }
+    let home = dir.path().canonicalize().expect("is there");
+    let gone = || {
+        let open = std::fs::read_dir("/proc/self/fd").expect("lists").flatten();
+        let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        open.filter(|file| file.starts_with(&home) && file.to_string_lossy().ends_with(" (deleted)")).count()
+    };
+    log.commit(stream.trim(stream.next_seq()).expect("trims")).expect("commits");
+    log.append_commit(&RECORD).expect("makes the trim durable");
+    until("segments go", || log.stats().segments <= 2);
+    until("no segment that is gone is held open", || gone() == 0);
+}

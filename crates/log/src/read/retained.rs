@@ -32,13 +32,22 @@ pub(crate) struct Retained {
     pub(crate) dir: Arc<Directory>,
     pub(crate) pins: Pins,
     pub(crate) index: Arc<RecordIndex>,
+    /// The oldest segment when that was looked at last.
+    pub(crate) oldest: Option<u64>,
     /// When the newest record of full segments was written, in microseconds since 1970.
     pub(crate) newest_us: BTreeMap<u64, u64>,
 }
 
 impl Retained {
-    /// Trims what the rules let go; returns when to look again, if only time will let more go.
+    /// Trims what the rules let go; returns when to look again, if only time will let more go. Called whenever a segment has
+    /// gone, which may be for another reason than these rules: then the index of records gives it up as well.
     pub(crate) fn trim(&mut self) -> Option<Duration> {
+        let oldest = self.group.housekeeping().inventory().segments().front().map(|header| header.number);
+        if self.oldest != oldest {
+            self.oldest = oldest;
+            let first = self.group.core().trim();
+            self.index.trimmed(&self.group, first);
+        }
         if !self.rules.is_set() {
             return None;
         }
