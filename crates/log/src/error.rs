@@ -167,6 +167,11 @@ pub enum Error {
         /// The requested LSN.
         lsn: Lsn,
     },
+    /// No batch ends at the LSN.
+    NoBatch {
+        /// The requested LSN.
+        lsn: Lsn,
+    },
     /// The LSN lies past the end of the log.
     BeyondEnd {
         /// The requested LSN.
@@ -319,6 +324,7 @@ impl Error {
                 write!(f, "stream {stream} has no durable record {seq}: it goes on with {next}")
             }
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
+            Self::NoBatch { lsn } => write!(f, "no batch of the log ends at LSN {lsn}"),
             Self::NoRecord { lsn } => {
                 write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
             }
@@ -416,6 +422,7 @@ impl std::fmt::Display for Error {
             Self::StreamTrimmed { .. }
             | Self::StreamGap { .. }
             | Self::StreamEnd { .. }
+            | Self::NoBatch { .. }
             | Self::NoRecord { .. }
             | Self::Trimmed { .. }
             | Self::BeyondEnd { .. } => self.fmt_place(f),

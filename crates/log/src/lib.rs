@@ -93,13 +93,16 @@ pub use method::probe::{
 pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::follower::{Follower, NextRecord};
+pub use read::hold::Hold;
 pub use read::pin::ReadPin;
 pub use read::reader::{Payload, Reader, Record};
+pub use read::sealed::{SealedBatch, SealedCheck, SealedFollower};
 pub use read::stream::{Stream, StreamAppend, StreamFollower, StreamReader};
 pub use read::view::{View, ViewReader};
 pub use read::view_follower::ViewFollower;
 pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
+pub use repair::rebuild::{Rebuild, RebuildTo};
 pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;

@@ -252,6 +252,9 @@ impl Log {
             left_in_memory: LeftInMemory::Nothing,
         };
         let pins = Pins::new(group.core().pins().clone());
+        if let Err(error) = pins.look(&held) {
+            tracing::warn!(%error, "nothing is trimmed");
+        }
         let mut log = Self {
             group,
             dir: held,
@@ -802,7 +805,7 @@ impl Log {
         Ok(pin)
     }
 
-    /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] holds it; returns the first LSN that is left. Whole segments
+    /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] and no [`crate::Hold`] holds it; returns the first LSN that is left. Whole segments
     /// before it are recycled, once that first LSN is durable itself.
     ///
     /// In a log with streams it goes no further than the first segment that a stream needs, and on by itself when that is needed
@@ -819,6 +822,7 @@ impl Log {
         if self.group.status().is_closed() {
             return Err(Error::Closed);
         }
+        self.pins.look(&self.dir)?;
         let held = self.pins.held();
         let mut core = self.group.core();
         let end = core.appended();

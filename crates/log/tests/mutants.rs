@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seawall::mutant::{FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
+use seawall::mutant::{FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
 use seawall::sim::campaign::{Campaign, run};
 use seawall::sim::planted::{STATES, find, recorded, visible};
 
@@ -90,7 +90,7 @@ fn planted_below(folder: &Path, found: &mut BTreeMap<PathBuf, BTreeSet<String>>)
 fn every_bug_is_planted_in_code_that_ships() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = BTreeMap::new();
-    for sources in ["src", "../sys/src"] {
+    for sources in ["src", "../sys/src", "../ship/src"] {
         planted_below(&home.join(sources), &mut files);
     }
     // The definition calls itself.
@@ -132,7 +132,7 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
 
 #[test]
 fn the_readme_says_how_many_planted_bugs_are_found() {
-    let apart = FOUND_BY_ORDERS.len() + FOUND_BY_TESTS.len();
+    let apart = FOUND_BY_ORDERS.len() + FOUND_BY_TESTS.len() + FOUND_BY_MODEL.len();
     let found = visible().len() + apart;
     for page in ["README.md", "docs/verified.md"] {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + page;

@@ -171,6 +171,22 @@ mod switch {
         MemoryHalfTransaction
         MemoryMoved
         MemoryCutsUnseen
+        ShipAckAtSend
+        ShipAckOutOfOrder
+        ShipRefusedIsStored
+        ShipUnknownIsStored
+        ShipChainIgnored
+        ShipNoTerm
+        ShipTermUnread
+        ShipAnyOwner
+        ShipLoserGoesOn
+        ShipGoOnReplaced
+        ShipResendSecond
+        ShipStoredByPosition
+        ShipStoredKept
+        ShipPartIsWhole
+        ShipLinkIgnored
+        ShipNoteAhead
     }
 
     thread_local! {

@@ -62,7 +62,7 @@ pub struct Stats {
     pub durable: Lsn,
     /// The first LSN that must be present.
     pub first: Lsn,
-    /// The lowest LSN that a pin holds: see [`crate::Log::pin`].
+    /// The lowest LSN that a pin or a hold keeps: see [`crate::Log::pin`] and [`crate::Hold`].
     pub pinned: Option<Lsn>,
     /// Segments in the log.
     pub segments: u64,

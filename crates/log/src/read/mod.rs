@@ -10,7 +10,8 @@
 //! * [`follower`] waits for more at its end, and [`follow_thread`] reads for those that are polled;
 //! * [`pin`] holds trims back for readers that are slow, [`retained`] trims a log by its own rules;
 //! * [`view`] reads a log without its lock, [`changes`] finds out whether it has changed since, and [`view_follower`] waits
-//!   for more of it.
+//!   for more of it;
+//! * [`sealed`] hands out the batches of a log as they lie on the disk, [`hold`] holds trims back for other processes.
 //!
 //! Invariants: nothing is handed out before its batch was checked by the full validity rule; nothing at or past the
 //! durable LSN is ever shown.
@@ -18,6 +19,7 @@
 pub(crate) mod changes;
 pub(crate) mod follow_thread;
 pub(crate) mod follower;
+pub(crate) mod hold;
 pub(crate) mod index;
 pub(crate) mod pin;
 pub(crate) mod readahead;
@@ -25,6 +27,7 @@ pub(crate) mod reader;
 pub(crate) mod retained;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
+pub(crate) mod sealed;
 pub(crate) mod segment_file;
 pub(crate) mod stream;
 pub(crate) mod time;

@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
+use seawall_sys::directory::Directory;
+
 use crate::commit::pin_floor::PinFloor;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
+use crate::error::Result;
 use crate::lsn::Lsn;
+use crate::read::hold;
 
 /// The pins of one log.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +28,8 @@ pub(crate) struct Pins {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pins: BTreeMap<Lsn, usize>,
+    /// The lowest LSN that a [`crate::Hold`] named when they were looked at last.
+    outside: Option<Lsn>,
     /// The rules of the log let more go once the lowest pin has come here.
     pub(crate) awaited: Option<Lsn>,
 }
@@ -31,7 +37,8 @@ pub(crate) struct Held {
 impl Held {
     /// The lowest LSN that is held.
     pub(crate) fn lowest(&self) -> Option<Lsn> {
-        self.pins.keys().next().copied()
+        let pinned = self.pins.keys().next().copied();
+        self.outside.map_or(pinned, |outside| Some(pinned.map_or(outside, |pinned| pinned.min(outside))))
     }
 
     /// How far a trim to `lsn` may go.
@@ -62,6 +69,15 @@ impl Pins {
     /// As long as this is held, no pin is added and none is released.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
         lock(&self.held)
+    }
+
+    /// Looks at the holds in the log's directory. One that cannot be read holds everything.
+    pub(crate) fn look(&self, dir: &Directory) -> Result<()> {
+        let found = hold::lowest(dir);
+        let mut held = self.held();
+        held.outside = found.as_ref().map_or(Some(Lsn::ZERO), |lowest| *lowest);
+        self.floor.set(held.lowest());
+        found.map(drop)
     }
 
     /// This thread is woken when the lowest pin has come to what is awaited, or has held back what streams let go.

@@ -13,10 +13,12 @@ use crate::commit::group::Group;
 use crate::commit::state::Core;
 use crate::error::{Error, Result};
 use crate::format::buffer::AlignedBuf;
+use crate::format::cursor::Cursor;
 use crate::format::{RawRecord, Records, SegmentHeader, Tag, TagKind, segment_name};
 use crate::lsn::Lsn;
 use crate::read::readahead::{Chunk, Readahead};
 use crate::read::scan::{Scan, ScannedBatch, Source};
+use crate::read::sealed::SealedBatch;
 use crate::read::segment_file::SegmentFile;
 use crate::stream::cuts::CutList;
 use crate::stream::{StreamId, StreamPosition};
@@ -306,6 +308,17 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         self.look_at_cuts();
         self.unpacked.load(batch);
         Ok(true)
+    }
+
+    /// The next batch before `limit` as it lies on the disk, marks included.
+    pub(crate) fn next_sealed(&mut self, limit: Lsn) -> Result<Option<SealedBatch>> {
+        let Some(batch) = self.scan.next_sealed(&mut self.files, limit)? else { return Ok(None) };
+        Ok(Some(SealedBatch::of(&batch, self.scan.cursor())))
+    }
+
+    /// Where it stands, and what the next batch is linked to.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        self.scan.cursor()
     }
 
     /// Where the next record starts, or lies behind.

@@ -56,6 +56,9 @@ impl Retained {
         let aged: Vec<Aged> = segments.iter().map(|header| self.aged(header)).collect();
         let oldest = segments.first().map_or(0, |header| header.number);
         self.newest_us = self.newest_us.split_off(&oldest);
+        if let Err(error) = self.pins.look(&self.dir) {
+            tracing::warn!(%error, "nothing is trimmed");
+        }
         let mut held = self.pins.held();
         let now_us = unix_us();
         let verdict = judge(&aged, &self.rules, now_us, held.lowest());

@@ -133,10 +133,31 @@ impl Scan {
                 self.filled = 0;
                 continue;
             }
-            if let Some(batch) = self.step(source, limit)? {
+            let batch = self.step(source, limit)?;
+            if batch.header.records > 0 {
                 return Ok(Some(batch));
             }
         }
+    }
+
+    /// The next batch below `limit`, marks included, which [`Scan::next_batch`] steps over; `None` if there is none yet. What it
+    /// stands in is the segment of the cursor.
+    pub(crate) fn next_sealed<S: Source>(
+        &mut self,
+        source: &mut S,
+        limit: Lsn,
+    ) -> Result<Option<ScannedBatch>> {
+        if self.cursor.lsn >= limit {
+            return Ok(None);
+        }
+        // A segment may end with marks: the link says which batch was its last one.
+        while let Some(next) = source.successor(self.cursor.segment.number)
+            && (next.first_lsn, next.link) == (self.cursor.lsn, self.cursor.link)
+        {
+            self.cursor = Cursor::start(next);
+            self.filled = 0;
+        }
+        self.step(source, limit).map(Some)
     }
 
     /// Skips batches that end at or before `lsn` without checking their records, as long as their headers are sound.
@@ -184,8 +205,8 @@ impl Scan {
         Ok(self.cursor.check_header(self.held(BATCH_HEADER_BYTES)))
     }
 
-    /// Checks the batch at the cursor and steps behind it; `None` if it holds no records.
-    fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<ScannedBatch>> {
+    /// Checks the batch at the cursor and steps behind it.
+    fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<ScannedBatch> {
         let checked = self.header(source, limit)?;
         let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
         // The end of the log and the start of the next segment lie between batches: none reaches past them.
@@ -201,12 +222,9 @@ impl Scan {
         let at = self.place();
         Cursor::check_batch(&header, self.held(bytes)).map_err(|fault| self.damage(fault))?;
         self.cursor.advance(&header, checksum);
-        if header.records == 0 {
-            return Ok(None);
-        }
         let start = at + BATCH_HEADER_BYTES;
         let end = start + header.body_bytes as usize;
-        Ok(Some(ScannedBatch { header, buf: Arc::clone(&self.buf), start, end }))
+        Ok(ScannedBatch { header, buf: Arc::clone(&self.buf), start, end })
     }
 
     /// Checks a long batch at the cursor before memory is taken for it, because its header may claim anything.

@@ -25,6 +25,7 @@ use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
 use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
+use crate::read::sealed::SealedFollower;
 use crate::read::view_follower::ViewFollower;
 use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
 use crate::recovery::replay::replay_cuts;
@@ -347,6 +348,39 @@ impl View {
     /// [`Error::Trimmed`], [`Error::Corrupt`], [`Error::Io`].
     pub fn follow(&self, from: Lsn) -> Result<ViewFollower> {
         ViewFollower::new(self.clone(), from)
+    }
+
+    /// Follows the log batch by batch, as the batches lie on the disk: from `from` on, where a batch ends or the log begins. With
+    /// what comes from here another place holds the same log, bit by bit; [`crate::Rebuild`] makes it there.
+    ///
+    /// # Errors
+    /// [`Error::NoBatch`] if no batch ends at `from`, [`Error::BeyondEnd`], [`Error::Trimmed`], [`Error::Corrupt`], [`Error::Io`].
+    pub fn follow_sealed(&self, from: Lsn) -> Result<SealedFollower> {
+        SealedFollower::new(self.clone(), from)
+    }
+
+    /// Where the oldest segment that is left begins: the first place for [`View::follow_sealed`].
+    #[must_use]
+    pub fn first_sealed(&self) -> Lsn {
+        self.segments.headers.first().map_or(Lsn::ZERO, |header| header.first_lsn)
+    }
+
+    /// Begins with the batch behind the one that ends at `from`, or with the first one that is left.
+    pub(crate) fn scan_sealed(&self, from: Lsn) -> Result<RecordScan<Arc<ViewedSegments>>> {
+        if from > self.end {
+            return Err(Error::BeyondEnd { lsn: from, end: self.end });
+        }
+        let headers = &self.segments.headers;
+        let first = headers.first().ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
+        // Not the segment that begins there: marks behind the batch that ends there may be in front of that.
+        let segment = headers.iter().rev().find(|header| header.first_lsn < from).unwrap_or(first);
+        if from < first.first_lsn {
+            return Err(Error::Trimmed { lsn: from, first: first.first_lsn });
+        }
+        let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
+        let (records, sought) = RecordScan::new(files, (*segment, READ_BYTES), from, self.end);
+        sought.map_err(|error| explain(&records, error))?;
+        if records.at() == from { Ok(records) } else { Err(Error::NoBatch { lsn: from }) }
     }
 
     /// Begins with the first record at or behind `from`.

@@ -20,10 +20,12 @@ use crate::channel::named;
 use crate::channel::subscriber::Subscriber;
 use crate::channel::words::Published;
 use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
 use crate::format::{FileRole, file_role};
 use crate::lock::is_held;
 use crate::lsn::Lsn;
 use crate::read::reader::{Record, RecordScan};
+use crate::read::sealed::SealedBatch;
 use crate::read::view::{View, ViewedSegments};
 use crate::recovery::directory::{in_segment, read_header};
 use crate::segment::Spare;
@@ -81,6 +83,11 @@ fn ns(time: Duration) -> u64 {
 impl ViewFollower {
     pub(crate) fn new(view: View, from: Lsn) -> Result<Self> {
         let records = view.scan(from)?;
+        Ok(Self::with(view, records))
+    }
+
+    /// Hands out what `records` finds.
+    pub(crate) fn with(view: View, records: RecordScan<Arc<ViewedSegments>>) -> Self {
         let source = Source::Ended;
         let end = view.end_lsn();
         let mut follower = Self {
@@ -97,7 +104,7 @@ impl ViewFollower {
             looks: 0,
         };
         follower.connect();
-        Ok(follower)
+        follower
     }
 
     /// Whether [`ViewFollower::next_record`] ends with `None` once there is no writer and every record was returned. Default:
@@ -115,12 +122,19 @@ impl ViewFollower {
     /// [`ViewFollower::skip_trimmed`] goes on there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
     /// `Trimmed` a later call tries again.
     pub fn poll_record(&mut self) -> Result<Option<Record>> {
+        self.poll(|records, end| records.next(|| end))
+    }
+
+    /// What `next` finds before the end, which is looked for if there is nothing.
+    fn poll<T>(
+        &mut self,
+        next: impl Fn(&mut RecordScan<Arc<ViewedSegments>>, Lsn) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         loop {
-            let end = self.end;
-            match self.records.next(|| end) {
-                Ok(Some(record)) => {
+            match next(&mut self.records, self.end) {
+                Ok(Some(found)) => {
                     self.failed_at = None;
-                    return Ok(Some(record));
+                    return Ok(Some(found));
                 }
                 Ok(None) => {
                     if !self.look().map_err(|error| error.in_dir(self.view.dir()))? {
@@ -138,7 +152,7 @@ impl ViewFollower {
     /// # Errors
     /// As [`ViewFollower::poll_record`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        self.wait_until(u64::MAX)
+        self.wait_until(u64::MAX, Self::poll_record)
     }
 
     /// The next durable record; waits for it at most for `limit`, and returns `None` then.
@@ -146,12 +160,32 @@ impl ViewFollower {
     /// # Errors
     /// As [`ViewFollower::poll_record`].
     pub fn next_record_timeout(&mut self, limit: Duration) -> Result<Option<Record>> {
-        self.wait_until(monotonic_ns().saturating_add(ns(limit)))
+        self.wait_until(monotonic_ns().saturating_add(ns(limit)), Self::poll_record)
     }
 
-    fn wait_until(&mut self, until_ns: u64) -> Result<Option<Record>> {
+    /// The next batch as it lies on the disk; waits for it at most for `limit`. A follower hands out either batches or records.
+    pub(crate) fn next_sealed(&mut self, limit: Duration) -> Result<Option<SealedBatch>> {
+        let poll = |follower: &mut Self| follower.poll(RecordScan::next_sealed);
+        self.wait_until(monotonic_ns().saturating_add(ns(limit)), poll)
+    }
+
+    /// Where the next batch lies, and what it is linked to.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        self.records.cursor()
+    }
+
+    /// The end of what it knows to be durable.
+    pub(crate) fn known_end(&self) -> Lsn {
+        self.end
+    }
+
+    fn wait_until<T>(
+        &mut self,
+        until_ns: u64,
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         loop {
-            let found = self.poll_record()?;
+            let found = poll(self)?;
             let now = monotonic_ns();
             if found.is_some() || now >= until_ns || (self.ends_with_writer && self.has_no_writer()) {
                 return Ok(found);

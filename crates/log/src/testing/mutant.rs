@@ -54,6 +54,26 @@ pub const FOUND_BY_TESTS: [(Mutant, &str); 10] = [
     (Mutant::MemoryCutsUnseen, "cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them"),
 ];
 
+/// Mistakes in the protocol by which a log is shipped, in `seawall-ship`: the walks of its model find each.
+pub const FOUND_BY_MODEL: [Mutant; 16] = [
+    Mutant::ShipAckAtSend,
+    Mutant::ShipAckOutOfOrder,
+    Mutant::ShipRefusedIsStored,
+    Mutant::ShipUnknownIsStored,
+    Mutant::ShipChainIgnored,
+    Mutant::ShipNoTerm,
+    Mutant::ShipTermUnread,
+    Mutant::ShipAnyOwner,
+    Mutant::ShipLoserGoesOn,
+    Mutant::ShipGoOnReplaced,
+    Mutant::ShipResendSecond,
+    Mutant::ShipStoredByPosition,
+    Mutant::ShipStoredKept,
+    Mutant::ShipPartIsWhole,
+    Mutant::ShipLinkIgnored,
+    Mutant::ShipNoteAhead,
+];
+
 /// Whether `test`, which passes without the mistake, fails with it.
 ///
 /// # Panics

@@ -13,7 +13,7 @@
 
 use super::campaign::{Campaign, Failure, run};
 use super::{sweep, taken};
-use crate::testing::mutant::{EQUIVALENT, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
+use crate::testing::mutant::{EQUIVALENT, FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
 
 /// Distinct crash states that a search judges from each seed.
 pub const STATES: u64 = 150_000;
@@ -89,7 +89,7 @@ impl std::fmt::Display for FoundAt {
 #[must_use]
 pub fn visible() -> Vec<Mutant> {
     let apart = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).chain(&FOUND_BY_TESTS);
-    let apart: Vec<Mutant> = apart.map(|(known, _)| *known).collect();
+    let apart: Vec<Mutant> = apart.map(|(known, _)| *known).chain(FOUND_BY_MODEL).collect();
     Mutant::ALL.iter().copied().filter(|mutant| !apart.contains(mutant)).collect()
 }
 

@@ -1,0 +1,128 @@
+//! Holds trims back for other processes: a pin that lies in a file of the log's directory and outlives every process.
+//!
+//! ```text
+//! HOLD-NAME    hold LSN          the log keeps everything from there on
+//!              …                 what its owner notes behind that, which the log does not read
+//! ```
+//!
+//! A trim reads the files, so that the one who moves a hold needs no connection to the writer. What cannot be read holds
+//! everything.
+//!
+//! Invariants: a hold is moved by a rename, so that each look finds the old one or the new one; its file is synced before it
+//! gets the name, and a hold that a crash sets back holds more.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::Path;
+
+use seawall_sys::directory::{Directory, Permissions};
+
+use crate::error::{Error, Result};
+use crate::lock::open_dir;
+use crate::lsn::Lsn;
+
+/// What the names of all of them begin with.
+pub(crate) const HOLD_PREFIX: &str = "HOLD-";
+/// The longest file that is read, in bytes.
+const HOLD_BYTES_MAX: u64 = 64 << 10;
+
+/// A hold on a log: see [`Hold::read`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The log keeps everything from here on.
+    pub lsn: Lsn,
+    /// What its owner noted.
+    pub note: String,
+}
+
+impl Hold {
+    /// The hold called `name` on the log in `dir`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for a name that is not of letters, digits and `-`; [`Error::Io`], also of a file that is no hold.
+    pub fn read(dir: impl AsRef<Path>, name: &str) -> Result<Option<Self>> {
+        let dir = open_dir(dir.as_ref())?;
+        let file = file_name(name)?;
+        read_in(&dir, &file).map_err(|source| Error::io("read", dir.path().join(file), source))
+    }
+
+    /// Has every writer of the log in `dir` keep what lies behind `self.lsn`, by a hold called `name`: durable when this
+    /// returns, and heeded by every trim that begins later. It replaces the one of that name.
+    ///
+    /// # Errors
+    /// As [`Hold::read`].
+    pub fn write(&self, dir: impl AsRef<Path>, name: &str) -> Result<()> {
+        let dir = open_dir(dir.as_ref())?;
+        let (file, staging) = (file_name(name)?, format!("{}.new", file_name(name)?));
+        let write = || {
+            remove_if_there(&dir, &staging)?;
+            let mut made = dir.make_file(&staging, Permissions::OwnerOnly)?;
+            write!(made, "hold {}\n{}", self.lsn, self.note)?;
+            made.sync_all()?;
+            drop(made);
+            dir.replace(&staging, &file)?;
+            dir.sync()
+        };
+        write().map_err(|source| Error::io("write", dir.path().join(&file), source))
+    }
+
+    /// Removes the hold called `name`, if there is one.
+    ///
+    /// # Errors
+    /// As [`Hold::read`].
+    pub fn remove(dir: impl AsRef<Path>, name: &str) -> Result<()> {
+        let dir = open_dir(dir.as_ref())?;
+        let file = file_name(name)?;
+        let removed = remove_if_there(&dir, &file).and_then(|()| dir.sync());
+        removed.map_err(|source| Error::io("remove", dir.path().join(&file), source))
+    }
+}
+
+fn remove_if_there(dir: &Directory, name: &str) -> std::io::Result<()> {
+    match dir.remove(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn file_name(name: &str) -> Result<String> {
+    let sound = !name.is_empty()
+        && name.len() <= 100
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let reason = || format!("{name:?} is no name of a hold: letters, digits and `-`");
+    let refusal = || Error::InvalidOption { option: "name", reason: reason() };
+    sound.then(|| format!("{HOLD_PREFIX}{name}")).ok_or_else(refusal)
+}
+
+fn read_in(dir: &Directory, file: &str) -> std::io::Result<Option<Hold>> {
+    let mut text = String::new();
+    match dir.open_file(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?.take(HOLD_BYTES_MAX).read_to_string(&mut text)?,
+    };
+    let parsed = text.split_once('\n').and_then(|(head, note)| {
+        let lsn = head.strip_prefix("hold ")?.parse().ok()?;
+        Some(Hold { lsn, note: note.to_owned() })
+    });
+    let damaged = || std::io::Error::new(ErrorKind::InvalidData, "it does not begin with `hold LSN`");
+    parsed.map(Some).ok_or_else(damaged)
+}
+
+/// Whether a file of this name is a hold, or one that is being written.
+pub(crate) fn is_hold(name: &str) -> bool {
+    name.starts_with(HOLD_PREFIX)
+}
+
+/// The lowest LSN that a hold in `dir` names.
+pub(crate) fn lowest(dir: &Directory) -> Result<Option<Lsn>> {
+    let names = dir.list().map_err(|source| Error::io("list", dir.path(), source))?;
+    let holds = names.into_iter().filter(|entry| is_hold(&entry.name) && !entry.name.ends_with(".new"));
+    let mut lowest = None;
+    for entry in holds {
+        let read = read_in(dir, &entry.name);
+        let read = read.map_err(|source| Error::io("read", dir.path().join(&entry.name), source))?;
+        // One that was removed meanwhile holds nothing.
+        let Some(hold) = read else { continue };
+        lowest = Some(lowest.map_or(hold.lsn, |lowest: Lsn| lowest.min(hold.lsn)));
+    }
+    Ok(lowest)
+}

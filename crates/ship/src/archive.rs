@@ -1,0 +1,262 @@
+//! Archives a log to an object store: a destination whose messages are objects that are created once and never changed.
+//!
+//! ```text
+//! PREFIX/messages/00000000000000000001    a message each, by position
+//! PREFIX/starts/00000000000000000038      what the chain was at position 38: everything up to there may be gone
+//! PREFIX/probe-…                          while it is tried what the store can do
+//! ```
+//!
+//! An object holds the batches of one parcel: as many as were gathered up to a size or an age, or to the end of a segment. The
+//! chain of the messages is what makes an object that is missing or changed known; a start carries it on where older
+//! objects were removed.
+//!
+//! Creating an object only if there is none of its name is the compare-and-append: one is on its way at a time, so that there is
+//! never one without the one before it.
+//!
+//! Invariants: no object is overwritten; nothing is removed before the start that takes its place is stored; what is removed is of
+//! no use to a rebuild of what is kept, because the log itself had trimmed it.
+
+use crate::destination::{Answer, Destination};
+use crate::error::{Error, Result};
+use crate::failure::{Facts, Synced};
+use crate::message::{Chain, Verdict};
+use crate::note::{Note, hex, random};
+use crate::writer::Outcome;
+use seawall::{Lsn, SealedCheck};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A store of objects.
+pub trait Store: Send {
+    /// What it is called, and whether it lies on this machine.
+    fn name(&self) -> (String, bool);
+
+    /// Its address without credentials.
+    fn address(&self) -> String;
+
+    /// Stores an object durably if there is none of that name; returns whether there was none.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: it may be stored or not.
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool>;
+
+    /// An object, or its first `limit` bytes; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>>;
+
+    /// The names that begin with `prefix` and come behind `after`, in order.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>>;
+
+    /// Removes an object, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    fn remove(&mut self, name: &str) -> Result<()>;
+}
+
+/// How an archive is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// Batches are gathered up to so many bytes.
+    pub object_bytes: usize,
+    /// Its owner says that it lies at another site.
+    pub elsewhere: bool,
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> Self {
+        Self { object_bytes: 8 << 20, elsewhere: false }
+    }
+}
+
+const MESSAGES: &str = "messages/";
+const STARTS: &str = "starts/";
+
+fn message_name(position: u64) -> String {
+    format!("{MESSAGES}{position:020}")
+}
+
+/// A log's archive.
+pub struct Archive<S> {
+    store: S,
+    facts: Facts,
+}
+
+impl<S: Store> std::fmt::Debug for Archive<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Archive").field("address", &self.store.address()).finish_non_exhaustive()
+    }
+}
+
+/// What a retention removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Objects.
+    pub objects: u64,
+    /// The first LSN that can still be rebuilt.
+    pub first: Lsn,
+}
+
+impl<S: Store> Archive<S> {
+    /// An archive in `store`, for reading or writing.
+    pub fn new(store: S, settings: ArchiveSettings) -> Self {
+        let (name, on_this_machine) = store.name();
+        let facts = Facts {
+            name,
+            acknowledged_by: 1,
+            laggard_may_lead: false,
+            synced: Synced::Before,
+            setting: "an object is durable when its creation is answered".to_owned(),
+            on_this_machine,
+            elsewhere: settings.elsewhere,
+            keeps_copies: !on_this_machine,
+            message_bytes_max: 1 << 30,
+            in_flight_max: 1,
+            gather_bytes: settings.object_bytes.max(1),
+        };
+        Self { store, facts }
+    }
+
+    /// Tries what an archive stands on: that an object is created once, listed as soon as it is there, read in part, removed.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] names what the store does not do.
+    pub fn probe(&mut self) -> Result<()> {
+        let name = format!("probe-{}", hex(&random::<8>()?));
+        let outcome = self.probe_with(&name);
+        let removed = self.store.remove(&name);
+        outcome.and(removed)
+    }
+
+    fn probe_with(&mut self, name: &str) -> Result<()> {
+        let (first, second) = (b"the first of two objects".as_slice(), b"the second of two".as_slice());
+        let cannot = |what: &str| {
+            Err(Error::unfit(format!("{} {what}: it is no store for an archive", self.facts.name)))
+        };
+        if !self.store.create(name, first)? {
+            return cannot("says that a new object was there already");
+        }
+        if self.store.create(name, second)? || self.store.get(name, None)?.as_deref() != Some(first) {
+            return cannot("creates an object although there is one of that name");
+        }
+        if self.store.list("probe-", "")?.iter().all(|listed| listed != name) {
+            return cannot("does not list an object that it has just stored");
+        }
+        if self.store.get(name, Some(9))?.as_deref() != Some(&first[..9]) {
+            return cannot("does not read a part of an object");
+        }
+        Ok(())
+    }
+
+    /// How many objects a day are created at most, for a log that writes `bytes_per_day`.
+    #[must_use]
+    pub fn requests_per_day(&self, gather_time: Duration, bytes_per_day: u64) -> u64 {
+        let by_time = Duration::from_hours(24).as_millis() / gather_time.as_millis().max(1);
+        let by_size = bytes_per_day / self.facts.gather_bytes as u64;
+        u64::try_from(by_time).unwrap_or(u64::MAX).saturating_add(by_size)
+    }
+
+    /// The store.
+    pub fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// What the chain is where the oldest objects begin.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Unfit`] if a start cannot be understood.
+    pub fn start(&mut self) -> Result<Chain> {
+        let Some(name) = self.store.list(STARTS, "")?.pop() else { return Ok(Chain::default()) };
+        let text = self.store.get(&name, None)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let parsed = Note::parse(&text).map(|note| note.chain);
+        parsed.ok_or_else(|| Error::unfit(format!("{name} in {} is not understood", self.store.address())))
+    }
+
+    /// Removes what is of no use to a rebuild to any time from `since_us` on (microseconds since 1970): objects whose batches the
+    /// log had trimmed by then. The chain goes on from a start.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken: nothing is removed then.
+    pub fn retain(&mut self, since_us: u64) -> Result<Removed> {
+        let begin = self.start()?;
+        let (mut chain, mut check) = (begin.clone(), SealedCheck::new());
+        // Where segments begin with an object: the chain in front of it, and the LSN.
+        let mut segments: Vec<(Chain, Lsn)> = Vec::new();
+        let mut first = chain.lsn;
+        let mut position = chain.position + 1;
+        while let Some(bytes) = self.store.get(&message_name(position), None)? {
+            let before = chain.clone();
+            if let Verdict::Next(header, payload) = chain.take(&bytes)? {
+                if header.time_us > since_us {
+                    break;
+                }
+                if payload.starts_with(b"SWLS") {
+                    segments.push((before, header.lsn));
+                }
+                check.check(payload)?;
+                first = check.first();
+            }
+            position += 1;
+        }
+        // The newest segment that begins at or before what the log still had then.
+        let kept = segments.into_iter().rev().find(|(_, lsn)| *lsn <= first);
+        let Some((chain, lsn)) = kept.filter(|(chain, _)| chain.position > begin.position) else {
+            return Ok(Removed { objects: 0, first: begin.lsn });
+        };
+        let note = Note { address: self.store.address(), owner: [0; 16], chain: chain.clone() };
+        self.store.create(&format!("{STARTS}{:020}", chain.position), note.text().as_bytes())?;
+        for position in begin.position + 1..=chain.position {
+            self.store.remove(&message_name(position))?;
+        }
+        for start in self.store.list(STARTS, "")?.into_iter().rev().skip(1) {
+            self.store.remove(&start)?;
+        }
+        Ok(Removed { objects: chain.position - begin.position, first: lsn })
+    }
+}
+
+impl<S: Store> Destination for Archive<S> {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn address(&self) -> String {
+        self.store.address()
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        answer(match self.store.create(&message_name(position), &bytes) {
+            Ok(true) => Outcome::Stored,
+            Ok(false) => Outcome::Refused,
+            Err(error) => {
+                tracing::warn!(%error, position, "an object was not created, or the answer did not come");
+                Outcome::Unknown
+            }
+        });
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        self.store.get(&message_name(position), None)
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        let (mut after, mut last) = (String::new(), 0);
+        loop {
+            let names = self.store.list(MESSAGES, &after)?;
+            let Some(name) = names.last() else { return Ok(last) };
+            let position = name.strip_prefix(MESSAGES).and_then(|digits| digits.parse().ok());
+            last = position.ok_or_else(|| Error::unfit(format!("{name} is no object of an archive")))?;
+            after.clone_from(name);
+        }
+    }
+
+    fn begin(&mut self) -> Result<Chain> {
+        self.start()
+    }
+}

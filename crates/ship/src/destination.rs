@@ -1,0 +1,62 @@
+//! Defines what a destination must be able to do.
+//!
+//! A destination is a sequence of messages, the first one at position 1. It stores a message at a position only if that is the next
+//! free one, which is all that fencing and exactly once stand on; see `writer.rs`.
+
+use crate::error::Result;
+use crate::failure::Facts;
+use crate::message::Chain;
+use crate::writer::Outcome;
+use std::sync::Arc;
+
+/// Takes what became of an append, from any thread.
+pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
+
+/// A place that a log is shipped to.
+pub trait Destination: Send {
+    /// What is known of it.
+    fn facts(&self) -> &Facts;
+
+    /// Its address without credentials, which names it.
+    fn address(&self) -> String;
+
+    /// Begins to store `bytes` at `position`, if that is the next free one. `answer` is called once, here or later; dropped, it
+    /// counts as unknown.
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer);
+
+    /// The message at `position`, `None` if there is none now.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unavailable`] if that cannot be said now.
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>>;
+
+    /// What the chain is where the oldest messages begin: nothing, unless a retention removed what came before.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn begin(&mut self) -> Result<Chain> {
+        Ok(Chain::default())
+    }
+
+    /// The last position that has a message, as far as it says now; 0 for none.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn last(&mut self) -> Result<u64>;
+
+    /// Reads the messages from `position` on, in order, until there is no more or `visit` returns `false`; returns the position
+    /// behind the last one that was visited.
+    ///
+    /// # Errors
+    /// As [`Destination::read`], and what `visit` returns.
+    fn read_on(&mut self, position: u64, visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool>) -> Result<u64> {
+        let mut position = position;
+        while let Some(bytes) = self.read(position)? {
+            position += 1;
+            if !visit(position - 1, &bytes)? {
+                break;
+            }
+        }
+        Ok(position)
+    }
+}

@@ -1,0 +1,329 @@
+//! Defines the messages that a log is shipped in, and the rule by which any reader finds the log in them again.
+//!
+//! A destination is a sequence of messages. A message is a header and a payload; every number is little-endian:
+//!
+//! ```text
+//!  at  size
+//!   0   4   magic "SWSM"
+//!   4   2   version
+//!   6   2   kind: 1 batches, 2 term
+//!   8  16   identity of the log
+//!  24   8   term: how often the right to write here was taken
+//!  32  16   owner: chosen at random by the directory of the log that took it
+//!  48   8   number: how many messages of the chain come before this one
+//!  56   8   LSN where its batches begin
+//!  64   8   LSN where they end
+//!  72   4   link before: checksum of the header of the batch before them
+//!  76   4   link: checksum of the header of the last of them
+//!  80   4   length of the payload in bytes
+//!  84   4   records in the batches
+//!  88   2   part, from 0
+//!  90   2   parts
+//!  92   4   zero
+//!  96   8   time of the latest batch, microseconds since 1970
+//! 104  32   SHA-256 of the message before in the chain, zeros for the first
+//! 136  20   zero
+//! 156   4   CRC-32C of bytes 0–155 and the payload
+//! ```
+//!
+//! The payload of batches is pieces of the log, as `seawall::SealedFollower` hands them out; marks travel in front of the next
+//! batch with records. One that is longer than the destination takes is cut into parts. The payload of a term is 16 bytes
+//! that no other term has.
+//!
+//! The **chain** is read from the first message on. A message belongs to it if and only if (1) it states the SHA-256 of the
+//! last message that belongs to it, and its number, and (2) it is a term, higher than the last one, or batches of the term and the owner
+//! of the last term. Everything else is left over from a race and ignored: a late message of a writer that was replaced, a
+//! second copy. What belongs to the chain and is not sound, of another log, or does not continue it, is damage.
+//!
+//! Invariants: the bytes of a message do not depend on its position in the destination, so that it can be sent again as it is;
+//! of two writers that both extend the chain the one that comes first makes the other's messages ignored.
+
+use crate::error::{Error, Result};
+use seawall::{LogId, Lsn};
+use seawall_sys::planted;
+use sha2::{Digest as _, Sha256};
+
+/// Length of a header in bytes.
+pub const HEADER_BYTES: usize = 160;
+const MAGIC: [u8; 4] = *b"SWSM";
+const VERSION: u16 = 1;
+const CHECKSUM_AT: usize = HEADER_BYTES - 4;
+
+/// What names a message.
+pub type Hash = [u8; 32];
+/// The directory of a log that took the right to write.
+pub type Owner = [u8; 16];
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It holds batches.
+    Batches,
+    /// A writer takes the right to write.
+    Term,
+}
+
+/// The header of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// What it is for.
+    pub kind: Kind,
+    /// Which log.
+    pub log_id: LogId,
+    /// How often the right to write was taken.
+    pub term: u64,
+    /// By whom.
+    pub owner: Owner,
+    /// How many messages of the chain come before this one.
+    pub number: u64,
+    /// Where its batches begin.
+    pub lsn: Lsn,
+    /// Where they end.
+    pub end: Lsn,
+    /// What the first batch follows.
+    pub link_before: u32,
+    /// What the next batch follows.
+    pub link: u32,
+    /// Records in the batches.
+    pub records: u32,
+    /// This part, from 0, and how many there are.
+    pub part: (u16, u16),
+    /// When the latest batch was gathered, microseconds since 1970.
+    pub time_us: u64,
+    /// The message before in the chain.
+    pub previous: Hash,
+}
+
+fn crc32c(parts: [&[u8]; 2]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    u32::try_from(digest.finalize() & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+/// What names the message `bytes`.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> Hash {
+    Sha256::digest(bytes).into()
+}
+
+fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}
+
+impl Header {
+    /// The message with this header and payload.
+    ///
+    /// # Panics
+    /// If the payload is longer than 4 GiB.
+    #[must_use]
+    pub fn seal(&self, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.reserve_exact(payload.len());
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        let length = u32::try_from(payload.len()).expect("batches are no longer than 2 GiB");
+        put(0, &MAGIC);
+        put(4, &VERSION.to_le_bytes());
+        put(6, &(if self.kind == Kind::Batches { 1_u16 } else { 2 }).to_le_bytes());
+        put(8, &self.log_id.0);
+        put(24, &self.term.to_le_bytes());
+        put(32, &self.owner);
+        put(48, &self.number.to_le_bytes());
+        put(56, &self.lsn.get().to_le_bytes());
+        put(64, &self.end.get().to_le_bytes());
+        put(72, &self.link_before.to_le_bytes());
+        put(76, &self.link.to_le_bytes());
+        put(80, &length.to_le_bytes());
+        put(84, &self.records.to_le_bytes());
+        put(88, &self.part.0.to_le_bytes());
+        put(90, &self.part.1.to_le_bytes());
+        put(96, &self.time_us.to_le_bytes());
+        put(104, &self.previous);
+        let sum = crc32c([&bytes[..CHECKSUM_AT], payload]);
+        bytes[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// The header and the payload of a message.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn open(bytes: &[u8]) -> Result<(Self, &[u8]), &'static str> {
+        if bytes.len() < HEADER_BYTES {
+            return Err("it is shorter than a header");
+        }
+        let (header, payload) = bytes.split_at(HEADER_BYTES);
+        if header[..4] != MAGIC {
+            return Err("it does not begin as a message of a log");
+        }
+        if u32::from_le_bytes(take(header, CHECKSUM_AT)) != crc32c([&header[..CHECKSUM_AT], payload]) {
+            return Err("its checksum is wrong");
+        }
+        if u16::from_le_bytes(take(header, 4)) != VERSION {
+            return Err("it is of a version that this program does not know");
+        }
+        let word = |at| u64::from_le_bytes(take(header, at));
+        let half = |at| u32::from_le_bytes(take(header, at));
+        let kind = match u16::from_le_bytes(take(header, 6)) {
+            1 => Kind::Batches,
+            2 => Kind::Term,
+            _ => return Err("it is of an unknown kind"),
+        };
+        let opened = Self {
+            kind,
+            log_id: LogId(take(header, 8)),
+            term: word(24),
+            owner: take(header, 32),
+            number: word(48),
+            lsn: Lsn::new(word(56)),
+            end: Lsn::new(word(64)),
+            link_before: half(72),
+            link: half(76),
+            records: half(84),
+            part: (u16::from_le_bytes(take(header, 88)), u16::from_le_bytes(take(header, 90))),
+            time_us: word(96),
+            previous: take(header, 104),
+        };
+        let unused = header[92..96].iter().chain(&header[136..CHECKSUM_AT]).all(|byte| *byte == 0);
+        let sound = unused && usize::try_from(half(80)).is_ok_and(|length| length == payload.len());
+        let ordered = opened.lsn <= opened.end && opened.part.0 < opened.part.1;
+        if sound && ordered { Ok((opened, payload)) } else { Err("its header contradicts itself") }
+    }
+}
+
+/// How far the chain was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chain {
+    /// Where in the destination it was read to: the position of the last message that was looked at, 0 for none.
+    pub position: u64,
+    /// How many messages belong to it.
+    pub number: u64,
+    /// The last of them.
+    pub last: Hash,
+    /// The last term, 0 for none.
+    pub term: u64,
+    /// Who took it.
+    pub owner: Owner,
+    /// Which log it is, once a message came.
+    pub log_id: Option<LogId>,
+    /// Where the next batch is due.
+    pub lsn: Lsn,
+    /// What it follows.
+    pub link: u32,
+    /// Where the batches of the last whole message begin: the log is needed from there to go on.
+    pub needed: Lsn,
+    /// A message of which parts are missing: how many came, and its header.
+    pub(crate) open: Option<(u16, Header)>,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self {
+            position: 0,
+            number: 0,
+            last: [0; 32],
+            term: 0,
+            owner: [0; 16],
+            log_id: None,
+            lsn: Lsn::ZERO,
+            link: 0,
+            needed: Lsn::ZERO,
+            open: None,
+        }
+    }
+}
+
+/// What a message is to the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// It is its next one.
+    Next(Header, &'a [u8]),
+    /// It is left over from a race.
+    Ignored,
+}
+
+impl Chain {
+    /// Looks at the message behind the last one, at the next position.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it belongs to the chain and is not sound; the chain then stays where it was.
+    pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Verdict<'a>> {
+        let position = self.position + 1;
+        let damaged = |what: String| Error::Damaged { position, what };
+        let (header, payload) = Header::open(bytes).map_err(|what| damaged(what.to_owned()))?;
+        if !self.is_next(&header) {
+            self.position = position;
+            return Ok(Verdict::Ignored);
+        }
+        if self.log_id.is_some_and(|log_id| log_id != header.log_id) {
+            return Err(damaged(format!("it belongs to another log, {}", header.log_id)));
+        }
+        // Behind a part of a message comes the next part, or a term that drops it.
+        let due = match &self.open {
+            Some((came, open)) if header.kind == Kind::Batches => {
+                let same = (open.lsn, open.end, open.link, open.part.1)
+                    == (header.lsn, header.end, header.link, header.part.1);
+                same && header.part.0 == *came
+            }
+            _ => header.part.0 == 0,
+        };
+        if !due || (header.lsn, header.link_before) != (self.lsn, self.link) {
+            let what = format!("it goes on at LSN {}, but LSN {} is due", header.lsn, self.lsn);
+            return Err(damaged(what));
+        }
+        self.position = position;
+        self.number += 1;
+        self.last = hash(bytes);
+        self.log_id = Some(header.log_id);
+        (self.term, self.owner) = (header.term, header.owner);
+        let (part, parts) = header.part;
+        if header.kind == Kind::Batches && part + 1 < parts {
+            self.open = Some((part + 1, header.clone()));
+        } else {
+            self.open = None;
+            if header.end > self.lsn {
+                self.needed = header.lsn;
+            }
+            (self.lsn, self.link) = (header.end, header.link);
+        }
+        Ok(Verdict::Next(header, payload))
+    }
+
+    fn is_next(&self, header: &Header) -> bool {
+        let follows =
+            planted!(ShipChainIgnored, true, (header.previous, header.number) == (self.last, self.number));
+        let in_turn = match header.kind {
+            Kind::Term => header.term > self.term,
+            Kind::Batches => (header.term, header.owner) == (self.term, self.owner),
+        };
+        follows && in_turn
+    }
+
+    /// Whether the last message is one of which parts are missing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The header of a message that follows.
+    #[must_use]
+    pub fn next_header(&self, kind: Kind, log_id: LogId, (term, owner): (u64, Owner)) -> Header {
+        Header {
+            kind,
+            log_id,
+            term,
+            owner,
+            number: self.number,
+            lsn: self.lsn,
+            end: self.lsn,
+            link_before: self.link,
+            link: self.link,
+            records: 0,
+            part: (0, 1),
+            time_us: 0,
+            previous: self.last,
+        }
+    }
+}

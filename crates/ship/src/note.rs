@@ -1,0 +1,146 @@
+//! Keeps what a directory knows of a destination in a hold on its log, so that shipping goes on where it stopped.
+//!
+//! The hold keeps the log from the last acknowledged message on: the next writer finds there that its log is the one that was
+//! shipped. Its note is lines of text: the address, the owner, how far the chain was read.
+//!
+//! Invariant: a note may be out of date, never ahead: an old one has the next writer read more, and the log keep more.
+
+use crate::error::{Error, Result};
+use crate::message::{Chain, Owner, hash};
+use seawall::{Hold, LogId, Lsn};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What a directory knows of a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The destination.
+    pub address: String,
+    /// Who the directory is there.
+    pub owner: Owner,
+    /// The chain up to a whole message that is stored.
+    pub chain: Chain,
+}
+
+/// The bytes in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// What the hold for a destination is called.
+#[must_use]
+pub fn hold_name(address: &str) -> String {
+    format!("ship-{}", hex(&hash(address.as_bytes())[..8]))
+}
+
+impl Note {
+    /// The note of the log in `dir` on the destination at `address`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Unfit`] if the note cannot be understood.
+    pub fn read(dir: &Path, address: &str) -> Result<Option<Self>> {
+        let name = hold_name(address);
+        let Some(hold) = Hold::read(dir, &name)? else { return Ok(None) };
+        let unfit = || {
+            let path = dir.join(format!("HOLD-{name}"));
+            Error::unfit(format!(
+                "{} is not understood: remove it, and name a new destination",
+                path.display()
+            ))
+        };
+        Self::parse(&hold.note).filter(|note| note.address == address).map(Some).ok_or_else(unfit)
+    }
+
+    /// Makes the note durable.
+    ///
+    /// # Errors
+    /// [`Error::Log`].
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let hold = Hold { lsn: self.chain.needed, note: self.text() };
+        Ok(hold.write(dir, &hold_name(&self.address))?)
+    }
+
+    /// As it is written.
+    pub(crate) fn text(&self) -> String {
+        let Chain { position, number, last, term, owner, log_id, lsn, link, needed, .. } = &self.chain;
+        let log_id = log_id.map_or_else(|| "-".to_owned(), |log_id| log_id.to_string());
+        format!(
+            "to {}\nowner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\n",
+            self.address,
+            hex(&self.owner),
+            hex(last),
+            hex(owner),
+        )
+    }
+
+    /// What [`Note::text`] wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let words: Vec<&str> = line("chain")?.split(' ').collect();
+        let [position, number, last, term, owner, log_id, lsn, link, needed] = words[..] else { return None };
+        let log_id = if log_id == "-" { None } else { Some(LogId(unhex(log_id)?)) };
+        let to_lsn = |text: &str| text.parse().ok().map(Lsn::new);
+        let mut chain = Chain { position: position.parse().ok()?, ..Chain::default() };
+        (chain.number, chain.last) = (number.parse().ok()?, unhex(last)?);
+        (chain.term, chain.owner, chain.log_id) = (term.parse().ok()?, unhex(owner)?, log_id);
+        (chain.lsn, chain.link, chain.needed) = (to_lsn(lsn)?, link.parse().ok()?, to_lsn(needed)?);
+        Some(Self { address: line("to")?.to_owned(), owner: unhex(line("owner")?)?, chain })
+    }
+}
+
+/// Bytes that nobody else has.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the system gives none.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        let source = std::io::Error::other(error.to_string());
+        Error::unavailable("the system gives no random bytes", source)
+    })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Note, hex};
+    use crate::message::Chain;
+    use seawall::{LogId, Lsn};
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let mut chain = Chain { position: 7, number: 6, last: [0xAB; 32], term: 3, ..Chain::default() };
+        (chain.owner, chain.log_id) = ([1; 16], Some(LogId([2; 16])));
+        (chain.lsn, chain.link, chain.needed) = (Lsn::new(99), 5, Lsn::new(44));
+        let note = Note { address: "folder /a b".to_owned(), owner: [0xCD; 16], chain };
+        assert_eq!(Note::parse(&note.text()), Some(note.clone()));
+        let new = Note { chain: Chain::default(), ..note.clone() };
+        assert_eq!(Note::parse(&new.text()), Some(new));
+        for line in 0..3 {
+            let cut: String = note
+                .text()
+                .lines()
+                .enumerate()
+                .filter(|(at, _)| *at != line)
+                .map(|(_, l)| format!("{l}\n"))
+                .collect();
+            assert_eq!(Note::parse(&cut), None, "{cut}");
+        }
+        assert_eq!(hex(&[0, 255]), "00ff");
+    }
+}

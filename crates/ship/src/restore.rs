@@ -1,0 +1,293 @@
+//! Rebuilds a log from a destination, takes over from its old writer, and drills: reads everything as a rebuild would, into nowhere.
+//!
+//! ```text
+//! rebuild:  read to the end of the chain, into TO.partial ─► take the term, which refuses the old writer from now on
+//!           ─► read what it had still added ─► sync, read back, verify ─► TO, with a note on the destination
+//! copy:     read up to an LSN or a time, into TO: a log that the destination does not belong to
+//! drill:    read to the end, check everything
+//! ```
+//!
+//! Invariants: what a rebuilt log holds is what the destination holds up to the term, so that everything acknowledged is
+//! there; of two that rebuild at once one gets the term, and the other one fails.
+
+use crate::destination::Destination;
+use crate::error::{Error, Result};
+use crate::message::{Chain, Kind, Verdict};
+use crate::note::{Note, random};
+use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
+use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
+use seawall_sys::clock::monotonic_ns;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long one request may take before it is asked again what became of it.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How often a request is tried.
+const TRIES_MAX: u32 = 30;
+
+/// What was read of a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Read {
+    /// Messages, those that were left over from races included.
+    pub messages: u64,
+    /// Of these, those left over.
+    pub ignored: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// What a rebuild made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rebuilt {
+    /// What [`seawall::verify`] says of the log.
+    pub report: Report,
+    /// What was read for it.
+    pub read: Read,
+    /// The term that was taken; none for a copy.
+    pub term: Option<u64>,
+}
+
+/// What a drill found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drill {
+    /// Which log.
+    pub log_id: LogId,
+    /// The first LSN that the log had.
+    pub first: Lsn,
+    /// Where the destination ends.
+    pub end: Lsn,
+    /// Whole records.
+    pub records: u64,
+    /// When the last batch was gathered, microseconds since 1970.
+    pub time_us: u64,
+    /// The last term.
+    pub term: u64,
+    /// What was read.
+    pub read: Read,
+}
+
+/// Takes messages apart: whole pieces for `sink`, parts put together.
+struct Intake {
+    chain: Chain,
+    parts: Vec<u8>,
+    read: Read,
+}
+
+impl Intake {
+    fn new(chain: Chain) -> Self {
+        Self { chain, parts: Vec::new(), read: Read::default() }
+    }
+
+    /// The next message; `sink` gets whole pieces, and says whether more are wanted.
+    fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
+        self.read.messages += 1;
+        self.read.bytes += bytes.len() as u64;
+        match self.chain.take(bytes)? {
+            Verdict::Ignored => self.read.ignored += 1,
+            Verdict::Next(header, _) if header.kind == Kind::Term => self.parts.clear(),
+            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(payload),
+            Verdict::Next(header, payload) => {
+                self.parts.extend_from_slice(payload);
+                if header.part.0 + 1 == header.part.1 {
+                    return sink(&std::mem::take(&mut self.parts));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Everything from here to the end, or until `sink` wants no more.
+    fn read_all(
+        &mut self,
+        from: &mut dyn Destination,
+        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let begun = monotonic_ns();
+        let mut more = true;
+        while more {
+            let next = self.chain.position + 1;
+            let end = from.read_on(next, &mut |_, bytes| {
+                more = self.take(bytes, sink)?;
+                Ok(more)
+            })?;
+            if more && end == next {
+                break;
+            }
+        }
+        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
+        // One that is missing in the middle would look like the end.
+        let last = from.last()?;
+        if more && last > self.chain.position {
+            let what = format!("it is missing, but message {last} is there");
+            return Err(Error::Damaged { position: self.chain.position + 1, what });
+        }
+        Ok(more)
+    }
+}
+
+/// How many bytes were read so far is told to this.
+pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
+
+/// Rebuilds the log in the folder `to`, which must not be there, and takes over from its old writer.
+///
+/// # Errors
+/// [`Error::Damaged`] with the message that is missing or not sound; [`Error::Replaced`] if another one took over at the same
+/// time; [`Error::Unfit`] if the destination is empty; [`Error::Log`], [`Error::Unavailable`].
+pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progress<'_>) -> Result<Rebuilt> {
+    let to = to.as_ref();
+    let mut rebuild = Rebuild::begin(to, RebuildTo::default())?;
+    let mut intake = Intake::new(from.begin()?);
+    let mut read = 0;
+    let mut sink = |pieces: &[u8]| {
+        read += pieces.len() as u64;
+        let more = rebuild.push(pieces)?;
+        progress(rebuild.progress().lsn(), read);
+        Ok(more)
+    };
+    intake.read_all(from, &mut sink)?;
+    let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
+    let owner = random()?;
+    let base = (intake.chain.lsn, intake.chain.link);
+    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
+    let facts = from.facts().clone();
+    let bounds = Bounds { message_bytes_max: facts.message_bytes_max, in_flight_max: 1, queue_bytes_max: 1 };
+    let mut writer = Writer::new(me, bounds, intake.chain.clone());
+    take_term(&mut writer, from, &mut |position, bytes| {
+        if position == intake.chain.position + 1 {
+            intake.take(bytes, &mut sink)?;
+        }
+        Ok(())
+    })?;
+    let chain = writer.known().clone();
+    while intake.chain.position < chain.position {
+        let position = intake.chain.position + 1;
+        let missing = || Error::Damaged { position, what: "it is missing".to_owned() };
+        let bytes = from.read(position)?.ok_or_else(missing)?;
+        intake.take(&bytes, &mut sink)?;
+    }
+    let report = rebuild.finish()?;
+    let note = Note { address: from.address(), owner, chain: chain.clone() };
+    note.write(to)?;
+    Ok(Rebuilt { report, read: intake.read, term: Some(chain.term) })
+}
+
+/// Rebuilds the log up to a position or a time in the folder `to`, and leaves its writer be: the copy cannot be shipped to
+/// the same destination.
+///
+/// # Errors
+/// As [`rebuild`].
+pub fn copy(
+    from: &mut dyn Destination,
+    to: impl AsRef<Path>,
+    until: RebuildTo,
+    progress: Progress<'_>,
+) -> Result<Rebuilt> {
+    let mut rebuild = Rebuild::begin(to.as_ref(), until)?;
+    let mut intake = Intake::new(from.begin()?);
+    let mut read = 0;
+    intake.read_all(from, &mut |pieces| {
+        read += pieces.len() as u64;
+        let more = rebuild.push(pieces)?;
+        progress(rebuild.progress().lsn(), read);
+        Ok(more)
+    })?;
+    if intake.chain.log_id.is_none() {
+        return Err(empty(from));
+    }
+    Ok(Rebuilt { report: rebuild.finish()?, read: intake.read, term: None })
+}
+
+/// Reads everything as a rebuild would, and checks it; with `dir`, the log that is shipped there, also that nothing is missing that it
+/// knows to be acknowledged.
+///
+/// # Errors
+/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing.
+pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
+    // Before the reading, so that it is not newer than what is read.
+    let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
+    let mut intake = Intake::new(from.begin()?);
+    let mut check = SealedCheck::new();
+    let mut read = 0;
+    intake.read_all(from, &mut |pieces| {
+        check.check(pieces)?;
+        read += pieces.len() as u64;
+        progress(check.lsn(), read);
+        Ok(true)
+    })?;
+    let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
+    if let Some(note) = note.filter(|note| note.chain.position > intake.chain.position) {
+        return Err(Error::Lost { position: note.chain.position });
+    }
+    if check.batches() > 0 && (check.lsn(), check.link()) != (intake.chain.lsn, intake.chain.link) {
+        let what = format!("its batches end at LSN {}, its messages say {}", check.lsn(), intake.chain.lsn);
+        return Err(Error::Damaged { position: intake.chain.position, what });
+    }
+    Ok(Drill {
+        log_id,
+        first: check.first(),
+        end: intake.chain.lsn,
+        records: check.records(),
+        time_us: check.time_us(),
+        term: intake.chain.term,
+        read: intake.read,
+    })
+}
+
+fn empty(from: &dyn Destination) -> Error {
+    Error::unfit(format!("{} holds no log", from.address()))
+}
+
+/// Takes the right to write; `seen` gets what is found on the way.
+fn take_term(
+    writer: &mut Writer,
+    destination: &mut dyn Destination,
+    seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut tries = 0;
+    while !writer.is_shipping() {
+        if let Some(end) = writer.ended() {
+            return Err(end.error());
+        }
+        match writer.next_action() {
+            Some(Action::Read { position }) => match destination.read(position) {
+                Ok(found) => {
+                    if let Some(bytes) = &found {
+                        seen(position, bytes)?;
+                    }
+                    writer.read(position, found.as_deref());
+                }
+                Err(error) if error.is_passing() && tries < TRIES_MAX => {
+                    tries += 1;
+                    writer.unread(position);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                Err(error) => return Err(error),
+            },
+            Some(Action::Append { position, number, bytes }) => {
+                let (answer, answers) = mpsc::channel();
+                let say = move |outcome| {
+                    let _ = answer.send(outcome);
+                };
+                destination.append(position, bytes, Box::new(say));
+                let outcome = answers.recv_timeout(ANSWER).unwrap_or(Outcome::Unknown);
+                if outcome == Outcome::Unknown {
+                    tries += 1;
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                if tries > TRIES_MAX {
+                    let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                    return Err(Error::unavailable("the right to write was not taken", source));
+                }
+                writer.outcome(position, number, outcome);
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,480 @@
+//! Decides what is sent to a destination, and what of it counts as acknowledged: a state machine without threads, clocks or requests.
+//!
+//! ```text
+//!   Looking ── reads to the end of the chain ──► Taking ── the term is stored ──► Shipping
+//!      │                                           │                                 │
+//!      └───────────── not the owner ───────────────┴──── another term is there ──────┴──► Ended
+//!
+//!   queue:   stored? stored? sent sent │ waiting waiting      positions from chain.position + 1 on
+//!            └─ the front leaves when it is stored ─► acknowledged
+//! ```
+//!
+//! Each append names the position that must be free: the destination stores it there or refuses it. A refusal, and a request
+//! without an answer, leave a doubt, and every doubt is resolved by reading the position in question: what lies there is the message
+//! itself, nothing, or another's.
+//!
+//! Invariants: a message counts as stored only if the destination says so of its own position, or if it is read there; it is
+//! acknowledged only when everything before it is; nothing is sent before the term is stored; a writer that finds another term
+//! never sends again; all requests may be lost, repeated, delayed and answered in any order.
+
+use crate::error::Error;
+use crate::message::{Chain, HEADER_BYTES, Kind, Owner, Verdict};
+use seawall::{LogId, Lsn};
+use seawall_sys::planted;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// After so many refusals of a position that is free, the destination may have lost what lay before it.
+const REFUSALS_MAX: u32 = 20;
+
+/// On what ground a writer takes the right to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ground {
+    /// It is the owner's, or there is none yet.
+    Continue,
+    /// It takes over from whoever owns it.
+    TakeOver,
+}
+
+/// What the writer is told about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The log.
+    pub log_id: LogId,
+    /// The directory.
+    pub owner: Owner,
+    /// Bytes that no other term has.
+    pub nonce: [u8; 16],
+    /// On what ground it writes.
+    pub ground: Ground,
+    /// Where the log begins, and what its first batch follows: for a destination without messages.
+    pub base: (Lsn, u32),
+}
+
+/// Bounds of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// The longest message in bytes.
+    pub message_bytes_max: usize,
+    /// Messages on their way at once.
+    pub in_flight_max: usize,
+    /// Bytes in the queue.
+    pub queue_bytes_max: usize,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Store this message at the position, if that is the next free one.
+    Append {
+        /// The position.
+        position: u64,
+        /// Which message of the chain it is.
+        number: u64,
+        /// The message.
+        bytes: Arc<[u8]>,
+    },
+    /// Read the message at the position, and say whether there is one.
+    Read {
+        /// The position.
+        position: u64,
+    },
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It is stored at its position.
+    Stored,
+    /// It was not stored now, because the position was not the next free one.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// Whole pieces of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Parcel {
+    /// Where they begin.
+    pub lsn: Lsn,
+    /// Where they end.
+    pub end: Lsn,
+    /// What the first batch follows.
+    pub link_before: u32,
+    /// What the next batch follows.
+    pub link: u32,
+    /// Records in them.
+    pub records: u32,
+    /// When the latest was gathered.
+    pub time_us: u64,
+    /// The pieces.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    number: u64,
+    bytes: Arc<[u8]>,
+    /// Where the log is acknowledged once this is; only the last part of a message says so.
+    end: Option<Lsn>,
+    stored: bool,
+}
+
+/// Why a writer ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Another writer took this term.
+    Replaced(u64),
+    /// The chain belongs to another directory.
+    NotOwner,
+    /// The log does not continue the chain.
+    Diverged(Lsn),
+    /// The destination lost what it had acknowledged.
+    Lost(u64),
+    /// The message at the position is damaged.
+    Damaged(u64, String),
+}
+
+impl End {
+    /// The same as an error.
+    #[must_use]
+    pub fn error(&self) -> Error {
+        match self {
+            Self::Replaced(term) => Error::Replaced { term: *term },
+            Self::NotOwner => Error::NotOwner,
+            Self::Diverged(lsn) => {
+                Error::Diverged { lsn: *lsn, what: "another batch ends there, or none".to_owned() }
+            }
+            Self::Lost(position) => Error::Lost { position: *position },
+            Self::Damaged(position, what) => Error::Damaged { position: *position, what: what.clone() },
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Looking,
+    Taking,
+    Shipping,
+    Ended(End),
+}
+
+/// The writer of one log at one destination.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Writer {
+    me: Identity,
+    bounds: Bounds,
+    phase: Phase,
+    /// What is known to be stored.
+    chain: Chain,
+    /// The same with everything in the queue.
+    ahead: Chain,
+    queue: VecDeque<Entry>,
+    queue_bytes: usize,
+    /// How many of the queue were sent since the last doubt.
+    sent: usize,
+    doubt: bool,
+    /// A read is on its way, of this position.
+    asked: Option<u64>,
+    refusals: u32,
+    acknowledged: Lsn,
+}
+
+impl Writer {
+    /// Begins to look behind what an earlier writer of this directory knew of the chain.
+    #[must_use]
+    pub fn new(me: Identity, bounds: Bounds, known: Chain) -> Self {
+        Self {
+            me,
+            bounds,
+            phase: Phase::Looking,
+            ahead: known.clone(),
+            chain: known,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            sent: 0,
+            doubt: false,
+            asked: None,
+            refusals: 0,
+            acknowledged: Lsn::ZERO,
+        }
+    }
+
+    /// Why it ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&End> {
+        if let Phase::Ended(end) = &self.phase { Some(end) } else { None }
+    }
+
+    /// Whether it has the right to write.
+    #[must_use]
+    pub fn is_shipping(&self) -> bool {
+        self.phase == Phase::Shipping
+    }
+
+    /// Everything before this is acknowledged; nothing before it has the right to write.
+    #[must_use]
+    pub fn acknowledged(&self) -> Lsn {
+        self.acknowledged
+    }
+
+    /// Where the next parcel is due, and what it must follow.
+    #[must_use]
+    pub fn due(&self) -> (Lsn, u32) {
+        (self.ahead.lsn, self.ahead.link)
+    }
+
+    /// What the next writer of this directory may begin with. The log must be kept from `needed` of it on.
+    #[must_use]
+    pub fn known(&self) -> &Chain {
+        planted!(ShipNoteAhead, &self.ahead, &self.chain)
+    }
+
+    /// Bytes that wait for their acknowledgement.
+    #[must_use]
+    pub fn queue_bytes(&self) -> usize {
+        self.queue_bytes
+    }
+
+    /// Whether another parcel is welcome.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.is_shipping()
+            && (self.queue.is_empty()
+                || (self.queue_bytes < self.bounds.queue_bytes_max
+                    && self.queue.len() < 2 * self.bounds.in_flight_max))
+    }
+
+    /// Whether everything that was offered is acknowledged.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Adds a parcel behind all others.
+    pub fn offer(&mut self, parcel: &Parcel) {
+        if !self.is_shipping() {
+            return;
+        }
+        let follows = planted!(
+            ShipLinkIgnored,
+            parcel.lsn == self.ahead.lsn,
+            (parcel.lsn, parcel.link_before) == (self.ahead.lsn, self.ahead.link)
+        );
+        if !follows {
+            self.phase = Phase::Ended(End::Diverged(self.ahead.lsn));
+            return;
+        }
+        let room = self.bounds.message_bytes_max.saturating_sub(HEADER_BYTES).max(1);
+        let parts = parcel.bytes.len().div_ceil(room).max(1);
+        let parts = u16::try_from(parts).unwrap_or(u16::MAX);
+        for (part, payload) in (0..parts).zip(parcel.bytes.chunks(room)) {
+            let writer = (self.ahead.term, self.ahead.owner);
+            let mut header = self.ahead.next_header(Kind::Batches, self.me.log_id, writer);
+            (header.lsn, header.end, header.link) = (parcel.lsn, parcel.end, parcel.link);
+            // Also where the link was not compared.
+            header.link_before = self.ahead.link;
+            (header.part, header.records, header.time_us) = ((part, parts), parcel.records, parcel.time_us);
+            let whole = planted!(ShipPartIsWhole, part == 0, part + 1 == parts);
+            self.push(header.number, header.seal(payload).into(), whole.then_some(parcel.end));
+        }
+    }
+
+    fn push(&mut self, number: u64, bytes: Arc<[u8]>, end: Option<Lsn>) {
+        let followed = self.ahead.take(&bytes);
+        debug_assert!(matches!(followed, Ok(Verdict::Next(..))) || cfg!(feature = "mutants"), "{followed:?}");
+        self.queue_bytes += bytes.len();
+        self.queue.push_back(Entry { number, bytes, end, stored: false });
+    }
+
+    /// What is to be done now, if anything. Every action gets an answer, by [`Writer::read`] or [`Writer::outcome`].
+    pub fn next_action(&mut self) -> Option<Action> {
+        let next = self.chain.position + 1;
+        match self.phase {
+            Phase::Ended(_) => None,
+            _ if self.asked.is_some() => None,
+            Phase::Looking => self.ask(next),
+            _ if self.refusals >= REFUSALS_MAX && self.chain.position > 0 => self.ask(self.chain.position),
+            _ if self.doubt => self.ask(next),
+            _ if self.sent < self.queue.len().min(self.bounds.in_flight_max) => {
+                let entry = &self.queue[self.sent];
+                let position = next + self.sent as u64;
+                self.sent += 1;
+                planted!(ShipAckAtSend, self.acknowledged = entry.end.unwrap_or(self.acknowledged));
+                Some(Action::Append { position, number: entry.number, bytes: Arc::clone(&entry.bytes) })
+            }
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, position: u64) -> Option<Action> {
+        self.asked = Some(position);
+        Some(Action::Read { position })
+    }
+
+    /// A read could not be answered: it is asked again.
+    pub fn unread(&mut self, position: u64) {
+        if self.asked == Some(position) {
+            self.asked = None;
+        }
+    }
+
+    /// The answer to a read. One that says that nothing is there may be out of date.
+    pub fn read(&mut self, position: u64, found: Option<&[u8]>) {
+        if self.asked != Some(position) {
+            return;
+        }
+        self.asked = None;
+        let is_next = position == self.chain.position + 1;
+        match (&self.phase, found) {
+            (Phase::Ended(_), _) => {}
+            (Phase::Looking, None) if is_next => self.take_right(),
+            (Phase::Looking, Some(bytes)) if is_next => {
+                let _ = self.look_at(bytes);
+            }
+            (_, None) if is_next => self.send_again(),
+            (_, Some(bytes)) if is_next => self.compare(bytes),
+            (_, None) if position == self.chain.position => self.phase = Phase::Ended(End::Lost(position)),
+            (_, Some(_)) if position == self.chain.position => self.refusals = 0,
+            _ => {}
+        }
+    }
+
+    /// Takes what lies at the next position into the chain; returns its kind and term, if it belongs to it.
+    fn look_at(&mut self, bytes: &[u8]) -> Option<(Kind, u64)> {
+        match self.chain.take(bytes) {
+            Ok(Verdict::Next(header, _)) => Some((header.kind, header.term)),
+            Ok(Verdict::Ignored) => None,
+            Err(Error::Damaged { position, what }) => {
+                self.phase = Phase::Ended(End::Damaged(position, what));
+                None
+            }
+            Err(_) => unreachable!("the chain has no other error"),
+        }
+    }
+
+    /// The chain ends here: takes the right to go on behind it.
+    fn take_right(&mut self) {
+        let stranger = self.chain.number > 0
+            && (self.chain.owner != self.me.owner || self.chain.log_id != Some(self.me.log_id));
+        let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, false, stranger);
+        if refused {
+            self.phase = Phase::Ended(End::NotOwner);
+            return;
+        }
+        planted!(
+            ShipNoTerm,
+            if self.chain.number > 0 && !self.chain.is_open() {
+                self.ahead = self.chain.clone();
+                self.acknowledged = self.chain.lsn;
+                self.phase = Phase::Shipping;
+                return;
+            }
+        );
+        self.phase = Phase::Taking;
+        if self.chain.number == 0 {
+            (self.chain.lsn, self.chain.link) = self.me.base;
+            self.chain.needed = self.me.base.0;
+        }
+        self.ahead = self.chain.clone();
+        (self.sent, self.queue_bytes) = (0, 0);
+        self.queue.clear();
+        let writer = (self.chain.term.saturating_add(1), self.me.owner);
+        let header = self.chain.next_header(Kind::Term, self.me.log_id, writer);
+        self.push(header.number, header.seal(&self.me.nonce).into(), None);
+    }
+
+    /// Nothing lies at the next position: what was sent did not arrive, or is still on its way.
+    fn send_again(&mut self) {
+        self.doubt = false;
+        self.sent = planted!(ShipResendSecond, self.sent.min(1), 0);
+        self.forget_stored();
+    }
+
+    fn forget_stored(&mut self) {
+        planted!(ShipStoredKept, (), self.queue.iter_mut().for_each(|entry| entry.stored = false));
+    }
+
+    /// In doubt: is what lies at the next position the message that was sent there?
+    fn compare(&mut self, bytes: &[u8]) {
+        if self.queue.front().is_some_and(|front| *front.bytes == *bytes) {
+            self.accept_front();
+            self.accept_stored();
+            self.doubt &= self.sent > 0;
+            return;
+        }
+        let found = self.look_at(bytes);
+        // What was sent behind it was sent to other positions than it would be now.
+        self.forget_stored();
+        match (found, &self.phase) {
+            (_, Phase::Ended(_)) | (None, _) => {}
+            (Some((Kind::Term, term)), Phase::Taking) => {
+                planted!(ShipLoserGoesOn, self.take_right(), self.phase = Phase::Ended(End::Replaced(term)));
+            }
+            // The writer before this one was faster.
+            (Some((Kind::Batches, _)), Phase::Taking) => planted!(ShipTermUnread, (), self.take_right()),
+            (Some((_, term)), _) => {
+                planted!(ShipGoOnReplaced, (), self.phase = Phase::Ended(End::Replaced(term)));
+            }
+        }
+    }
+
+    fn accept_front(&mut self) {
+        let Some(front) = self.queue.pop_front() else { return };
+        self.queue_bytes -= front.bytes.len();
+        self.sent = self.sent.saturating_sub(1);
+        self.refusals = 0;
+        let followed = self.chain.take(&front.bytes);
+        debug_assert!(matches!(followed, Ok(Verdict::Next(..))) || cfg!(feature = "mutants"), "{followed:?}");
+        if self.phase == Phase::Taking {
+            self.phase = Phase::Shipping;
+            self.acknowledged = self.chain.lsn;
+        }
+        if let Some(end) = front.end {
+            self.acknowledged = self.acknowledged.max(end);
+        }
+    }
+
+    fn accept_stored(&mut self) {
+        while self.queue.front().is_some_and(|front| front.stored) {
+            self.accept_front();
+        }
+    }
+
+    /// What became of the append of message `number` to `position`; it may be said late, and more than once.
+    pub fn outcome(&mut self, position: u64, number: u64, outcome: Outcome) {
+        let index =
+            position.checked_sub(self.chain.position + 1).and_then(|index| usize::try_from(index).ok());
+        let Some(index) = index.filter(|index| *index < self.queue.len()) else { return };
+        let is_it = planted!(ShipStoredByPosition, true, self.queue[index].number == number);
+        if matches!(self.phase, Phase::Looking | Phase::Ended(_)) || !is_it {
+            return;
+        }
+        let outcome = planted!(
+            ShipRefusedIsStored,
+            if outcome == Outcome::Refused { Outcome::Stored } else { outcome },
+            outcome
+        );
+        let outcome = planted!(
+            ShipUnknownIsStored,
+            if outcome == Outcome::Unknown { Outcome::Stored } else { outcome },
+            outcome
+        );
+        match outcome {
+            Outcome::Stored => {
+                self.queue[index].stored = true;
+                planted!(
+                    ShipAckOutOfOrder,
+                    self.acknowledged = self.acknowledged.max(self.queue[index].end.unwrap_or_default())
+                );
+                self.accept_stored();
+                self.doubt &= self.sent > 0;
+            }
+            Outcome::Refused => {
+                self.refusals += 1;
+                self.doubt = true;
+            }
+            Outcome::Unknown => self.doubt = true,
+        }
+    }
+}

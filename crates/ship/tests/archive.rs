@@ -1,0 +1,209 @@
+//! Tests archives in a folder: objects by size and segment, what a store must do, drills, deleted and changed objects, retention.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{LIMIT, append, options, records, scratch};
+use seawall::{Log, Lsn, RebuildTo};
+use seawall_ship::archive::{Archive, ArchiveSettings, Store};
+use seawall_ship::destination::Destination as _;
+use seawall_ship::folder::Folder;
+use seawall_ship::restore::{copy, drill, rebuild};
+use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::{Error, Failure, Result};
+
+fn archive(path: &std::path::Path) -> Archive<Folder> {
+    let settings = ArchiveSettings { object_bytes: 16 << 10, ..ArchiveSettings::default() };
+    Archive::new(Folder::open(path).expect("opens"), settings)
+}
+
+fn silent() -> impl FnMut(Lsn, u64) {
+    |_, _| ()
+}
+
+fn objects(path: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(path.join("messages")).expect("lists");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn an_archive_gathers_batches_and_the_log_is_rebuilt_from_it() {
+    let dir = scratch();
+    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let log = Log::open(&from, options()).expect("opens");
+    archive(&kept).probe().expect("a folder is a store");
+    assert!(objects(&kept).is_empty() && std::fs::read_dir(&kept).expect("lists").count() == 2);
+    // Nothing but size and segments closes an object.
+    let settings = Settings { gather_time: Duration::from_hours(1), ..Settings::default() };
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), settings).expect("starts");
+    let end = append(&log, 300);
+    let waited = shipping.wait(end, Some(Duration::from_millis(300)));
+    assert!(matches!(waited, Err(Error::TimedOut { .. })), "waiting forces no object");
+    shipping.finish(LIMIT).expect("ships the rest");
+    let paths = objects(&kept);
+    let batches = 300;
+    assert!(paths.len() > 10 && paths.len() < batches / 4, "{} objects", paths.len());
+    let segments =
+        paths.iter().filter(|path| std::fs::read(path).expect("reads")[160..].starts_with(b"SWLS"));
+    assert!(segments.count() as u64 >= log.stats().segments - 1, "a segment begins with an object");
+    let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
+    assert_eq!((drilled.end, drilled.records), (end, 300));
+    rebuild(&mut archive(&kept), &to, &mut silent()).expect("rebuilds");
+    assert_eq!(records(&from), records(&to));
+}
+
+#[test]
+fn objects_are_created_by_age_too() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let log = Log::open(&from, options()).expect("opens");
+    let settings = Settings { gather_time: Duration::from_millis(50), ..Settings::default() };
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), settings).expect("starts");
+    for _ in 0..3 {
+        let end = append(&log, 2);
+        shipping.wait(end, LIMIT).expect("is archived after a while");
+    }
+    assert!(objects(&kept).len() >= 4, "a term and three objects");
+    let day = archive(&kept).requests_per_day(Duration::from_secs(10), 1 << 30);
+    assert_eq!(day, 8640 + (1 << 30) / (16 << 10));
+}
+
+#[test]
+fn a_deleted_object_and_any_flipped_byte_are_found_by_the_next_drill() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
+    append(&log, 200);
+    shipping.finish(LIMIT).expect("ships");
+    let look = || drill(&mut archive(&kept), Some(&from), &mut silent());
+    look().expect("is sound");
+    for (at, path) in objects(&kept).iter().enumerate() {
+        let good = std::fs::read(path).expect("reads");
+        std::fs::remove_file(path).expect("removes");
+        let missing = look();
+        let position = at as u64 + 1;
+        match missing {
+            Err(Error::Damaged { position: named, .. }) => assert_eq!(named, position),
+            Err(Error::Lost { .. }) => assert_eq!(at + 1, objects(&kept).len() + 1, "only the last one"),
+            other => panic!("object {position}: {other:?}"),
+        }
+        let mut bad = good.clone();
+        let place = at * 7919 % bad.len();
+        bad[place] ^= 0x10;
+        std::fs::write(path, &bad).expect("writes");
+        let changed = look();
+        assert!(
+            matches!(changed, Err(Error::Damaged { position: named, .. }) if named == position),
+            "{changed:?}"
+        );
+        std::fs::write(path, &good).expect("writes");
+    }
+    look().expect("is sound again");
+}
+
+/// The log is trimmed as it grows; what a rebuild to some time needs stays, what it had trimmed by then goes.
+#[test]
+fn retention_never_breaks_the_chain() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let log = Log::open(&from, options()).expect("opens");
+    let mut ends = Vec::new();
+    for round in 0..6 {
+        let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
+        ends.push(append(&log, 60));
+        shipping.finish(LIMIT).expect("ships");
+        if round > 0 {
+            log.trim(ends[round - 1]).expect("trims");
+        }
+    }
+    let before = objects(&kept).len();
+    let nothing = archive(&kept).retain(0).expect("looks");
+    assert_eq!(nothing.objects, 0);
+    let removed = archive(&kept).retain(u64::MAX).expect("removes");
+    assert!(removed.objects > 5 && removed.first > Lsn::ZERO, "{removed:?}");
+    assert_eq!(objects(&kept).len() as u64 + removed.objects, before as u64);
+    let again = archive(&kept).retain(u64::MAX).expect("looks");
+    assert_eq!((again.objects, again.first), (0, removed.first));
+    let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("the chain holds");
+    assert_eq!(drilled.end, *ends.last().expect("some"));
+    let to = dir.path().join("again");
+    let rebuilt = copy(&mut archive(&kept), &to, RebuildTo::default(), &mut silent()).expect("rebuilds");
+    assert_eq!(rebuilt.report.end, drilled.end);
+    let view = seawall::View::open(&from).expect("opens");
+    let last = records(&to).len();
+    assert!(last >= view.read(view.first_lsn()).expect("reads").count());
+    // Shipping goes on behind it.
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
+    append(&log, 10);
+    shipping.finish(LIMIT).expect("ships");
+    drill(&mut archive(&kept), Some(&from), &mut silent()).expect("the chain holds");
+}
+
+/// A store that lacks one ability.
+struct Lame {
+    objects: BTreeMap<String, Vec<u8>>,
+    lacks: &'static str,
+}
+
+impl Store for Lame {
+    fn name(&self) -> (String, bool) {
+        ("a store".to_owned(), false)
+    }
+
+    fn address(&self) -> String {
+        "test:".to_owned()
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        if self.objects.contains_key(name) && self.lacks != "create once" {
+            return Ok(false);
+        }
+        self.objects.insert(name.to_owned(), bytes.to_vec());
+        Ok(self.lacks != "say so")
+    }
+
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        let limit = limit.filter(|_| self.lacks != "ranges").unwrap_or(usize::MAX);
+        Ok(self.objects.get(name).map(|bytes| bytes[..bytes.len().min(limit)].to_vec()))
+    }
+
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        let all = self.objects.keys().filter(|name| name.starts_with(prefix) && name.as_str() > after);
+        Ok(if self.lacks == "lists" { Vec::new() } else { all.cloned().collect() })
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.objects.remove(name);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_store_that_cannot_do_what_an_archive_stands_on_is_refused() {
+    let probe = |lacks| {
+        let mut archive = Archive::new(Lame { objects: BTreeMap::new(), lacks }, ArchiveSettings::default());
+        let outcome = archive.probe();
+        assert!(archive.store().objects.is_empty(), "the probe leaves nothing behind");
+        outcome
+    };
+    probe("").expect("lacks nothing");
+    for lacks in ["create once", "say so", "ranges", "lists"] {
+        let refused = probe(lacks);
+        assert!(matches!(refused, Err(Error::Unfit { .. })), "{lacks}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_folder_on_this_machine_is_no_copy_elsewhere() {
+    let dir = scratch();
+    let archive = archive(dir.path());
+    for failure in Failure::ALL {
+        let outlived = archive.facts().outlives(failure).is_ok();
+        assert_eq!(outlived, !matches!(failure, Failure::Machine | Failure::Site), "{failure:?}");
+    }
+}

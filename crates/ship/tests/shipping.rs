@@ -1,0 +1,297 @@
+//! Tests shipping of real logs to a destination in memory: outages, lost answers, restarts, stale writers, trims, other logs.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{LIMIT, Memory, append, options, records, scratch};
+use seawall::{Hold, Log, Lsn, RebuildTo, View};
+use seawall_ship::note::hold_name;
+use seawall_ship::restore::{copy, drill, rebuild};
+use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::{Error, Result};
+
+fn start(dir: &std::path::Path, to: &Memory) -> Result<Shipping> {
+    Shipping::start(dir, Box::new(to.clone()), Settings::default())
+}
+
+fn silent() -> impl FnMut(Lsn, u64) {
+    |_, _| ()
+}
+
+#[test]
+fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let log = Log::open(&from, options()).expect("opens");
+    let memory = Memory::new("a");
+    let shipping = start(&from, &memory).expect("starts");
+    let end = append(&log, 200);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    assert_eq!((shipping.acknowledged(), shipping.at_risk().expect("looks").records), (end, 0));
+    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("drills");
+    assert_eq!((drilled.end, drilled.records, drilled.term, drilled.read.ignored), (end, 200, 1, 0));
+    let rebuilt = rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    assert_eq!((rebuilt.report.end, rebuilt.term), (end, Some(2)));
+    assert_eq!(records(&from), records(&to));
+    // The old writer goes on here, and its destination refuses it.
+    let late = append(&log, 1);
+    let refused = shipping.wait(late, LIMIT);
+    assert!(matches!(refused, Err(Error::Replaced { term: 2 })), "{refused:?}");
+    drop(shipping);
+    let again = start(&from, &memory).map(drop);
+    assert!(matches!(again, Err(Error::NotOwner)), "{again:?}");
+    // The new one goes on.
+    let new = Log::open(&to, options()).expect("opens");
+    let shipping = start(&to, &memory).expect("starts");
+    let end = append(&new, 50);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    let drilled = drill(&mut memory.clone(), Some(&to), &mut silent()).expect("drills");
+    assert_eq!((drilled.end, drilled.records, drilled.term), (end, 250, 3));
+}
+
+#[test]
+fn restarts_and_lost_answers_leave_every_batch_there_once() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let memory = Memory::new("a");
+    memory.with(|weather| weather.one_in = 7);
+    let mut end = Lsn::ZERO;
+    let mut appended = 0;
+    for round in 0..6 {
+        let log = Log::open(&from, options()).expect("opens");
+        let shipping = start(&from, &memory).expect("starts");
+        end = append(&log, 60);
+        appended += 60;
+        if round % 2 == 0 {
+            shipping.wait(end, LIMIT).expect("is acknowledged");
+        }
+        // Otherwise in the middle of it; the next one goes on.
+        drop(shipping);
+        if round % 3 != 0 {
+            log.close().expect("closes");
+        }
+    }
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = start(&from, &memory).expect("starts");
+    assert_eq!(shipping.finish(LIMIT).expect("is acknowledged"), end);
+    let appends = memory.weather.lock().expect("sound").appends;
+    assert!(appends > memory.stored().len() as u64 + 20, "requests were lost: {appends}");
+    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("drills");
+    assert_eq!((drilled.end, drilled.records), (end, appended));
+    rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    log.close().expect("closes");
+    assert_eq!(records(&from), records(&to));
+}
+
+#[test]
+fn an_outage_of_any_length_ends_with_everything_shipped_in_bounded_memory() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let memory = Memory::new("a");
+    let settings = Settings { memory_bytes: 64 << 10, ..Settings::default() };
+    let shipping = Shipping::start(dir.path(), Box::new(memory.clone()), settings).expect("starts");
+    let first = append(&log, 20);
+    shipping.wait(first, LIMIT).expect("is acknowledged");
+    memory.with(|weather| weather.away = true);
+    let end = append(&log, 400);
+    let refused = shipping.wait(end, Some(Duration::from_millis(200)));
+    assert!(matches!(refused, Err(Error::TimedOut { lsn }) if lsn == end), "{refused:?}");
+    let risk = shipping.at_risk().expect("looks");
+    assert_eq!((risk.records, risk.bytes), (400, end.since(first)), "every record is counted, read or not");
+    assert!(risk.time >= Duration::from_millis(200), "{risk:?}");
+    let stats = shipping.stats().expect("looks");
+    assert!(stats.failures > 0 && stats.failing.is_some_and(|why| why.contains("it is away")));
+    memory.with(|weather| weather.away = false);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    let risk = shipping.at_risk().expect("looks");
+    assert_eq!((risk.records, risk.bytes, risk.time), (0, 0, Duration::ZERO));
+    assert_eq!(drill(&mut memory.clone(), None, &mut silent()).expect("drills").records, 420);
+}
+
+#[test]
+fn a_trim_never_passes_what_is_not_there_yet() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let memory = Memory::new("a");
+    let shipping = start(dir.path(), &memory).expect("starts");
+    let first = append(&log, 20);
+    shipping.wait(first, LIMIT).expect("is acknowledged");
+    memory.with(|weather| weather.away = true);
+    let end = append(&log, 200);
+    let trimmed = log.trim(end).expect("trims");
+    assert!(trimmed <= first, "{trimmed} of {first}");
+    drop(shipping);
+    assert!(log.trim(end).expect("trims") <= first, "also while nothing ships");
+    memory.with(|weather| weather.away = false);
+    let shipping = start(dir.path(), &memory).expect("starts");
+    shipping.finish(LIMIT).expect("is acknowledged");
+    let trimmed = log.trim(end).expect("trims");
+    assert!(trimmed > first && trimmed < end, "up to the last message: {trimmed} of {end}");
+    Hold::remove(dir.path(), &hold_name("memory:a")).expect("removes");
+    assert_eq!(log.trim(end).expect("trims"), end);
+}
+
+#[test]
+fn a_log_that_went_another_way_is_refused() {
+    let dir = scratch();
+    let (from, old) = (dir.path().join("log"), dir.path().join("old"));
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 30);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    log.checkpoint(&old).expect("backs up");
+    append(&log, 30);
+    let end = start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    log.close().expect("closes");
+    // The old backup with the owner's hold: the log is shorter than what the destination has.
+    let name = hold_name("memory:a");
+    let hold = Hold::read(&from, &name).expect("reads").expect("is there");
+    Hold { lsn: Lsn::ZERO, ..hold }.write(&old, &name).expect("writes");
+    let refused = start(&old, &memory).map(drop);
+    assert!(matches!(refused, Err(Error::Diverged { lsn, .. }) if lsn == end), "{refused:?}");
+    // Longer than that, with other records.
+    let log = Log::open(&old, options()).expect("opens");
+    while log.append_commit(b"another record").expect("commits") <= end {}
+    let refused = start(&old, &memory).map(drop);
+    assert!(matches!(refused, Err(Error::Diverged { .. })), "{refused:?}");
+    // Another log, and one without a hold.
+    let other = dir.path().join("other");
+    append(&Log::open(&other, options()).expect("opens"), 3);
+    let refused = start(&other, &memory).map(drop);
+    assert!(matches!(refused, Err(Error::NotOwner)), "{refused:?}");
+    assert_eq!(Hold::read(&other, &name).expect("reads"), None, "a refusal leaves nothing behind");
+}
+
+#[test]
+fn what_the_destination_lost_is_noticed() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 40);
+    let shipping = start(&from, &memory).expect("starts");
+    let end = append(&log, 40);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    memory.with(|weather| weather.stored.truncate(30));
+    let refused = shipping.wait(append(&log, 1), LIMIT);
+    assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+    drop(shipping);
+    let refused = start(&from, &memory).map(drop);
+    assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+    assert!(matches!(drilled, Err(Error::Lost { .. })), "{drilled:?}");
+    let drilled = drill(&mut memory.clone(), None, &mut silent()).expect("what is left is sound");
+    assert!(drilled.end < end);
+}
+
+#[test]
+fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 40);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let sound = memory.stored();
+    assert!(sound.len() > 20);
+    for at in 0..sound.len() {
+        let mut missing = sound.clone();
+        missing.remove(at);
+        let mut changed = sound.clone();
+        let mut bytes = changed[at].to_vec();
+        let place = at * 7919 % bytes.len();
+        bytes[place] ^= 1 << (at % 8);
+        changed[at] = Arc::from(bytes);
+        for (what, stored) in [("missing", missing), ("changed", changed)] {
+            memory.with(|weather| weather.stored.clone_from(&stored));
+            let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+            assert!(drilled.is_err(), "{what} message {at}: {drilled:?}");
+        }
+    }
+    memory.with(|weather| weather.stored.clone_from(&sound));
+    drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound again");
+}
+
+#[test]
+fn a_copy_to_a_position_leaves_the_writer_be() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = start(&from, &memory).expect("starts");
+    let middle = append(&log, 30);
+    let end = append(&log, 30);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    let until = RebuildTo { lsn: middle, ..RebuildTo::default() };
+    let copied = copy(&mut memory.clone(), &to, until, &mut silent()).expect("copies");
+    assert_eq!((copied.report.end, copied.term), (middle, None));
+    assert_eq!(records(&to).len(), 30);
+    shipping.wait(append(&log, 5), LIMIT).expect("the writer is not refused");
+    let refused = start(&to, &memory).map(drop);
+    assert!(matches!(refused, Err(Error::NotOwner)), "{refused:?}");
+}
+
+#[test]
+fn of_two_that_take_over_at_once_one_wins() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 50);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let mut winners = 0;
+    for round in 0..8 {
+        let take = |name: &str| {
+            let to = dir.path().join(format!("{name}-{round}"));
+            rebuild(&mut memory.clone(), &to, &mut silent()).map(|_| to)
+        };
+        let both = std::thread::scope(|scope| {
+            let one = scope.spawn(|| take("one"));
+            let other = scope.spawn(|| take("other"));
+            [one.join().expect("ends"), other.join().expect("ends")]
+        });
+        // One may have come after the other altogether: then the first finds itself replaced.
+        let write = |to: &std::path::PathBuf| start(to, &memory).map(drop);
+        let allowed: Vec<_> = both.iter().flatten().map(write).collect();
+        winners += allowed.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(allowed.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{both:?} {allowed:?}");
+    }
+    assert_eq!(winners, 8);
+    assert_eq!(
+        View::open(&from).expect("opens").log_id(),
+        drill(&mut memory.clone(), None, &mut silent()).expect("drills").log_id
+    );
+}
+
+#[test]
+fn a_future_is_ready_when_the_destination_has_acknowledged() {
+    let dir = scratch();
+    let memory = Memory::new("a");
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let shipping = start(dir.path(), &memory).expect("starts");
+    memory.with(|weather| weather.away = true);
+    let end = append(&log, 3);
+    let mut waiting = Box::pin(shipping.wait_async(end));
+    let (waker, woken) = waker();
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(std::future::Future::poll(waiting.as_mut(), &mut context).is_pending());
+    memory.with(|weather| weather.away = false);
+    woken.recv_timeout(Duration::from_secs(60)).expect("is woken");
+    assert!(matches!(
+        std::future::Future::poll(waiting.as_mut(), &mut context),
+        std::task::Poll::Ready(Ok(()))
+    ));
+}
+
+fn waker() -> (std::task::Waker, std::sync::mpsc::Receiver<()>) {
+    struct Say(std::sync::Mutex<std::sync::mpsc::Sender<()>>);
+    impl std::task::Wake for Say {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.lock().expect("sound").send(());
+        }
+    }
+    let (say, woken) = std::sync::mpsc::channel();
+    (Arc::new(Say(std::sync::Mutex::new(say))).into(), woken)
+}
