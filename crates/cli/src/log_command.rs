@@ -1,4 +1,4 @@
-//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up and trims a log.
+//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up, trims, ships and rebuilds a log.
 //!
 //! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
@@ -6,6 +6,7 @@
 
 mod follow;
 mod records;
+mod ship;
 
 use crate::amounts;
 use crate::exit::Failure;
@@ -49,6 +50,12 @@ enum LogCommand {
     Backup(Backup),
     /// Forget everything before an LSN
     Trim(Trim),
+    /// Ship a log to a stream or an archive, also while a program writes it, until interrupted
+    Ship(ship::Ship),
+    /// Make a log again from a stream or an archive, and take over from its old writer
+    Rebuild(ship::Rebuild),
+    /// Read a stream or an archive as a rebuild would, into nowhere; exit code 1 if anything is missing or damaged
+    Drill(ship::Drill),
 }
 
 #[derive(Debug, Args)]
@@ -218,6 +225,9 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Salvage(options) => save(options),
         LogCommand::Backup(options) => back_up(options),
         LogCommand::Trim(options) => trim(options),
+        LogCommand::Ship(options) => ship::ship(options),
+        LogCommand::Rebuild(options) => ship::build(options),
+        LogCommand::Drill(options) => ship::check(options),
     };
     match done {
         Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),

@@ -17,7 +17,7 @@ mod error;
 #[cfg(feature = "kafka")]
 mod kafka;
 #[cfg(feature = "nats")]
-mod nats;
+pub mod nats;
 #[cfg(any(test, feature = "nats"))]
 mod plain;
 

@@ -25,7 +25,7 @@ use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use async_nats::rustls::{self, AlertDescription};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::measure::Sample;
-use seawall_gauge::scenario::replicated::promise::EngineFacts;
+use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
@@ -113,7 +113,11 @@ pub(crate) fn connect(
 
 const CERTIFICATES: &str = "name the certificates by NATS_CA, NATS_CERT and NATS_KEY";
 
-async fn client(url: &str, plain_password: bool) -> Result<Client> {
+/// A connection to the cluster at `url`, with the credentials of the environment.
+///
+/// # Errors
+/// What is wrong, and the remedy.
+pub async fn client(url: &str, plain_password: bool) -> Result<Client> {
     let parsed = url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>();
     let servers = parsed.map_err(|error| {
         Error::caused("not an address", error, "write nats://HOST:PORT, several with commas")
@@ -159,8 +163,24 @@ fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
+/// When the servers called `names` sync, by what their monitoring ports report: before they acknowledge, after it, or unknown; and
+/// the setting, with where it was read.
+///
+/// # Errors
+/// The port that cannot be read, and the remedy.
+pub fn syncs_before(names: &[String], monitors: &[String]) -> Result<(Option<bool>, String)> {
+    let policy = monitor::policy(names, &monitor::read_all(monitors)?);
+    let before = match policy.sync {
+        SyncPolicy::Before => Some(true),
+        SyncPolicy::After => Some(false),
+        SyncPolicy::Unknown => None,
+    };
+    Ok((before, format!("{}, read from {}", policy.setting, policy.read_from)))
+}
+
 /// Whether every server is reached by an address of this machine: those named and those that the cluster reports.
-fn on_this_machine(url: &str, client: &Client) -> bool {
+#[must_use]
+pub fn on_this_machine(url: &str, client: &Client) -> bool {
     let reported = client.server_info().connect_urls.clone();
     url.split(',').chain(reported.iter().map(String::as_str)).all(is_loopback)
 }

@@ -19,7 +19,7 @@
 use crate::destination::{Answer, Destination};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
-use crate::message::{Chain, Verdict};
+use crate::message::{Chain, Kind, Verdict};
 use crate::note::{Note, hex, random};
 use crate::writer::Outcome;
 use seawall::{Lsn, SealedCheck};
@@ -74,6 +74,9 @@ impl Default for ArchiveSettings {
     }
 }
 
+/// The most that is gathered into one object, in bytes.
+pub const OBJECT_BYTES_MAX: usize = 256 << 20;
+
 const MESSAGES: &str = "messages/";
 const STARTS: &str = "starts/";
 
@@ -115,9 +118,10 @@ impl<S: Store> Archive<S> {
             on_this_machine,
             elsewhere: settings.elsewhere,
             keeps_copies: !on_this_machine,
-            message_bytes_max: 1 << 30,
+            // An object and the longest batch behind it, so that none is cut into parts.
+            message_bytes_max: OBJECT_BYTES_MAX + (3 << 29),
             in_flight_max: 1,
-            gather_bytes: settings.object_bytes.max(1),
+            gather_bytes: settings.object_bytes.clamp(1, OBJECT_BYTES_MAX),
         };
         Self { store, facts }
     }
@@ -199,8 +203,10 @@ impl<S: Store> Archive<S> {
                 if payload.starts_with(b"SWLS") {
                     segments.push((before, header.lsn));
                 }
-                check.check(payload)?;
-                first = check.first();
+                if header.kind == Kind::Batches {
+                    check.check(payload)?;
+                    first = check.first();
+                }
             }
             position += 1;
         }

@@ -1,14 +1,46 @@
-//! Commits of a Seawall log that outlive this machine.
+//! Commits of a Seawall log that outlive this machine: shipped to NATS `JetStream`, archived to folders and object stores, and
+//! rebuilt from either with the same bytes, identity and positions.
+//!
+//! ```text
+//!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► JetStream stream, folder, S3
+//!       ▲             (sealed)          │           (pure)                        │
+//!       └── trims stop at the hold ◄────┘ note                     restore: rebuild, copy, drill
+//! ```
+//!
+//! In reading order:
+//!
+//! * [`failure`]: what a commit may have to outlive, and which acknowledgement outlives which;
+//! * [`message`]: the bytes that a log is shipped in, and the rule by which any reader finds the log in them;
+//! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
+//! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
+//! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `jetstream`; [`address`] opens them;
+//! * [`restore`]: rebuilds, takes over, drills;
+//! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
+//!
+//! What is shipped is durable here first: a commit that waits for a destination costs both. A destination is owned by the
+//! directory that shipped to it first; a rebuild makes another one the owner, and the old writer is refused from then on.
+//!
+//! Invariants: nothing acknowledged for a failure is lost by that failure; two writers never both extend a destination; every
+//! batch is there once; the log keeps what is not there yet.
+
+pub mod address;
 pub mod archive;
 pub mod destination;
-pub mod error;
+mod error;
 pub mod failure;
 pub mod folder;
+#[cfg(feature = "nats")]
+pub mod jetstream;
 pub mod message;
 pub mod note;
+#[cfg(feature = "s3")]
+pub mod object;
 pub mod restore;
+pub mod shipped_log;
 pub mod shipping;
 pub mod writer;
 
 pub use error::{Cause, Error, Result};
 pub use failure::{Facts, Failure, Synced};
+pub use shipped_log::{Policy, ShippedLog};

@@ -117,7 +117,7 @@ struct Shared {
     facts: Facts,
     dir: PathBuf,
     settings: Settings,
-    /// Counts what the reader cannot read yet because the inbox is full.
+    /// Counts what the reader has not read yet.
     counter: Mutex<Option<(SealedFollower, u64)>>,
 }
 
@@ -234,10 +234,11 @@ impl Shipping {
             }
             sender.wait();
         }
-        let (lsn, link) = sender.writer.due();
+        let (lsn, _) = sender.writer.due();
         let follower = View::open(&dir)?.follow_sealed(lsn).map_err(|error| diverged(lsn, error))?;
-        if follower.link() != link {
-            return Err(Error::Diverged { lsn, what: "another batch ends there".to_owned() });
+        sender.writer.join(Some(follower.link()));
+        if let Some(end) = sender.writer.ended() {
+            return Err(end.error());
         }
         {
             let mut state = shared.lock();
@@ -267,6 +268,12 @@ impl Shipping {
     #[must_use]
     pub fn acknowledged(&self) -> Lsn {
         self.shared.lock().acknowledged
+    }
+
+    /// Why the last request failed, until one succeeds.
+    #[must_use]
+    pub fn failing(&self) -> Option<String> {
+        self.shared.lock().stats.failing.clone()
     }
 
     /// Why shipping has ended, if it has.
@@ -307,40 +314,35 @@ impl Shipping {
         Acknowledged { shared: Arc::clone(&self.shared), lsn }
     }
 
-    /// What is at risk now: exact, also while the destination is away and the memory is full, because then the batches in
-    /// between are counted.
+    /// What is at risk now: exact, also while the destination is away and the memory is full. It counts the batches that are durable and
+    /// that it has not counted before, which reads them.
     ///
     /// # Errors
     /// [`Error::Log`] if they cannot be read.
     pub fn at_risk(&self) -> Result<AtRisk> {
-        let (acknowledged, oldest_us, unread, records) = {
-            let state = self.shared.lock();
-            let oldest = state.unacknowledged.front().map(|(_, time_us, _)| *time_us);
-            let full = state.inbox_bytes >= self.shared.settings.memory_bytes / 2;
-            let unread = (full || state.failed.is_some()).then_some((state.read, state.records_read));
-            (state.acknowledged, oldest, unread, state.records_read - state.records_acknowledged)
-        };
-        let mut risk = AtRisk { records, ..AtRisk::default() };
-        let mut end = self.shared.lock().read;
         let mut counter = self.shared.counter.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((read, already)) = unread {
-            let (follower, counted) = match counter.take() {
-                Some(kept) if kept.0.lsn() >= read => kept,
-                _ => (View::open(&self.shared.dir)?.follow_sealed(read)?, already),
-            };
-            let (follower, counted) = counter.insert((follower, counted));
-            while let Some(batch) = follower.next_batch(Duration::ZERO)? {
-                *counted += u64::from(batch.records);
-            }
-            end = end.max(follower.lsn());
-            risk.records = *counted - self.shared.lock().records_acknowledged.min(*counted);
-        } else {
-            *counter = None;
+        let (read, already) = {
+            let state = self.shared.lock();
+            (state.read, state.records_read)
+        };
+        // One that is behind would read what the reader has counted.
+        let kept = counter.take().filter(|(follower, _)| follower.lsn() >= read);
+        let fresh = || Ok::<_, Error>((View::open(&self.shared.dir)?.follow_sealed(read)?, already));
+        let (follower, counted) = counter.insert(kept.map_or_else(fresh, Ok)?);
+        let mut oldest_us = None;
+        while let Some(batch) = follower.next_batch(Duration::ZERO)? {
+            *counted += u64::from(batch.records);
+            oldest_us = oldest_us.or(Some(batch.time_us).filter(|_| batch.records > 0));
         }
-        risk.bytes = end.since(acknowledged);
-        let age = oldest_us.filter(|us| *us > 0).map_or(0, |us| unix_us().saturating_sub(us));
-        risk.time = if risk.records > 0 { Duration::from_micros(age) } else { Duration::ZERO };
-        Ok(risk)
+        let state = self.shared.lock();
+        let records = counted.saturating_sub(state.records_acknowledged);
+        let oldest_us = state.unacknowledged.front().map(|(_, time_us, _)| *time_us).or(oldest_us);
+        let age = oldest_us.filter(|us| *us > 0 && records > 0).map_or(0, |us| unix_us().saturating_sub(us));
+        Ok(AtRisk {
+            records,
+            bytes: follower.lsn().since(state.acknowledged),
+            time: Duration::from_micros(age),
+        })
     }
 
     /// What it has done so far.

@@ -177,6 +177,8 @@ pub struct Writer {
     /// A read is on its way, of this position.
     asked: Option<u64>,
     refusals: u32,
+    /// The log was found to continue the chain.
+    joined: bool,
     acknowledged: Lsn,
 }
 
@@ -196,6 +198,7 @@ impl Writer {
             doubt: false,
             asked: None,
             refusals: 0,
+            joined: false,
             acknowledged: Lsn::ZERO,
         }
     }
@@ -212,7 +215,7 @@ impl Writer {
         self.phase == Phase::Shipping
     }
 
-    /// Everything before this is acknowledged; nothing before it has the right to write.
+    /// Everything before this is acknowledged; nothing before the log has joined the chain.
     #[must_use]
     pub fn acknowledged(&self) -> Lsn {
         self.acknowledged
@@ -236,10 +239,31 @@ impl Writer {
         self.queue_bytes
     }
 
+    /// Whether the log has joined the chain.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Once it has the right to write: the log says which batch it has in front of [`Writer::due`], by its link, `None` if no
+    /// batch ends there. A log that has another one has gone another way.
+    pub fn join(&mut self, link: Option<u32>) {
+        if !self.is_shipping() || self.joined {
+            return;
+        }
+        if planted!(ShipLinkIgnored, true, link == Some(self.ahead.link)) {
+            self.joined = true;
+            self.acknowledged = self.chain.lsn;
+        } else {
+            self.phase = Phase::Ended(End::Diverged(self.ahead.lsn));
+        }
+    }
+
     /// Whether another parcel is welcome.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.is_shipping()
+            && self.joined
             && (self.queue.is_empty()
                 || (self.queue_bytes < self.bounds.queue_bytes_max
                     && self.queue.len() < 2 * self.bounds.in_flight_max))
@@ -253,7 +277,7 @@ impl Writer {
 
     /// Adds a parcel behind all others.
     pub fn offer(&mut self, parcel: &Parcel) {
-        if !self.is_shipping() {
+        if !self.is_shipping() || !self.joined {
             return;
         }
         let follows = planted!(
@@ -366,7 +390,6 @@ impl Writer {
             ShipNoTerm,
             if self.chain.number > 0 && !self.chain.is_open() {
                 self.ahead = self.chain.clone();
-                self.acknowledged = self.chain.lsn;
                 self.phase = Phase::Shipping;
                 return;
             }
@@ -428,7 +451,6 @@ impl Writer {
         debug_assert!(matches!(followed, Ok(Verdict::Next(..))) || cfg!(feature = "mutants"), "{followed:?}");
         if self.phase == Phase::Taking {
             self.phase = Phase::Shipping;
-            self.acknowledged = self.chain.lsn;
         }
         if let Some(end) = front.end {
             self.acknowledged = self.acknowledged.max(end);

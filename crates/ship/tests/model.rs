@@ -334,7 +334,9 @@ impl World {
     /// The log's side: it looks for the batch that is due, as a follower of the log does.
     fn offer(&mut self, index: usize) -> Result<(), String> {
         let it = &mut self.machines[index];
-        let Some(writer) = it.writer.as_mut().filter(|writer| writer.has_room()) else { return Ok(()) };
+        let ready =
+            |writer: &&mut Writer| writer.has_room() || (writer.is_shipping() && !writer.has_joined());
+        let Some(writer) = it.writer.as_mut().filter(ready) else { return Ok(()) };
         let (lsn, link) = writer.due();
         if it.takes_over {
             // The rebuild: everything up to the term, and nothing behind it.
@@ -355,6 +357,13 @@ impl World {
                 return Err(format!("the rebuilt log does not end at {lsn}"));
             }
             it.note = writer.known().clone();
+        }
+        if !writer.has_joined() {
+            let begins = it.log.first().map_or(it.end, |first| (first.lsn, first.link_before));
+            let ends = it.log.iter().map(|batch| (batch.end(), batch.link));
+            let before = std::iter::once(begins).chain(ends).find(|(end, _)| *end == lsn.get());
+            writer.join(before.map(|(_, link)| link));
+            return Ok(());
         }
         let first = it.log.first().map_or(it.end.0, |first| first.lsn);
         if lsn.get() < first {
@@ -473,6 +482,11 @@ impl Reader {
                 Verdict::Ignored => {}
                 Verdict::Next(header, _) if header.kind == Kind::Term => {
                     self.parts.clear();
+                    let before = self.terms.last().map_or(header.owner, |(_, owner)| *owner);
+                    // The first machine never takes over.
+                    if header.owner == [1; 16] && before != header.owner {
+                        return Err("a writer that was replaced took the right back".to_owned());
+                    }
                     self.terms.push((self.chain.position, header.owner));
                 }
                 Verdict::Next(header, payload) => {

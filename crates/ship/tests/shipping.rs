@@ -171,13 +171,15 @@ fn what_the_destination_lost_is_noticed() {
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     append(&log, 40);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
     let shipping = start(&from, &memory).expect("starts");
     let end = append(&log, 40);
     shipping.wait(end, LIMIT).expect("is acknowledged");
-    memory.with(|weather| weather.stored.truncate(30));
+    memory.with(|weather| weather.stored.truncate(20));
     let refused = shipping.wait(append(&log, 1), LIMIT);
     assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
     drop(shipping);
+    // It had noted how far the first one came.
     let refused = start(&from, &memory).map(drop);
     assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
     let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());

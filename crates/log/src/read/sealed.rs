@@ -29,6 +29,9 @@ use crate::read::scan::ScannedBatch;
 use crate::read::view::View;
 use crate::read::view_follower::ViewFollower;
 
+/// How long a follower waits at its beginning for an LSN behind what the log itself proves durable.
+const PROVEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// A batch as it lies on the disk.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -99,8 +102,15 @@ pub struct SealedFollower(ViewFollower);
 
 impl SealedFollower {
     pub(crate) fn new(view: View, from: Lsn) -> Result<Self> {
-        let records = view.scan_sealed(from)?;
-        Ok(Self(ViewFollower::with(view, records)))
+        let (records, end) = (view.scan_sealed(from)?, view.end_lsn());
+        let mut follower = Self(ViewFollower::with(view, records));
+        // A writer knows more to be durable than the log itself proves.
+        while follower.lsn() < from && end < from {
+            if follower.next_batch(PROVEN_WITHIN)?.is_none() {
+                return Err(Error::BeyondEnd { lsn: from, end: follower.end() });
+            }
+        }
+        if follower.lsn() == from { Ok(follower) } else { Err(Error::NoBatch { lsn: from }) }
     }
 
     /// The next durable batch; waits for it at most for `limit`, and returns `None` then. Marks come in front of the next batch

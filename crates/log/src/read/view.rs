@@ -365,22 +365,20 @@ impl View {
         self.segments.headers.first().map_or(Lsn::ZERO, |header| header.first_lsn)
     }
 
-    /// Begins with the batch behind the one that ends at `from`, or with the first one that is left.
+    /// Begins at `from`, where a batch must end, or at the end of the view if that comes first; at the first batch that is left, if
+    /// `from` is its LSN.
     pub(crate) fn scan_sealed(&self, from: Lsn) -> Result<RecordScan<Arc<ViewedSegments>>> {
-        if from > self.end {
-            return Err(Error::BeyondEnd { lsn: from, end: self.end });
-        }
         let headers = &self.segments.headers;
         let first = headers.first().ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
-        // Not the segment that begins there: marks behind the batch that ends there may be in front of that.
-        let segment = headers.iter().rev().find(|header| header.first_lsn < from).unwrap_or(first);
         if from < first.first_lsn {
             return Err(Error::Trimmed { lsn: from, first: first.first_lsn });
         }
+        // Not the segment that begins there: marks behind the batch that ends there may be in front of that.
+        let segment = headers.iter().rev().find(|header| header.first_lsn < from).unwrap_or(first);
         let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let (records, sought) = RecordScan::new(files, (*segment, READ_BYTES), from, self.end);
         sought.map_err(|error| explain(&records, error))?;
-        if records.at() == from { Ok(records) } else { Err(Error::NoBatch { lsn: from }) }
+        Ok(records)
     }
 
     /// Begins with the first record at or behind `from`.

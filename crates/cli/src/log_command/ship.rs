@@ -1,0 +1,231 @@
+//! `seawall log ship`, `rebuild` and `drill`: a log beyond this machine, and back.
+//!
+//! Invariants: what a destination outlives is printed before anything is sent, and requests a day before they are made; a signal
+//! ends shipping in order, with its place noted; progress goes to standard error, results to standard output.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use clap::Args;
+use seawall::{Lsn, RebuildTo};
+use seawall_ship::address::{Opening, open};
+use seawall_ship::destination::Destination;
+use seawall_ship::restore::{Read, copy, drill, rebuild};
+use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::{Error, Facts, Failure};
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::text::printable;
+
+use super::Stop;
+use crate::amounts;
+use crate::signals::{STOP, take_over};
+
+/// How often it looks whether it is to end.
+const LISTEN_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(super) struct Ship {
+    /// The log's folder
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Where to: <nats://HOST:PORT/STREAM>, <s3://BUCKET/PREFIX>, or folder:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    to: String,
+    #[command(flatten)]
+    place: Place,
+    /// Copies of each message in a stream that is created
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    replicas: usize,
+    /// Size of the objects of an archive: batches are gathered up to it
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "8m")]
+    object_bytes: ByteSize,
+    /// How long the oldest batch waits for others in an archive
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, default_value = "10s")]
+    gather: Duration,
+    /// Memory for what is on its way
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "32m")]
+    memory: ByteSize,
+    /// Ship what is durable now, and end; 3 minutes without an acknowledgement are an error
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// Monitoring ports of NATS servers, HOST:PORT each: only they say when the servers sync
+    #[arg(long, value_name = "HOST:PORT")]
+    nats_monitor: Vec<String>,
+    /// Let a password or token go unencrypted to another host
+    #[arg(long)]
+    nats_plain_password: bool,
+    /// It lies at another site: what it acknowledges outlives the loss of this one
+    #[arg(long)]
+    elsewhere: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rebuild {
+    /// The folder of the log that is made; it must not be there
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Where from, as in `seawall log ship`
+    #[arg(long, value_name = "ADDRESS")]
+    from: String,
+    #[command(flatten)]
+    place: Place,
+    /// Leave the old writer be: the log that is made cannot be shipped to the same place
+    #[arg(long)]
+    copy: bool,
+    /// No batch that ends behind this LSN; makes a copy
+    #[arg(long, value_name = "LSN")]
+    lsn: Option<Lsn>,
+    /// No batch from the last so long; makes a copy
+    #[arg(long, value_name = "TIME", value_parser = amounts::time)]
+    ago: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Drill {
+    /// Where from, as in `seawall log ship`
+    #[arg(long, value_name = "ADDRESS")]
+    from: String,
+    #[command(flatten)]
+    place: Place,
+    /// The folder of the log that is shipped there: what it knows to be acknowledged must be there
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(printable(&error.to_string()).into_owned())
+    }
+}
+
+fn opening(place: &Place) -> Opening {
+    Opening {
+        monitors: place.nats_monitor.clone(),
+        elsewhere: place.elsewhere,
+        plain_password: place.nats_plain_password,
+        ..Opening::default()
+    }
+}
+
+/// What an acknowledgement of the destination outlives, and why not more.
+fn print_promise(facts: &Facts) {
+    anstream::eprintln!("{}: {}", facts.name, facts.setting);
+    for failure in Failure::ALL {
+        match facts.outlives(failure) {
+            Ok(()) => anstream::eprintln!("  outlives {}", failure.name()),
+            Err(why) => anstream::eprintln!("  NOT {}: {}", failure.name(), printable(&why)),
+        }
+    }
+}
+
+pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
+    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    let opening = Opening {
+        create: true,
+        replicas: options.replicas,
+        object_bytes: usize::try_from(options.object_bytes.as_u64()).unwrap_or(usize::MAX),
+        gather_time: options.gather,
+        ..opening(&options.place)
+    };
+    // Before anything is made at the destination.
+    seawall::View::open(&options.dir)?;
+    let opened = open(&options.to, &opening)?;
+    print_promise(opened.destination.facts());
+    if let Some(requests) = opened.requests_per_day {
+        let bytes = options.object_bytes;
+        anstream::eprintln!("at most {requests} objects a day, and one for each {bytes} of the log");
+    }
+    let memory_bytes = usize::try_from(options.memory.as_u64()).unwrap_or(usize::MAX);
+    let settings = Settings { memory_bytes, gather_time: options.gather };
+    let shipping = Shipping::start(&options.dir, opened.destination, settings)?;
+    anstream::eprintln!("shipping from LSN {}", shipping.acknowledged());
+    if options.once {
+        let end = shipping.finish(Some(Duration::from_mins(3)))?;
+        return writeln!(io::stdout().lock(), "acknowledged {end}").map_err(Stop::from);
+    }
+    let mut failing = None;
+    while !STOP.load(Ordering::SeqCst) {
+        if let Some(error) = shipping.failed() {
+            return Err(error.into());
+        }
+        let now = shipping.failing();
+        if now != failing {
+            match &now {
+                Some(why) => anstream::eprintln!("away: {}", printable(why)),
+                None => anstream::eprintln!("reachable again"),
+            }
+            failing = now;
+        }
+        std::thread::sleep(LISTEN_EVERY);
+    }
+    let stats = shipping.stats()?;
+    let (acknowledged, risk) = (stats.acknowledged, stats.at_risk);
+    drop(shipping);
+    writeln!(io::stdout().lock(), "acknowledged {acknowledged}, {} records at risk", risk.records)?;
+    Ok(())
+}
+
+/// Says now and then how far a read has come.
+fn progress() -> impl FnMut(Lsn, u64) {
+    let (begun, mut said) = (monotonic_ns(), monotonic_ns());
+    move |lsn, bytes| {
+        let now = monotonic_ns();
+        if now - said > 2_000_000_000 {
+            said = now;
+            let rate = bytes as f64 / 1e6 / ((now - begun) as f64 / 1e9);
+            anstream::eprintln!("LSN {lsn}, {} read, {rate:.0} MB/s", ByteSize(bytes));
+        }
+    }
+}
+
+fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
+    let seconds = read.time.as_secs_f64();
+    let (messages, ignored, bytes) = (read.messages, read.ignored, ByteSize(read.bytes));
+    writeln!(
+        output,
+        "read         {messages} messages of {bytes} in {seconds:.1} s, {ignored} left over from races"
+    )
+}
+
+fn source(address: &str, place: &Place) -> Result<Box<dyn Destination>, Stop> {
+    Ok(open(address, &opening(place))?.destination)
+}
+
+pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
+    let mut from = source(&options.from, &options.place)?;
+    let is_copy = options.copy || options.lsn.is_some() || options.ago.is_some();
+    let rebuilt = if is_copy {
+        let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
+        let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
+        let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
+        copy(from.as_mut(), &options.dir, until, &mut progress())?
+    } else {
+        rebuild(from.as_mut(), &options.dir, &mut progress())?
+    };
+    let report = &rebuilt.report;
+    let mut output = io::stdout().lock();
+    writeln!(output, "rebuilt      {} records, LSN {} to {}", report.records, report.first, report.end)?;
+    writeln!(output, "identity     {}", report.log_id)?;
+    read(&mut output, &rebuilt.read)?;
+    match rebuilt.term {
+        Some(term) => writeln!(output, "writer       taken over with term {term}: the old one is refused")?,
+        None => writeln!(output, "writer       left as it is: this is a copy")?,
+    }
+    Ok(())
+}
+
+pub(super) fn check(options: &Drill) -> Result<(), Stop> {
+    let mut from = source(&options.from, &options.place)?;
+    let drilled = drill(from.as_mut(), options.log.as_deref(), &mut progress())?;
+    let mut output = io::stdout().lock();
+    writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
+    writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;
+    Ok(read(&mut output, &drilled.read)?)
+}

@@ -1,0 +1,94 @@
+//! Tests `seawall log ship`, `rebuild` and `drill` on folders, as a user calls them.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use seawall::{Log, Lsn, Options, View};
+
+fn seawall(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    command.args(words).stdin(Stdio::null()).output().expect("runs")
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn written(dir: &Path, records: u8) -> Lsn {
+    let log = Log::open(dir, Options::default().segment_bytes(64 << 10)).expect("opens");
+    let end = (0..records).map(|i| log.append_commit(&vec![i; 3000]).expect("commits")).last();
+    log.close().expect("closes");
+    end.expect("some")
+}
+
+#[test]
+fn a_log_goes_to_an_archive_and_comes_back() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive, again) = (path("log"), format!("folder:{}", path("archive")), path("again"));
+    let end = written(Path::new(&log), 60);
+    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
+    let (out, err) = text(&shipped);
+    assert!(shipped.status.success(), "{err}");
+    assert_eq!(out, format!("acknowledged {end}\n"));
+    // Before anything is sent: what it outlives, and what it costs.
+    assert!(err.contains("outlives power-everywhere") && err.contains("NOT machine"), "{err}");
+    assert!(err.contains("at most 8640 objects a day"), "{err}");
+    let drilled = seawall(&["log", "drill", "--from", &archive, "--log", &log]);
+    let (out, err) = text(&drilled);
+    assert!(drilled.status.success() && out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
+    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &archive]);
+    let (out, err) = text(&rebuilt);
+    assert!(rebuilt.status.success() && out.contains("taken over with term 2"), "{out}{err}");
+    let (old, new) = (View::open(&log).expect("opens"), View::open(&again).expect("opens"));
+    assert_eq!((old.log_id(), old.end_lsn()), (new.log_id(), new.end_lsn()));
+    // The old one is refused from now on, with the remedy, and nothing of it is lost.
+    written(Path::new(&log), 3);
+    let refused = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
+    let (_, err) = text(&refused);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err.contains("belongs to the log of another directory") && err.contains("rebuild"), "{err}");
+    written(Path::new(&again), 3);
+    let goes_on = seawall(&["log", "ship", &again, "--to", &archive, "--once"]);
+    assert!(goes_on.status.success(), "{}", text(&goes_on).1);
+    // A copy of an earlier state takes nothing over.
+    let copy = path("copy");
+    let copied = seawall(&["log", "rebuild", &copy, "--from", &archive, "--lsn", &end.to_string()]);
+    let (out, err) = text(&copied);
+    assert!(copied.status.success() && out.contains("this is a copy"), "{out}{err}");
+    assert_eq!(View::open(&copy).expect("opens").end_lsn(), end);
+    assert!(seawall(&["log", "verify", &copy]).status.success());
+}
+
+#[test]
+fn a_damaged_archive_and_a_wrong_address_are_named() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive) = (path("log"), format!("folder:{}", path("archive")));
+    written(Path::new(&log), 60);
+    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
+    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    std::fs::remove_file(dir.path().join("archive/messages/00000000000000000003")).expect("removes");
+    for words in [
+        &["log", "drill", "--from", &archive][..],
+        &["log", "rebuild", &path("again"), "--from", &archive],
+    ] {
+        let refused = seawall(words);
+        let (_, err) = text(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{err}");
+        assert!(err.contains("message 3 of the destination is damaged: it is missing"), "{err}");
+    }
+    assert!(!dir.path().join("again").exists(), "nothing gets the name");
+    for (address, named) in [
+        ("nowhere", "nats://HOST:PORT/STREAM"),
+        ("folder:/nowhere/at/all", "holds no archive"),
+        ("nats://127.0.0.1:1", "name the stream"),
+    ] {
+        let refused = seawall(&["log", "drill", "--from", address]);
+        let (_, err) = text(&refused);
+        assert!(refused.status.code() == Some(1) && err.contains(named), "{address}: {err}");
+    }
+    let none = seawall(&["log", "ship", &path("none"), "--to", &archive, "--once"]);
+    assert!(none.status.code() == Some(1) && text(&none).1.contains("none"), "{}", text(&none).1);
+}

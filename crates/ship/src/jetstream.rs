@@ -1,0 +1,271 @@
+//! Ships to a stream of NATS `JetStream`: one message a batch, stored at a sequence only if the one before it is the stream's last.
+//!
+//! ```text
+//!   append ─► publish, Nats-Expected-Last-Sequence: position - 1 ─► leader ─► Raft log of a majority ─► acknowledgement
+//! ```
+//!
+//! Positions are the sequence numbers of a stream that holds nothing else and forgets nothing. Several appends are on their way at
+//! once; they leave in order on one connection.
+//!
+//! Invariants: every request has a time limit, because one that is sent before there is a leader is never answered; an
+//! acknowledgement counts only if it names the position; the sync policy comes from the servers' monitoring ports and from nowhere
+//! else.
+
+use crate::destination::{Answer, Destination};
+use crate::error::{Error, Result};
+use crate::failure::{Facts, Synced};
+use crate::writer::Outcome;
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{
+    Config, DirectGetErrorKind, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType, Stream,
+};
+use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
+use seawall_sys::clock::monotonic_ns;
+use std::collections::VecDeque;
+use std::future::IntoFuture as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(5);
+/// How long to wait for a leader at the start.
+const STARTING: Duration = Duration::from_secs(30);
+/// Room for the headers of a message, in bytes.
+const HEADERS: usize = 1 << 10;
+/// Messages on their way at once, of appends and of reads.
+const IN_FLIGHT: usize = 64;
+
+/// Where the stream is, and what it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JetStreamSettings {
+    /// `nats://HOST:PORT[,HOST:PORT…]`.
+    pub url: String,
+    /// The stream; it is created if there is none.
+    pub stream: String,
+    /// Copies of each message in a stream that is created.
+    pub replicas: usize,
+    /// Monitoring ports of the servers, `HOST:PORT` each, from which the sync policy is read.
+    pub monitors: Vec<String>,
+    /// Its owner says that the servers lie at another site.
+    pub elsewhere: bool,
+    /// Whether a password may go unencrypted to another host.
+    pub plain_password: bool,
+}
+
+/// A stream that a log is shipped to.
+pub struct JetStream {
+    runtime: Runtime,
+    context: Context,
+    stream: Stream,
+    name: String,
+    subject: String,
+    facts: Facts,
+}
+
+impl std::fmt::Debug for JetStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JetStream").field("stream", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl JetStream {
+    /// Connects, and finds or creates the stream.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the stream could lose or forget messages.
+    pub fn open(settings: &JetStreamSettings, create: bool) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime =
+            runtime.map_err(|source| Error::unavailable("no runtime for the client of NATS", source))?;
+        let client =
+            runtime.block_on(seawall_replicated::nats::client(&settings.url, settings.plain_password));
+        let client = client.map_err(|source| Error::unavailable("no connection to NATS", source))?;
+        let message_bytes_max = client.server_info().max_payload.saturating_sub(HEADERS);
+        let on_this_machine = seawall_replicated::nats::on_this_machine(&settings.url, &client);
+        let context = {
+            // It starts a task of its own.
+            let _inside = runtime.enter();
+            ContextBuilder::new().timeout(REQUEST).build(client)
+        };
+        let stream = runtime.block_on(find(&context, settings, create))?;
+        let info = stream.cached_info().clone();
+        check(&info.config, settings)?;
+        let cluster = info.cluster.unwrap_or_default();
+        let servers: Vec<String> =
+            cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
+        let (before, setting) = seawall_replicated::nats::syncs_before(&servers, &settings.monitors)
+            .map_err(|source| Error::unavailable("the sync policy cannot be read", source))?;
+        let replicas = info.config.num_replicas;
+        let facts = Facts {
+            name: format!("NATS JetStream, {replicas} replicas"),
+            acknowledged_by: replicas / 2 + 1,
+            laggard_may_lead: false,
+            synced: before
+                .map_or(Synced::Unknown, |before| if before { Synced::Before } else { Synced::After }),
+            setting,
+            on_this_machine,
+            elsewhere: settings.elsewhere,
+            keeps_copies: false,
+            message_bytes_max,
+            in_flight_max: IN_FLIGHT,
+            gather_bytes: 0,
+        };
+        let subject = subject(&settings.stream);
+        Ok(Self { runtime, context, stream, name: settings.stream.clone(), subject, facts })
+    }
+}
+
+fn subject(stream: &str) -> String {
+    format!("{stream}.batches")
+}
+
+/// The stream, once there is a leader.
+async fn find(context: &Context, settings: &JetStreamSettings, create: bool) -> Result<Stream> {
+    let config = Config {
+        name: settings.stream.clone(),
+        subjects: vec![subject(&settings.stream)],
+        num_replicas: settings.replicas,
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        deny_delete: true,
+        deny_purge: true,
+        allow_direct: true,
+        description: Some("a Seawall log, batch by batch".to_owned()),
+        ..Config::default()
+    };
+    let begun = monotonic_ns();
+    loop {
+        let found = match context.get_stream(&settings.stream).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        let missing = matches!(
+            found.kind(),
+            async_nats::jetstream::context::GetStreamErrorKind::JetStream(ref error)
+                if error.error_code() == ErrorCode::STREAM_NOT_FOUND
+        );
+        if missing && !create {
+            return Err(Error::unfit(format!("there is no stream {}", settings.stream)));
+        }
+        let failed = if missing {
+            match context.create_stream(config.clone()).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error.to_string(),
+            }
+        } else {
+            found.to_string()
+        };
+        if Duration::from_nanos(monotonic_ns() - begun) > STARTING {
+            let what = format!("the stream {} cannot be had", settings.stream);
+            return Err(Error::unavailable(what, std::io::Error::other(failed)));
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Refuses a stream that may lose or forget messages, or that holds others.
+fn check(config: &Config, settings: &JetStreamSettings) -> Result<()> {
+    let rules = [
+        (config.storage == StorageType::File, "keeps its messages in memory"),
+        (config.discard == DiscardPolicy::New, "discards old messages: set discard to new"),
+        (
+            config.retention == RetentionPolicy::Limits,
+            "removes messages that were consumed: set retention to limits",
+        ),
+        (config.max_age.is_zero(), "forgets messages by age: set max_age to 0"),
+        (config.max_messages_per_subject <= 0, "bounds the messages of a subject"),
+        (config.deny_delete && config.deny_purge, "lets messages be removed: set deny_delete and deny_purge"),
+        (!config.no_ack, "does not acknowledge"),
+        (config.subjects == [subject(&settings.stream)], "takes messages of other subjects"),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, what)) => Err(Error::unfit(format!("the stream {} {what}", settings.stream))),
+        None => Ok(()),
+    }
+}
+
+impl Destination for JetStream {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn address(&self) -> String {
+        // Of the stream alone: servers may be named in any order, and change.
+        format!("jetstream:{}", self.name)
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        let message = PublishMessage::build()
+            .headers(HeaderMap::new())
+            .expected_last_sequence(position - 1)
+            .expected_stream(&self.name)
+            .payload(bytes.to_vec().into());
+        let sent = self.runtime.block_on(async {
+            tokio::time::timeout(REQUEST, self.context.send_publish(self.subject.clone(), message)).await
+        });
+        let Ok(Ok(acknowledgement)) = sent else { return answer(Outcome::Unknown) };
+        self.runtime.spawn(async move {
+            answer(match acknowledgement.into_future().await {
+                Ok(stored) if stored.sequence == position && !stored.duplicate => Outcome::Stored,
+                Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Outcome::Refused,
+                _ => Outcome::Unknown,
+            });
+        });
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        // From the leader: a copy may not have it yet.
+        match self.runtime.block_on(self.stream.get_raw_message(position)) {
+            Ok(message) => Ok(Some(message.payload.to_vec())),
+            Err(error) => match error.kind() {
+                RawMessageErrorKind::NoMessageFound => Ok(None),
+                RawMessageErrorKind::JetStream(refusal)
+                    if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND =>
+                {
+                    Ok(None)
+                }
+                _ => Err(Error::unavailable(format!("message {position} was not read"), error)),
+            },
+        }
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        let info = self.runtime.block_on(self.stream.get_info());
+        let info = info.map_err(|source| Error::unavailable("the stream's state was not read", source))?;
+        Ok(info.state.last_sequence)
+    }
+
+    fn read_on(&mut self, position: u64, visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool>) -> Result<u64> {
+        let last = self.last()?;
+        let (mut asked, mut position) = (position, position);
+        let mut flying = VecDeque::new();
+        loop {
+            while asked <= last && flying.len() < IN_FLIGHT {
+                let (stream, wanted) = (self.stream.clone(), asked);
+                flying.push_back(self.runtime.spawn(async move { stream.direct_get(wanted).await }));
+                asked += 1;
+            }
+            let Some(next) = flying.pop_front() else { return Ok(position) };
+            let found = self.runtime.block_on(next);
+            let found = found.map_err(|source| Error::unavailable("a read was ended", source))?;
+            let bytes = match found {
+                Ok(message) => message.payload.to_vec(),
+                // From a copy that lags, or one that is away: the leader knows.
+                Err(error) => match self.read(position)? {
+                    Some(bytes) => bytes,
+                    None if error.kind() == DirectGetErrorKind::NotFound => return Ok(position),
+                    None => {
+                        return Err(Error::unavailable(format!("message {position} was not read"), error));
+                    }
+                },
+            };
+            position += 1;
+            if !visit(position - 1, &bytes)? {
+                return Ok(position);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A log whose commits name the failure that they have to outlive.
+//!
+//! ```text
+//! append ─► commit_as(lsn, Failure) ─► the log's own commit, if it outlives the failure
+//!                                  └─► else: durable here ─► the first destination that outlives it has acknowledged
+//! ```
+//!
+//! Each failure has one watermark, [`ShippedLog::safe_lsn`]: the furthest that anything which outlives it has come.
+//!
+//! Invariants: a commit returns only when everything before its LSN outlives the failure that it named, but for a policy that
+//! says otherwise for the time of an outage; a failure that nothing here outlives is refused, with the reason.
+
+use crate::destination::Destination;
+use crate::error::{Error, Result};
+use crate::failure::Failure;
+use crate::shipping::{Acknowledged, AtRisk, Settings, Shipping};
+use seawall::{Commit, Durability, Log, Lsn, Options};
+use seawall_sys::clock::monotonic_ns;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// What a commit does while a destination does not acknowledge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It waits.
+    #[default]
+    Block,
+    /// It returns once the record is durable here, as long as no more is at risk than this; else it waits.
+    GoOnWithin {
+        /// Records.
+        records: u64,
+        /// How long the oldest of them may be at risk.
+        time: Duration,
+    },
+    /// It fails after this time. The record is durable here, and is shipped when that is possible.
+    FailAfter(Duration),
+}
+
+/// How often a commit that goes on within bounds looks at them.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A log that is open for writing here, and shipped.
+#[derive(Debug)]
+pub struct ShippedLog {
+    log: Log,
+    ships: Vec<Shipping>,
+    policy: Policy,
+    promise: Durability,
+}
+
+impl ShippedLog {
+    /// Opens the log in `dir`; it is shipped to each of `destinations`.
+    ///
+    /// # Errors
+    /// As [`Log::open`] and [`Shipping::start`]. A log that was replaced at a destination is not opened: it must not be written.
+    pub fn open(
+        dir: impl AsRef<Path>,
+        options: Options,
+        durability: Durability,
+        destinations: Vec<Box<dyn Destination>>,
+        settings: Settings,
+    ) -> Result<Self> {
+        let log = Log::open(dir, options.durability(durability))?;
+        let ships = destinations.into_iter().map(|one| Shipping::start(log.dir(), one, settings));
+        let ships = ships.collect::<Result<Vec<_>>>()?;
+        Ok(Self { log, ships, policy: Policy::Block, promise: durability })
+    }
+
+    /// What commits that wait for a destination do while it does not acknowledge. Default: they wait.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What ships it.
+    #[must_use]
+    pub fn ships(&self) -> &[Shipping] {
+        &self.ships
+    }
+
+    fn local(&self, failure: Failure) -> Option<Durability> {
+        failure.local_class().filter(|class| *class <= self.promise)
+    }
+
+    fn outliving(&self, failure: Failure) -> impl Iterator<Item = &Shipping> {
+        self.ships.iter().filter(move |ship| ship.facts().outlives(failure).is_ok())
+    }
+
+    /// The end of what outlives `failure`; the first LSN if nothing here does.
+    #[must_use]
+    pub fn safe_lsn(&self, failure: Failure) -> Lsn {
+        let here = self.local(failure).map(|class| self.log.safe_lsn(class));
+        let there = self.outliving(failure).map(Shipping::acknowledged);
+        here.into_iter().chain(there).max().unwrap_or_default()
+    }
+
+    /// Why nothing here outlives `failure`.
+    fn beyond(&self, failure: Failure) -> Error {
+        let reasons = self.ships.iter().filter_map(|ship| ship.facts().outlives(failure).err());
+        let reasons: Vec<String> = reasons.collect();
+        let nowhere = || "it is shipped nowhere".to_owned();
+        let why = if reasons.is_empty() { nowhere() } else { reasons.join("; ") };
+        Error::BeyondPromise { failure, why }
+    }
+
+    /// Returns when everything before `lsn` outlives `failure`.
+    ///
+    /// # Errors
+    /// [`Error::BeyondPromise`], before anything is done; [`Error::Log`] as [`Log::commit`]; by the policy [`Error::TimedOut`];
+    /// why shipping has ended.
+    pub fn commit_as(&self, lsn: Lsn, failure: Failure) -> Result<()> {
+        if let Some(class) = self.local(failure) {
+            return Ok(self.log.commit_as(lsn, class)?);
+        }
+        let Some(ship) = self.furthest(failure) else { return Err(self.beyond(failure)) };
+        // What is shipped is what is durable here.
+        self.log.commit(lsn)?;
+        match self.policy {
+            Policy::Block => ship.wait(lsn, None),
+            Policy::FailAfter(limit) => ship.wait(lsn, Some(limit)),
+            Policy::GoOnWithin { records, time } => loop {
+                if ship.acknowledged() >= lsn {
+                    return Ok(());
+                }
+                let risk = ship.at_risk()?;
+                if risk.records <= records && risk.time <= time {
+                    return Ok(());
+                }
+                match ship.wait(lsn, Some(LOOK)) {
+                    Err(Error::TimedOut { .. }) => {}
+                    waited => return waited,
+                }
+            },
+        }
+    }
+
+    /// The destination that outlives `failure` and has come furthest.
+    fn furthest(&self, failure: Failure) -> Option<&Shipping> {
+        self.outliving(failure).max_by_key(|ship| ship.acknowledged())
+    }
+
+    /// As [`ShippedLog::commit_as`] with the policy to wait, as a future, which needs no runtime.
+    ///
+    /// # Errors
+    /// [`Error::BeyondPromise`]; the future returns the others.
+    pub fn commit_async_as(&self, lsn: Lsn, failure: Failure) -> Result<ShippedCommit> {
+        if let Some(class) = self.local(failure) {
+            return Ok(ShippedCommit { here: Some(self.log.commit_async_as(lsn, class)?), there: None });
+        }
+        let ship = self.furthest(failure).ok_or_else(|| self.beyond(failure))?;
+        Ok(ShippedCommit { here: Some(self.log.commit_async(lsn)), there: Some(ship.wait_async(lsn)) })
+    }
+
+    /// What a failure would cost now: what is durable here and does not outlive it. Nothing, if the log's own commits do.
+    ///
+    /// # Errors
+    /// [`Error::BeyondPromise`], [`Error::Log`].
+    pub fn at_risk(&self, failure: Failure) -> Result<AtRisk> {
+        if self.local(failure).is_some() {
+            return Ok(AtRisk::default());
+        }
+        self.furthest(failure).ok_or_else(|| self.beyond(failure))?.at_risk()
+    }
+
+    /// Commits everything, ships it, waits at most for `limit` until it is acknowledged, and closes the log.
+    ///
+    /// # Errors
+    /// As [`Shipping::finish`] and [`Log::close`]; the log is closed all the same.
+    pub fn close(self, limit: Option<Duration>) -> Result<()> {
+        let Self { log, ships, .. } = self;
+        let committed = log.commit(log.appended_lsn());
+        let begun = monotonic_ns();
+        let mut shipped = Ok(());
+        for ship in ships {
+            let passed = Duration::from_nanos(monotonic_ns() - begun);
+            let left = limit.map(|limit| limit.saturating_sub(passed));
+            shipped = shipped.and(ship.finish(left).map(drop));
+        }
+        committed?;
+        log.close()?;
+        shipped
+    }
+}
+
+/// See [`ShippedLog::commit_async_as`].
+#[derive(Debug)]
+#[must_use = "a future does nothing before it is polled"]
+pub struct ShippedCommit {
+    here: Option<Commit>,
+    there: Option<Acknowledged>,
+}
+
+impl Future for ShippedCommit {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(here) = &mut self.here {
+            match Pin::new(here).poll(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Ok(_)) => self.here = None,
+            }
+        }
+        match &mut self.there {
+            Some(there) => Pin::new(there).poll(context),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
