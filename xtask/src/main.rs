@@ -41,7 +41,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 17] = [
+const COMMANDS: [Command; 15] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -104,6 +104,11 @@ const COMMANDS: [Command; 17] = [
         name: "c-header",
         about: "makes the header of the C interface anew from the source (installs cbindgen, a minute)",
         run: c_interface::header,
+    },
+    Command {
+        name: "shipped",
+        about: "faults while a log is shipped to a real JetStream of three nodes: --faults N --seed N",
+        run: replicated::shipped::run,
     },
     // Studies, no part of the tests.
     Command {

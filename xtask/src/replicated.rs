@@ -14,6 +14,7 @@
 
 mod kafka;
 mod secured;
+pub(crate) mod shipped;
 mod syncs;
 
 use crate::error::{Error, Result};

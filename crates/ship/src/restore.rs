@@ -171,9 +171,10 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
         let bytes = from.read(position)?.ok_or_else(missing)?;
         intake.take(&bytes, &mut sink)?;
     }
-    let report = rebuild.finish()?;
+    // Before the log gets its name, so that there is none that took the right and does not know.
     let note = Note { address: from.address(), owner, chain: chain.clone() };
-    note.write(to)?;
+    note.write(rebuild.folder())?;
+    let report = rebuild.finish()?;
     Ok(Rebuilt { report, read: intake.read, term: Some(chain.term) })
 }
 

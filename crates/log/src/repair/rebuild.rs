@@ -19,6 +19,7 @@ use crate::format::{SegmentHeader, file_role, segment_name};
 use crate::lock::{Lock, make_dir, open_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
+use crate::read::hold::is_hold;
 use crate::read::sealed::{Piece, SealedCheck, padded};
 use crate::recovery::directory::is_ours;
 use crate::repair::verify::{Report, in_dir, look};
@@ -78,7 +79,7 @@ impl Rebuild {
         let mut disk = OsDisk::new(Arc::clone(&held), Options::default().permissions);
         // What an interrupted one left.
         for entry in disk.list().map_err(|source| Error::io("list", &partial, source))? {
-            if file_role(&entry.name).is_some() {
+            if file_role(&entry.name).is_some() || is_hold(&entry.name) {
                 remove(&mut disk, &entry.name)?;
             } else if !is_ours(&entry.name) {
                 return Err(refusal(&partial, "holds other files: remove it, or name another folder"));
@@ -132,6 +133,13 @@ impl Rebuild {
             remove(&mut self.disk, &segment_name(oldest.number))?;
         }
         Ok(())
+    }
+
+    /// The folder that becomes the log: `TO.partial`. A [`crate::Hold`] that is written there belongs to the log from its
+    /// beginning.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.partial
     }
 
     /// What came so far.
