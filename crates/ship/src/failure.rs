@@ -91,6 +91,10 @@ impl Synced {
 
 /// What is known of a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which a destination reports or does not"
+)]
 pub struct Facts {
     /// What it is called, with what decides its promise, such as `NATS JetStream, 3 replicas`.
     pub name: String,

@@ -157,17 +157,16 @@ fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Ide
     let view = View::open(dir)?;
     let begin = view.first_sealed();
     let address = destination.address();
-    let note = match Note::read(dir, &address)? {
-        Some(note) => note,
-        None => {
-            if destination.last()? > 0 {
-                return Err(Error::NotOwner);
-            }
-            let chain = Chain { needed: begin, ..Chain::default() };
-            let note = Note { address, owner: random()?, chain };
-            note.write(dir)?;
-            note
+    let note = if let Some(note) = Note::read(dir, &address)? {
+        note
+    } else {
+        if destination.last()? > 0 {
+            return Err(Error::NotOwner);
         }
+        let chain = Chain { needed: begin, ..Chain::default() };
+        let note = Note { address, owner: random()?, chain };
+        note.write(dir)?;
+        note
     };
     // Behind the hold, which keeps what is there now.
     let view = View::open(dir)?;

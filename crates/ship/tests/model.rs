@@ -132,8 +132,13 @@ impl Event {
     /// Which kind of harm it is, if it is one.
     fn harm(self) -> Option<u32> {
         match self {
-            Self::Append(_) | Self::Offer(_) | Self::Act(_) | Self::Note(_) | Self::Start(_) => None,
-            Self::Arrive(_) | Self::Answer(_) => None,
+            Self::Append(_)
+            | Self::Offer(_)
+            | Self::Act(_)
+            | Self::Note(_)
+            | Self::Start(_)
+            | Self::Arrive(_)
+            | Self::Answer(_) => None,
             Self::Crash(_) => Some(0),
             Self::TakeOver(_) => Some(1),
             Self::Lose(_) => Some(2),

@@ -48,24 +48,22 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             _ => return Err(Error::usage(USAGE)),
         }
     }
-    let seawall = match seawall {
-        Some(seawall) => seawall,
-        None => {
-            tools::provide(&tools::REPLICATED)?;
-            runner::programs(&["--bin", "seawall"])?;
-            target().join("debug/seawall")
-        }
+    let seawall = if let Some(seawall) = seawall {
+        seawall
+    } else {
+        tools::provide(&tools::REPLICATED)?;
+        runner::programs(&["--bin", "seawall"])?;
+        target().join("debug/seawall")
     };
     let folder = target().join("shipped");
     files::make_folder(&folder)?;
     let bench = Bench { engine: &NATS, folder: target().join("clusters") };
-    let program = match program.or_else(|| server(&bench.folder)) {
-        Some(program) => program,
-        None => {
-            bench.up("always")?;
-            bench.down()?;
-            server(&bench.folder).ok_or_else(|| Error::check("the NATS server is not where it was put"))?
-        }
+    let program = if let Some(program) = program.or_else(|| server(&bench.folder)) {
+        program
+    } else {
+        bench.up("always")?;
+        bench.down()?;
+        server(&bench.folder).ok_or_else(|| Error::check("the NATS server is not where it was put"))?
     };
     let mut campaign = Campaign::begin(&folder, (seawall, program), seed)?;
     let outcome = campaign.run(faults);
@@ -199,11 +197,8 @@ impl Campaign {
     fn append(&mut self, steps: u64) -> Result {
         for _ in 0..steps {
             self.keep_running()?;
-            let mut lines = String::new();
-            for _ in 0..20 {
-                lines.push_str(&format!("{}\n", self.next));
-                self.next += 1;
-            }
+            let lines: String = (self.next..self.next + 20).map(|number| format!("{number}\n")).collect();
+            self.next += 20;
             let stdin = self.appender.as_mut().and_then(|appender| appender.stdin.as_mut());
             // One that was killed is started again, and knows what it has.
             if stdin.is_none_or(|stdin| stdin.write_all(lines.as_bytes()).is_err()) {
