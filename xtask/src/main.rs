@@ -41,7 +41,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 15] = [
+const COMMANDS: [Command; 18] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",

@@ -283,6 +283,7 @@ impl Error {
             Self::TimedOut { .. } => "timed_out",
             Self::Trimmed { .. } => "trimmed",
             Self::NoRecord { .. } => "no_record",
+            Self::NoBatch { .. } => "no_batch",
             Self::BeyondEnd { .. } => "beyond_end",
             Self::StreamTrimmed { .. } => "stream_trimmed",
             Self::StreamGap { .. } => "stream_gap",
