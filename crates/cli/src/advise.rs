@@ -102,6 +102,7 @@ fn methods_for(only: Option<&[&'static Product]>) -> Result<Vec<&'static Method>
 fn settings(time: Duration, only: Option<&[&'static Product]>) -> Result<Settings, Failure> {
     Ok(Settings {
         methods: methods_for(only)?,
+        others: Vec::new(),
         bytes: TRANSACTION_BYTES,
         journal: Recipe {
             state: FileState::Recycled,

@@ -10,14 +10,20 @@ use crate::progress::RESULT;
 use crate::scenario_args::{AllArgs, Choice};
 use crate::signals;
 use seawall_gauge::preflight::{self, Share};
+use seawall_gauge::report::html::Named;
 use seawall_gauge::report::{self, Style};
+use seawall_gauge::require::Checked;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::Scenario;
 use seawall_sys::output::OutputFolder;
 use seawall_sys::starting_line::spawn_scoped;
+use seawall_sys::text::printable;
 use seawall_sys::thread::pin;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The option that writes what became of `--require`.
+const JUNIT: &str = "--junit";
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     let common = &options.common;
@@ -35,7 +41,10 @@ pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
     let choice = options.choice()?;
     check_pins(common.pins())?;
     let outputs = options.outputs().filter(|_| !common.dry_run);
-    let targets = outputs.map_or(Ok(Vec::new()), |outputs| output::find_all(&outputs.named()))?;
+    let junit = options.junit().filter(|_| !common.dry_run).cloned();
+    let mut named = outputs.map_or(Vec::new(), |outputs| outputs.named().to_vec());
+    named.push((JUNIT, &junit));
+    let targets = output::find_all(&named)?;
     match choice {
         Choice::All(own) => all(options, own),
         Choice::One(wanted) => one(options, &Job::prepare(common, *wanted)?, &targets),
@@ -101,7 +110,7 @@ fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     signals::listen()?;
-    measure_and_report(options, job, targets)
+    measure_and_report(options, job, targets).map(|(code, _)| code)
 }
 
 /// Runs one job after the other. One that cannot be done does not keep the others from being run; a signal ends all.
@@ -120,11 +129,17 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     }
     signals::listen()?;
     let mut code = ExitCode::SUCCESS;
+    let mut results = Vec::new();
     for job in &jobs {
         match measure_and_report(options, job, &[]) {
-            Ok(ended) if ended == ExitCode::from(exit::INTERRUPTED) => return Ok(ended),
-            Ok(ended) if ended == ExitCode::SUCCESS => {}
-            Ok(ended) => code = ended,
+            Ok((ended, result)) => {
+                results.push(result);
+                if ended == ExitCode::from(exit::INTERRUPTED) {
+                    code = ended;
+                    break;
+                }
+                code = if ended == ExitCode::SUCCESS { code } else { ended };
+            }
             Err(Failure::Message(reason)) => {
                 let failure = Failure::Message(format!("{}: {reason}", job.scenario.name));
                 failure.print();
@@ -134,11 +149,38 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
         }
         output::print("\n")?;
     }
+    if results.len() > 1 {
+        joint(common, &results)?;
+    }
     Ok(code)
 }
 
+/// What all results say, on the terminal and as one page.
+fn joint(common: &Common, results: &[RunResult]) -> Result<(), Failure> {
+    output::print(&report::summary::text(results, output::width(), Style::COLOURED))?;
+    let Some(folder) = results_folder(common, "all")? else { return Ok(()) };
+    let named: Vec<Named<'_>> =
+        results.iter().map(|result| Named { name: &result.scenario, result }).collect();
+    keep(&folder, "report.html", &report::html::page(&named, &[]))?;
+    if !common.quiet {
+        anstream::eprintln!("all in {}", folder.path().join("report.html").display());
+    }
+    Ok(())
+}
+
+/// Writes a text into a folder of results.
+fn keep(folder: &OutputFolder, name: &str, text: &str) -> Result<(), Failure> {
+    folder.replace(name, text.as_bytes()).map_err(|error| {
+        Failure::Message(format!("cannot write {}: {error}", folder.path().join(name).display()))
+    })
+}
+
 /// Measures, reports, keeps and judges.
-fn measure_and_report(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
+fn measure_and_report(
+    options: &Bench,
+    job: &Job,
+    targets: &[Option<Target>],
+) -> Result<(ExitCode, RunResult), Failure> {
     let common = &options.common;
     let kept = results_folder(common, job.scenario.name)?;
     let Measured { result, left_behind } = match job.measure(common, kept.as_ref()) {
@@ -151,18 +193,19 @@ fn measure_and_report(options: &Bench, job: &Job, targets: &[Option<Target>]) ->
             return Err(failure);
         }
     };
-    write(options, &result, targets, kept.as_ref())?;
     let checked = job.check(&result);
+    write(options, &result, &checked, targets, kept.as_ref())?;
     // With a result in another format on standard output, words would make it unreadable.
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
-    if options.outputs().is_some_and(Outputs::are_printed) {
+    let is_printed = |file: &PathBuf| output::is_standard(Some(file));
+    if options.outputs().is_some_and(Outputs::are_printed) || options.junit().is_some_and(is_printed) {
         anstream::eprint!("{words}");
     } else {
         output::print(&words)?;
     }
     match left_behind {
         Some(left) => Err(Failure::Message(left)),
-        None => Ok(exit_code(&result, &checked)),
+        None => Ok((exit_code(&result, &checked), result)),
     }
 }
 
@@ -170,26 +213,37 @@ fn measure_and_report(options: &Bench, job: &Job, targets: &[Option<Target>]) ->
 fn write(
     options: &Bench,
     result: &RunResult,
+    checked: &[Checked],
     targets: &[Option<Target>],
     kept: Option<&OutputFolder>,
 ) -> Result<(), Failure> {
-    let forms: [Form<'_>; 4] = [
-        &|| result.to_json().map_err(Failure::message),
-        &|| Ok(report::csv::csv(result)),
-        &|| Ok(report::markdown::markdown(result)),
-        &|| Ok(report::html::html(result)),
+    let forms: [Form<'_>; 7] = [
+        &|| Ok(result.to_json().map_err(Failure::message)?.into_bytes()),
+        &|| Ok(report::csv::csv(result).into_bytes()),
+        &|| Ok(report::markdown::markdown(result).into_bytes()),
+        &|| Ok(report::html::html(result).into_bytes()),
+        &|| Ok(output::svg(result)),
+        &|| output::png(result),
+        &|| Ok(report::junit::requirements(checked).into_bytes()),
     ];
-    if !output::give_all(targets, &forms)? {
-        output::print(&report::terminal(result, output::width(), Style::COLOURED))?;
+    let shown = !output::give_all(targets, &forms)?;
+    let names_folder = shown && result.study.ranked && !options.common.verbose;
+    if shown {
+        let (width, style) = (output::width(), Style::COLOURED);
+        let report = if names_folder {
+            let folder = kept.map(|folder| folder.path().display().to_string());
+            report::screen::screen(result, folder.as_deref().map(printable).as_deref(), width, style)
+        } else {
+            report::terminal(result, width, style)
+        };
+        output::print(&report)?;
     }
     if let Some(folder) = kept {
         let report = report::markdown::markdown(result);
         for (name, text) in [("report.md", report), ("report.html", report::html::html(result))] {
-            folder.replace(name, text.as_bytes()).map_err(|error| {
-                Failure::Message(format!("cannot write {}: {error}", folder.path().join(name).display()))
-            })?;
+            keep(folder, name, &text)?;
         }
-        if !options.common.quiet {
+        if !options.common.quiet && !names_folder {
             anstream::eprintln!("kept in {}", folder.path().display());
         }
     }

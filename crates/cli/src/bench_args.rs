@@ -11,9 +11,9 @@
 
 use crate::args::Colour;
 use crate::exit::Failure;
-use crate::output::{self, Files};
+use crate::output::{self, Files, Pictures};
 use crate::scenario_args::{Length, ScenarioArgs};
-use crate::{amounts, hints};
+use crate::{amounts, hints, paths};
 use bytesize::ByteSize;
 use clap::Args;
 use seawall_gauge::method_names::choose_methods;
@@ -21,8 +21,10 @@ use seawall_gauge::require::{self, Requirement};
 use seawall_gauge::scenario::commit::PUBLISHED_TRANSACTIONS;
 use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
+use seawall_gauge::workload::{self, Load};
 use seawall_sys::durability::FileState;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of `seawall bench`.
@@ -76,6 +78,10 @@ pub(crate) struct Common {
     #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
 
+    /// Print the whole report: every column, what did not run, findings with remedies, settings
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub(crate) verbose: bool,
+
     /// Draw no progress bar
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) no_progress: bool,
@@ -114,13 +120,16 @@ pub(crate) struct Outputs {
     /// Write the report as one HTML page with pictures to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pictures: Pictures,
 }
 
 impl Outputs {
     /// Each with its option.
-    pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 4] {
-        let [json, csv, markdown] = self.files.named();
-        [json, csv, markdown, ("--html", &self.html)]
+    pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 6] {
+        let ([json, csv, markdown], [svg, png]) = (self.files.named(), self.pictures.named());
+        [json, csv, markdown, ("--html", &self.html), svg, png]
     }
 
     /// Whether one of them goes to standard output.
@@ -145,6 +154,12 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
     size: Option<ByteSize>,
 
+    /// Commit what a file says: a trace with a size, or seconds and a size, on each line, or a fio job of the simple kind
+    /// (rw=write; bs, bssplit, fsync, fdatasync, sync, direct, `rate_iops`, numjobs, size, runtime). It is repeated until the
+    /// time is over. Options that are given too decide before the file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["full", "size"], help_heading = "How much")]
+    workload: Option<PathBuf>,
+
     /// Writes of a transaction, each of --size at consecutive places: with one sync behind the last, or each durable by
     /// itself where the method writes through [default: 1]
     #[arg(long, value_name = "N", help_heading = "How much")]
@@ -165,8 +180,12 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "N", help_heading = "How much")]
     rounds: Option<u32>,
 
+    /// Measure every method of this system, and show them all
+    #[arg(long, conflicts_with = "methods", help_heading = "What")]
+    all: bool,
+
     /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
-    /// [default: all]
+    /// [default: the published ones, and the best of each class of the others after a short look at them]
     #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
     methods: Option<String>,
 
@@ -192,10 +211,14 @@ pub(crate) struct CommitArgs {
     rate: Option<f64>,
 
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
-    /// openshift, openshift-heavy, cockroachdb), which also sets --size, --methods and --file-state unless they are given
+    /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given
     #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
           help_heading = "Requirement")]
     require: Vec<String>,
+
+    /// Write what became of --require as JUnit XML to this file (- for standard output)
+    #[arg(long, value_name = "FILE", requires = "require", help_heading = "Requirement")]
+    pub(crate) junit: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) outputs: Outputs,
@@ -225,6 +248,16 @@ impl CommitArgs {
         set(&mut settings.journal.bytes, self.journal.map(|size| size.as_u64()));
         set(&mut settings.journal.fill_bytes, self.fill_size.map(|size| size.as_u64()));
         settings.journal.keep_cached = self.keep_cached;
+        let load = self.workload.as_deref().map(load).transpose()?;
+        if let Some(load) = &load {
+            settings.bytes = load.workload.bytes_max() as usize;
+            settings.workload = Some(Arc::new(load.workload.clone()));
+            set(&mut settings.journal.bytes, load.journal_bytes.filter(|_| self.journal.is_none()));
+            set(&mut settings.amount, load.time_ns.map(Amount::TimeNs));
+            set(&mut settings.writes, load.writes);
+            set(&mut settings.threads, load.threads);
+            settings.rate_per_s = load.rate_per_s;
+        }
         set(&mut settings.amount, self.length.amount());
         if let Some(transactions) = self.transactions.or(self.full.then_some(PUBLISHED_TRANSACTIONS)) {
             settings.amount = Amount::Transactions(transactions);
@@ -233,12 +266,25 @@ impl CommitArgs {
         set(&mut settings.rounds, self.rounds);
         set(&mut settings.writes, self.writes);
         set(&mut settings.threads, self.threads);
-        settings.rate_per_s = self.rate;
+        settings.rate_per_s = self.rate.or(settings.rate_per_s);
         settings.raw_device = self.raw_device_overwrite.is_some();
-        let methods = self.methods.as_deref().or(preset.and_then(|preset| preset.method)).unwrap_or("all");
-        settings.methods = choose_methods(methods).map_err(Failure::usage)?;
+        let all = self.all.then_some("all");
+        let of_load = load.as_ref().and_then(|load| load.method);
+        let named = self.methods.as_deref().or(all).or(of_load).or(preset.and_then(|preset| preset.method));
+        if let Some(methods) = named {
+            settings.methods = choose_methods(methods).map_err(Failure::usage)?;
+            settings.others = Vec::new();
+        }
         Ok(settings)
     }
+}
+
+/// The load that a file describes.
+fn load(file: &Path) -> Result<Load, Failure> {
+    const BYTES_MAX: u64 = 64 << 20;
+    let text = paths::text(file, BYTES_MAX)?;
+    workload::parse(&text)
+        .map_err(|error| Failure::Message(format!("--workload {}: {error}", file.display())))
 }
 
 /// Sets `place` if a value is given.

@@ -9,7 +9,7 @@ use seawall_gauge::compare::families::Families;
 use seawall_gauge::compare::gate::{self, Gate, GateOutcome};
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
-use seawall_gauge::report::Style;
+use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
 use seawall_sys::text::printable;
 use std::path::PathBuf;
@@ -28,17 +28,20 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     let files = &options.files;
-    let targets = output::find_all(&files.named())?;
+    let [as_json, as_csv, as_markdown] = files.named();
+    let targets = output::find_all(&[as_json, as_csv, as_markdown, ("--junit", &options.junit)])?;
     let sides = sides(&options.results, &options.with)?;
     let families = Families::new(sides, options.by.as_deref()).map_err(Failure::usage)?;
-    let json = || Ok(formats::json(&families));
-    let csv = || Ok(formats::csv(&families));
-    let markdown = || Ok(formats::markdown(&families));
-    let to_standard_output = output::give_all(&targets, &[&json, &csv, &markdown])?;
+    let json = || Ok(formats::json(&families).into_bytes());
+    let csv = || Ok(formats::csv(&families).into_bytes());
+    let markdown = || Ok(formats::markdown(&families).into_bytes());
+    let judged = gate::judge(&families, &gates);
+    let named: Vec<_> = gates.iter().map(|gate| gate.text.as_str()).zip(&judged).collect();
+    let junit = || Ok(report::junit::gates(&named).into_bytes());
+    let to_standard_output = output::give_all(&targets, &[&json, &csv, &markdown, &junit])?;
     if !to_standard_output {
         output::print(&text::all(&families, output::width(), Style::COLOURED))?;
     }
-    let judged = gate::judge(&families, &gates);
     let words: String =
         judged.iter().fold(String::new(), |words, one| words + "fail-if  " + &one.sentence + "\n");
     // With a comparison in another format on standard output, words would make it unreadable.

@@ -27,6 +27,10 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "CONDITION", conflicts_with = "list")]
     pub(crate) fail_if: Vec<String>,
 
+    /// Write what became of --fail-if as JUnit XML to this file (- for standard output)
+    #[arg(long, value_name = "FILE", requires = "fail_if", help_heading = "Output")]
+    pub(crate) junit: Option<PathBuf>,
+
     /// List the published tables
     #[arg(long, conflicts_with_all = ["results", "with", "by"])]
     pub(crate) list: bool,

@@ -20,6 +20,7 @@ const TABLE: &[Row] = &[
     (&["bench"], &[MISSED, NOT_JUDGED, INTERRUPTED], &[
         ("seawall bench", "the disk under this folder, about 30 s"),
         ("seawall bench /var/lib/db --full", "the published experiment: 65,536 transactions a method"),
+        ("seawall bench --all", "every method of this system"),
         ("seawall bench --methods published", "only the methods of the published experiment"),
         ("seawall bench --size 2300 --file-state appending --methods fdatasync", "as a log that grows writes"),
         ("seawall bench --size 8k --writes 2 --methods fdatasync,open_datasync", "two writes a commit, as PostgreSQL may need"),
@@ -76,6 +77,7 @@ const TABLE: &[Row] = &[
     ]),
     (&["report"], &[], &[
         ("seawall report result.json -o report.html", "one run, with pictures"),
+        ("seawall report result.json --text", "the whole report as text: findings with remedies, settings"),
         ("seawall report old.json new.json -o both.html", "two runs compared"),
         ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "compared with a published table"),
     ]),

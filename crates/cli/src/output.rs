@@ -1,4 +1,4 @@
-//! Writes text to standard output or into a file, completely or with an error, without a panic.
+//! Writes text or a picture to standard output or into a file, completely or with an error, without a panic.
 //!
 //! Invariant: a closed output pipe (`| head`) is no failure.
 
@@ -6,6 +6,8 @@ use crate::exit::Failure;
 use crate::paths;
 use clap::Args;
 use seawall_gauge::report;
+use seawall_gauge::report::figure::{self, png, svg};
+use seawall_gauge::result::RunResult;
 use seawall_sys::output::OutputFile;
 use seawall_sys::text::printable;
 use seawall_sys::whole_file::replace;
@@ -13,7 +15,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs::{File, Metadata};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The files that a report is written to besides the terminal.
@@ -39,8 +41,42 @@ impl Files {
     }
 }
 
-/// What makes the text of a form.
-pub(crate) type Form<'a> = &'a dyn Fn() -> Result<String, Failure>;
+/// What makes a form: text, or a picture.
+pub(crate) type Form<'a> = &'a dyn Fn() -> Result<Vec<u8>, Failure>;
+
+/// The pictures of a result.
+#[derive(Debug, Default, PartialEq, Args)]
+pub(crate) struct Pictures {
+    /// Draw the rows as one picture to share, as SVG, to this file (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
+
+    /// The same picture as PNG
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    png: Option<PathBuf>,
+}
+
+impl Pictures {
+    /// Each with its option.
+    pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 2] {
+        [("--svg", &self.svg), ("--png", &self.png)]
+    }
+
+    /// Whether one is asked for.
+    pub(crate) fn are_wanted(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// The picture of `result` as SVG.
+pub(crate) fn svg(result: &RunResult) -> Vec<u8> {
+    svg::document(&figure::scene(result, figure::Form::Wide)).into_bytes()
+}
+
+/// The picture of `result` as PNG.
+pub(crate) fn png(result: &RunResult) -> Result<Vec<u8>, Failure> {
+    png::picture(&figure::scene(result, figure::Form::Wide)).map_err(Failure::message)
+}
 
 /// Where a text goes: standard output, or a file that was found before the work.
 #[derive(Debug)]
@@ -67,7 +103,12 @@ pub(crate) fn give_all(targets: &[Option<Target>], forms: &[Form<'_>]) -> Result
 /// Prints `text`, its colours as `--color` and the terminal allow.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    pass(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// What became of writing to standard output.
+fn pass(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::Message(format!("cannot write to standard output: {error}")))
         }
@@ -116,12 +157,18 @@ impl Target {
         Ok(found)
     }
 
-    /// Writes `text` there.
-    pub(crate) fn give(&self, text: &str) -> Result<(), Failure> {
-        match &self.found {
-            None => print(text),
-            Some(found) => found.write(text.as_bytes()).map_err(|error| unwritten(&self.file, error)),
+    /// Writes `bytes` there.
+    pub(crate) fn give(&self, bytes: &[u8]) -> Result<(), Failure> {
+        match (&self.found, std::str::from_utf8(bytes)) {
+            (None, Ok(text)) => print(text),
+            (None, Err(_)) => pass(io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())),
+            (Some(found), _) => found.write(bytes).map_err(|error| unwritten(&self.file, error)),
         }
+    }
+
+    /// As it was named.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Whether it is standard output.
@@ -144,6 +191,9 @@ impl Target {
 pub(crate) fn find_all(outputs: &[(&str, &Option<PathBuf>)]) -> Result<Vec<Option<Target>>, Failure> {
     let standard: Vec<&str> =
         outputs.iter().filter(|(_, file)| is_standard(file.as_deref())).map(|(option, _)| *option).collect();
+    if standard == ["--png"] && io::stdout().is_terminal() {
+        return Err(Failure::Usage("--png -: standard output is a terminal: name a file".to_owned()));
+    }
     if let [first, second, ..] = standard.as_slice() {
         return Err(Failure::Usage(format!(
             "{first} - and {second} - would be mixed on standard output: give one of them a file"

@@ -13,8 +13,8 @@
 
 use crate::exit::Failure;
 use seawall_sys::inspect::{self, Environment};
-use std::fs::{FileType, Metadata};
-use std::io;
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// What a path is, as far as that matters here.
@@ -62,6 +62,20 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
         }
         Ok(_) => Ok(()),
     }
+}
+
+/// The text of a file of at most `bytes_max` bytes.
+pub(crate) fn text(path: &Path, bytes_max: u64) -> Result<String, Failure> {
+    check_input(path)?;
+    let refuse =
+        |why: &dyn std::fmt::Display| Failure::Message(format!("cannot read {}: {why}", path.display()));
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| refuse(&error))?;
+    file.take(bytes_max + 1).read_to_string(&mut text).map_err(|error| refuse(&error))?;
+    if text.len() as u64 > bytes_max {
+        return Err(refuse(&format!("it has more than {} MiB", bytes_max >> 20)));
+    }
+    Ok(text)
 }
 
 /// Why a report may not be written to what is at `path`, if its kind forbids it.

@@ -256,7 +256,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
 fn print(judgement: &Judgement, json: Option<&Target>) -> Result<(), Failure> {
     let Some(target) = json else { return output::print(&judgement.text()) };
     let text = serde_json::to_string_pretty(judgement).map_err(Failure::message)? + "\n";
-    target.give(&text)?;
+    target.give(text.as_bytes())?;
     if target.is_printed() {
         return Ok(());
     }

@@ -52,6 +52,10 @@ impl Observer for Progress<'_> {
         }
     }
 
+    fn doing(&mut self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

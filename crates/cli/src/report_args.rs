@@ -1,5 +1,6 @@
 //! Defines the arguments of `seawall report`.
 
+use crate::output::Pictures;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -11,8 +12,16 @@ pub(crate) struct Report {
     pub(crate) results: Vec<PathBuf>,
 
     /// The page to write (- for standard output)
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
-    pub(crate) out: PathBuf,
+    /// [default: report.html, unless text or a picture is asked for]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print the whole report of each as text, instead of writing a page
+    #[arg(long, conflicts_with = "with")]
+    pub(crate) text: bool,
+
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
 
     /// Published tables to compare them with, by id (see `seawall compare --list`), separated by commas
     #[arg(long, value_name = "IDS", value_delimiter = ',')]

@@ -453,6 +453,15 @@ impl Bench {
         Ok(Choice::One(Box::new(wanted)))
     }
 
+    /// Where what became of `--require` goes, if anywhere but the terminal.
+    pub(crate) fn junit(&self) -> Option<&PathBuf> {
+        match &self.scenario {
+            None => self.commit.junit.as_ref(),
+            Some(ScenarioArgs::Commit(own)) => own.junit.as_ref(),
+            Some(_) => None,
+        }
+    }
+
     /// The files that the result goes into.
     pub(crate) fn outputs(&self) -> Option<&Outputs> {
         Some(match &self.scenario {

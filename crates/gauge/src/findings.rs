@@ -150,26 +150,50 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 /// The one sentence above the table, if the figures blame the wrong party or mean something else.
 #[must_use]
 pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    const HEADLINES: [(&str, &str); 6] = [
-        ("lies", "Something here turns syncs into nothing: see the findings before using a figure."),
-        ("wine", "This ran under Wine: the figures are Wine's, not a Windows machine's."),
-        ("memory", "This is memory, not a disk: nothing here outlives a power cut."),
-        ("contradicted", "Flushes never reach the device: \"durable\" is not confirmed here."),
-        ("bytes-missing", "Bytes never reached the device: what was acknowledged is in memory only."),
-        ("too-fast", "Too fast for any device: this was answered from memory."),
-    ];
     ranking.result.measured().next().filter(|_| ranking.result.study.ranked)?;
-    let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
-    if let Some((_, sentence)) = HEADLINES.iter().find(|(id, _)| says(id)) {
-        return Some((*sentence).to_owned());
+    if let Some(grave) = grave(ranking) {
+        return Some(grave.sentence.to_owned());
     }
-    let waiting = machine::waiting(ranking);
-    let ids: Vec<&str> = waiting.iter().map(|(row, _)| row.id()).collect();
+    let ids = waiting_for_cpu(ranking);
     if !ids.is_empty() {
         return Some(format!("Commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)));
     }
     machine::is_too_noisy(ranking)
         .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())
+}
+
+/// The ids of the ranked rows whose slow commits waited for a CPU more than they may.
+#[must_use]
+pub fn waiting_for_cpu<'b>(ranking: &'b Ranking<'_>) -> Vec<&'b str> {
+    machine::waiting(ranking).iter().map(|(row, _)| row.id()).collect()
+}
+
+/// Why the figures mean something else than a durable commit's cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grave {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// In a sentence.
+    pub sentence: &'static str,
+    /// What to do next, in a clause.
+    pub next: &'static str,
+}
+
+#[rustfmt::skip]
+const GRAVE: [Grave; 6] = [
+    Grave { rule: "lies",          sentence: "Something here turns syncs into nothing: see the findings before using a figure.", next: "--verbose names it and the remedy" },
+    Grave { rule: "wine",          sentence: "This ran under Wine: the figures are Wine's, not a Windows machine's.",            next: "run it on Windows itself" },
+    Grave { rule: "memory",        sentence: "This is memory, not a disk: nothing here outlives a power cut.",                   next: "seawall bench DIR, with a folder on a disk" },
+    Grave { rule: "contradicted",  sentence: "Flushes never reach the device: \"durable\" is not confirmed here.",               next: "seawall powercut: whether this machine keeps its word" },
+    Grave { rule: "bytes-missing", sentence: "Bytes never reached the device: what was acknowledged is in memory only.",         next: "seawall powercut: whether this machine keeps its word" },
+    Grave { rule: "too-fast",      sentence: "Too fast for any device: this was answered from memory.",                          next: "seawall powercut: whether this machine keeps its word" },
+];
+
+/// Why the figures mean something else than a durable commit's cost, if they do.
+#[must_use]
+pub fn grave(ranking: &Ranking<'_>) -> Option<Grave> {
+    let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
+    GRAVE.into_iter().find(|grave| says(grave.rule))
 }
 
 /// A row's name as its table shows it; those of a group share their labels with other groups' and are named by id.

@@ -4,6 +4,7 @@
 //!
 //! 1. [`scenario::settings`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot
 //!    be measured here.
+//!    A [`workload`] is read from a file.
 //! 2. [`testbed`] is the measured machine: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
 //!    that commits and times.
@@ -46,5 +47,6 @@ pub mod scenario;
 pub mod stats;
 pub mod study;
 pub mod testbed;
+pub mod workload;
 
 pub use error::{Error, Result};

@@ -21,6 +21,7 @@
 use crate::latency::Latency;
 use crate::row::Tail;
 use crate::testbed::Lane;
+use crate::workload::Workload;
 use seawall_sys::Error;
 use seawall_sys::thread::Times;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +56,8 @@ pub struct Slice {
 pub struct Sample {
     /// Commits acknowledged.
     pub commits: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// From the first commit's start to the last one's end, nanoseconds.
     pub elapsed_ns: u64,
     /// Write and sync together.
@@ -69,30 +72,103 @@ pub struct Sample {
     pub times: Times,
     /// What slow commits waited for.
     pub tail: Tail,
+    /// The longest commit of each span.
+    pub spans: Spans,
 }
 
-/// Runs `slice` on `lane`, which was loaded with the `bytes` bytes of a write, until its bounds or `stop`.
+/// The longest commit that ended in each span of a block: 100 ms, or twice that as often as a long block demands.
+#[derive(Debug)]
+pub struct Spans {
+    /// How long a span is, nanoseconds.
+    pub span_ns: u64,
+    /// Span by span, nanoseconds; 0 where no commit ended.
+    pub longest_ns: Vec<u64>,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Self { span_ns: Self::SHORTEST_NS, longest_ns: Vec::with_capacity(Self::MAX) }
+    }
+}
+
+impl Spans {
+    const SHORTEST_NS: u64 = 100_000_000;
+    /// At most so many spans, in memory that is taken before the first commit.
+    const MAX: usize = 1024;
+
+    /// A commit of `latency_ns` ended `at_ns` after the block began.
+    #[inline]
+    fn record(&mut self, at_ns: u64, latency_ns: u64) {
+        let mut index = at_ns / self.span_ns;
+        while index >= Self::MAX as u64 {
+            self.widen();
+            index = at_ns / self.span_ns;
+        }
+        let index = usize::try_from(index).unwrap_or(Self::MAX - 1);
+        if index >= self.longest_ns.len() {
+            self.longest_ns.resize(index + 1, 0);
+        }
+        self.longest_ns[index] = self.longest_ns[index].max(latency_ns);
+    }
+
+    /// Makes one span of each two.
+    #[cold]
+    fn widen(&mut self) {
+        self.span_ns *= 2;
+        let count = self.longest_ns.len().div_ceil(2);
+        for index in 0..count {
+            let second = self.longest_ns.get(index * 2 + 1).copied().unwrap_or(0);
+            self.longest_ns[index] = self.longest_ns[index * 2].max(second);
+        }
+        self.longest_ns.truncate(count);
+    }
+}
+
+/// Runs `slice` on `lane`, which was loaded with the `bytes` bytes of a write, or of the largest of `workload`, until its
+/// bounds or `stop`.
 ///
 /// # Errors
 /// The first failed call. What was measured before it is lost: the file can no longer be trusted.
-pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) -> Result<Sample, Error> {
+pub fn run<L: Lane>(
+    lane: &mut L,
+    slice: &Slice,
+    bytes: u64,
+    workload: Option<&Workload>,
+    stop: &AtomicBool,
+) -> Result<Sample, Error> {
     let mut sample = Sample::default();
     let mut attribution = Attribution::new(slice.slow_ns, lane.wait_ns());
     let times = lane.times();
     let start_ns = lane.now_ns();
     let end_ns = start_ns.saturating_add(slice.time_max_ns);
     let mut done_ns = start_ns;
-    let mut position = slice.first % slice.capacity;
+    let region = slice.capacity.saturating_mul(slice.writes).saturating_mul(bytes);
+    let mut place = slice.first % slice.capacity * slice.writes * bytes;
+    // Where a load has times of its own, a block goes on where the one before ended.
+    let first_at_ns = workload.map_or(0, |load| load.step(slice.first).at_ns);
     while sample.commits < slice.commits_max && done_ns < end_ns && !stop.load(Ordering::Relaxed) {
-        let scheduled_ns = slice.interval_ns.map(|interval| start_ns + sample.commits * interval);
+        let next = workload.map(|load| load.step(slice.first + sample.commits));
+        let arriving = next.filter(|_| workload.is_some_and(Workload::is_scheduled));
+        let scheduled_ns = match (arriving, slice.interval_ns) {
+            (Some(next), _) => Some(start_ns + (next.at_ns - first_at_ns)),
+            (None, interval_ns) => interval_ns.map(|interval| start_ns + sample.commits * interval),
+        };
         if let Some(scheduled_ns) = scheduled_ns {
             if scheduled_ns >= end_ns {
                 break;
             }
             lane.sleep_until(scheduled_ns);
         }
-        let (nth, offset) = (slice.first + sample.commits, slice.base + position * slice.writes * bytes);
-        position = if position + 1 == slice.capacity { 0 } else { position + 1 };
+        let bytes = next.map_or(bytes, |next| next.bytes.into());
+        if let Some(next) = next {
+            lane.resize(next.bytes as usize);
+        }
+        let commit_bytes = slice.writes * bytes;
+        if place.saturating_add(commit_bytes) > region {
+            place = 0;
+        }
+        let (nth, offset) = (slice.first + sample.commits, slice.base + place);
+        place += commit_bytes;
         let t0 = lane.now_ns();
         for write in 0..slice.writes {
             lane.write(offset + write * bytes, nth * slice.writes + write)?;
@@ -102,6 +178,7 @@ pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) 
         done_ns = lane.now_ns();
         let latency_ns = done_ns - t0;
         sample.latency.record(latency_ns);
+        sample.spans.record(done_ns - start_ns, latency_ns);
         if slice.splits {
             sample.write.record(t1 - t0);
             sample.sync.record(done_ns - t1);
@@ -110,6 +187,7 @@ pub fn run<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64, stop: &AtomicBool) 
             sample.response.record(done_ns - scheduled_ns);
         }
         sample.commits += 1;
+        sample.bytes += commit_bytes;
         attribution.after(latency_ns, sample.commits, &sample.latency, || lane.wait_ns());
     }
     sample.elapsed_ns = done_ns - start_ns;
@@ -221,6 +299,9 @@ mod tests {
         }
         fn sleep_until(&mut self, _: u64) {}
         fn load(&mut self, _: Aligned) {}
+        fn resize(&mut self, bytes: usize) {
+            self.note(format!("resize {bytes}"));
+        }
         fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error> {
             self.note(format!("write {offset} {stamp}"));
             Ok(())
@@ -241,13 +322,58 @@ mod tests {
     }
 
     #[test]
+    fn a_load_has_its_sizes_one_behind_the_other_and_begins_anew_where_the_journal_ends() {
+        let stop = AtomicBool::new(false);
+        let until = crate::testbed::Until { block_ns: u64::MAX, stop: &stop };
+        let slice = Slice { commits_max: 4, ..crate::testbed::writers::slice(100, 2, until) };
+        let load = crate::workload::parse("10\n4\n").expect("a trace").workload;
+        let mut lane = Noted::default();
+        let sample = run(&mut lane, &slice, 10, Some(&load), &stop).expect("four commits");
+        let expected = [
+            "resize 10",
+            "write 100 0",
+            "sync",
+            "resize 4",
+            "write 110 1",
+            "sync",
+            // Ten more do not fit.
+            "resize 10",
+            "write 100 2",
+            "sync",
+            "resize 4",
+            "write 110 3",
+            "sync",
+        ];
+        assert_eq!(lane.calls, expected);
+        assert_eq!((sample.commits, sample.bytes), (4, 28));
+    }
+
+    #[test]
+    fn the_longest_commit_of_each_span_is_kept_however_long_the_block() {
+        let mut spans = Spans::default();
+        let (taken, second) = (spans.longest_ns.capacity(), 1_000_000_000);
+        for at_ns in (0..100 * second).step_by(10_000_000) {
+            spans.record(at_ns, if at_ns == 42 * second { 7_000 } else { 5 });
+        }
+        assert_eq!((spans.span_ns, spans.longest_ns.len()), (100_000_000, 1000));
+        assert_eq!(spans.longest_ns.iter().position(|ns| *ns == 7_000), Some(420));
+        spans.record(3_600 * second, 9);
+        assert_eq!(spans.longest_ns[usize::try_from(42 * second / spans.span_ns).expect("small")], 7_000);
+        assert_eq!(spans.longest_ns.last(), Some(&9));
+        assert!(
+            spans.longest_ns.len() <= Spans::MAX && spans.longest_ns.capacity() == taken,
+            "nothing was allocated"
+        );
+    }
+
+    #[test]
     fn a_commit_makes_all_its_writes_at_consecutive_places_and_then_syncs_once() {
         let stop = AtomicBool::new(false);
         let until = crate::testbed::Until { block_ns: u64::MAX, stop: &stop };
         let two = crate::testbed::writers::slice(100, 2, until);
         let slice = Slice { writes: 2, commits_max: 3, first: 1, splits: true, ..two };
         let mut lane = Noted::default();
-        let sample = run(&mut lane, &slice, 10, &stop).expect("three commits");
+        let sample = run(&mut lane, &slice, 10, None, &stop).expect("three commits");
         let expected = [
             "write 120 2",
             "write 130 3",

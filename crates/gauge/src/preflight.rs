@@ -5,6 +5,7 @@
 
 use crate::figures::{duration_ns, plural};
 use crate::scenario::Scenario;
+use crate::scenario::commit::look;
 use crate::scenario::rounds::IDLE_NS;
 use crate::scenario::settings::{Amount, Settings};
 use crate::{Error, Result};
@@ -128,7 +129,11 @@ pub fn announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) 
 
 /// The same of a scenario whose rows are methods that commit into a journal.
 fn of_methods(scenario: &Scenario, settings: &Settings) -> String {
-    let methods = plural(settings.methods.len() as u64, "method", "methods");
+    let mut methods = plural(settings.methods.len() as u64, "method", "methods");
+    let others = settings.others.iter().filter(|other| !settings.methods.contains(other)).count() as u64;
+    if look::looks(settings) {
+        methods = format!("{methods} and, after a short look at {others} more, the best of those");
+    }
     let fill_bytes = settings.fill_to_write();
     let fill = match fill_bytes {
         0 => String::new(),

@@ -1,9 +1,13 @@
 //! Renders a result as terminal table, Markdown, CSV or HTML, always from the same ranking.
 //!
-//! * [`table`] is the terminal's report: readable at 80 columns, fewer columns below, more from 110 on.
+//! * [`screen`] is what a run prints: a line a method with its range, the verdict last.
+//! * [`table`] is the terminal's whole report (`--verbose`): readable at 80 columns, fewer columns below, more from 110 on.
 //! * [`advice`] prints the settings of each product, and the rate to expect.
+//! * [`junit`] has judged conditions as tests, for CI.
+//! * [`figure`] draws the picture that can be shared, as SVG or PNG.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
 //! * [`grid`] lays out the table of any scenario, for all of them.
+//! * [`summary`] says of each of several results what it found.
 //! * [`preview`] describes what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns of ranked methods; [`facts`] the lines above it.
 //!
@@ -15,10 +19,14 @@ mod calls;
 pub mod columns;
 pub mod csv;
 pub mod facts;
+pub mod figure;
 pub mod grid;
 pub mod html;
+pub mod junit;
 pub mod markdown;
 pub mod preview;
+pub mod screen;
+pub mod summary;
 pub mod table;
 pub mod text;
 

@@ -26,7 +26,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The grammar, for errors and help.
-pub const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, openshift-heavy, cockroachdb); several joined by `,` or `and`";
+pub const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, openshift-heavy, cockroachdb, zookeeper); several joined by `,` or `and`";
 
 /// What a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq)]

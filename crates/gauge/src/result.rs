@@ -68,6 +68,9 @@ pub struct PlanRecord {
     /// Writes of a transaction, at consecutive places.
     #[serde(default = "one_write")]
     pub writes: u32,
+    /// What was committed, in words, if not always the same; `transaction_bytes` is its mean then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     /// Size of the journal, bytes.
     pub journal_bytes: u64,
     /// Transactions per method, if that was fixed.
@@ -99,10 +102,10 @@ fn one_write() -> u32 {
 }
 
 impl PlanRecord {
-    /// Size of a transaction, in words: `16 KiB`, or `2 writes of 8 KiB`.
+    /// Size of a transaction, in words: `16 KiB`, `2 writes of 8 KiB`, or `512 B to 64 KiB, 9 KiB in the mean`.
     #[must_use]
     pub fn transaction(&self) -> String {
-        let size = bytes(self.transaction_bytes);
+        let size = self.workload.clone().unwrap_or_else(|| bytes(self.transaction_bytes));
         if self.writes == 1 { size } else { format!("{} writes of {size}", self.writes) }
     }
 }

@@ -16,6 +16,7 @@ use seawall_sys::inspect::Environment;
 pub(crate) fn run(methods: &str, plants: Vec<Plant>, environment: fn(&mut Environment)) -> RunResult {
     let settings = Settings {
         methods: choose_methods(methods).expect("methods"),
+        others: Vec::new(),
         amount: Amount::Transactions(12_000),
         rounds: 4,
         ..commit::settings()

@@ -68,9 +68,9 @@ impl Scenario {
 /// What most rows of the table share, and the default scenario's own.
 const COMMIT: Scenario = Scenario {
     name: commit::NAME,
-    summary: "one durable commit by every method; the default",
+    summary: "one durable commit by each method; the default",
     reproduces: "65,536 transactions of 16 KiB into a preallocated journal, by six methods",
-    defaults: "30 s, 16 KiB into a journal of 1 GiB; --full: the original's amount",
+    defaults: "30 s, 16 KiB into a journal of 1 GiB, by the published methods and the best of each class; --all: by every one; --full: the original's amount",
     settings: commit::settings,
     rows: |s| s.methods.len() as u64,
     run: commit::run,
@@ -222,6 +222,9 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 pub trait Observer {
     /// The journal is being filled.
     fn filling(&mut self, done_bytes: u64, total_bytes: u64);
+
+    /// What is being done before the rounds, in words.
+    fn doing(&mut self, _what: &str) {}
 
     /// A method is about to run its block. `left_ns`: time to the end of the run, estimated.
     fn block(&mut self, block: &BlockStart<'_>);

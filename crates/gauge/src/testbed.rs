@@ -46,6 +46,9 @@ pub trait Lane: Send {
     /// Takes the bytes that all further writes repeat, but for a stamp.
     fn load(&mut self, bytes: Aligned);
 
+    /// Lets all further writes take only the first `bytes` of what was loaded.
+    fn resize(&mut self, bytes: usize);
+
     /// Writes the loaded bytes at `offset`, bytes, the first eight of them replaced by `stamp`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use seawall_gauge::compare::side::Side;
-use seawall_gauge::figures::tight;
+use seawall_gauge::figures::{duration_ns, tight};
 use seawall_gauge::report::html::{Named, html, page};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::settings::Amount;
@@ -76,6 +76,16 @@ addEventListener('load', () => setTimeout(() => {
       percents: [...row.querySelectorAll('td[data-percent]')].map((cell) => cell.dataset.percent),
     })),
   }));
+  // Words of the picture to share, in the browser's own fonts: within the picture, and none over another.
+  const shares = [...document.querySelectorAll('figure.share svg')].filter((svg) => svg.getBoundingClientRect().width > 0).map((svg) => {
+    const view = svg.viewBox.baseVal;
+    const words = [...svg.querySelectorAll('text')].map((text) => ({ text: text.textContent, box: text.getBBox() }));
+    const outside = words.filter(({ box }) => box.x < 0 || box.y < 0 || box.x + box.width > view.width || box.y + box.height > view.height);
+    const clashes = words.flatMap((one, index) => words.slice(index + 1).filter((other) =>
+      one.box.x < other.box.x + other.box.width && other.box.x < one.box.x + one.box.width
+      && one.box.y + 3 < other.box.y + other.box.height && other.box.y + 3 < one.box.y + one.box.height).map((other) => [one.text, other.text]));
+    return { words: words.map(({ text }) => text), outside: outside.map(({ text }) => text), clashes, form: svg.getAttribute('class') };
+  });
   // A choice that is changed by the keyboard must change the picture.
   const first = document.querySelector('figure fieldset input');
   const before = first && painted(first.closest('figure').querySelector('canvas'));
@@ -95,7 +105,7 @@ addEventListener('load', () => setTimeout(() => {
       unlabelled: [...document.querySelectorAll('input, select, button, [role=region], [role=img]')].filter((one) => !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length,
       readout: plot && plot.closest('figure').querySelector('.readout').textContent,
       changed: before !== after,
-      pictures, methods, studies, versus,
+      pictures, methods, studies, versus, shares,
       text: document.body.innerText,
     };
     const pre = document.createElement('pre');
@@ -185,6 +195,10 @@ fn sound(found: &Value, pictures: usize) {
         assert_eq!(picture["boxes"], picture["dashes"], "series of one look: {picture}");
         assert!(picture["label"].as_str().is_some_and(|label| label.contains("Series: ")), "{picture}");
     }
+    assert!(!list(found, "shares").is_empty(), "no picture to share");
+    for share in list(found, "shares") {
+        assert!(list(share, "outside").is_empty() && list(share, "clashes").is_empty(), "{share}");
+    }
     let width = |name: &str| found[name].as_u64().expect("a width");
     assert!(width("scrollWidth") <= width("width"), "wider than the window: {}", found["scrollWidth"]);
 }
@@ -230,9 +244,15 @@ fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
     assert_eq!(found["changed"], true, "a series that is switched off is no longer drawn");
     let readout = found["readout"].as_str().expect("a readout");
     assert!(
-        readout.contains("%: ") && readout.contains("buffered"),
+        readout.contains(" s: ") && readout.contains("buffered"),
         "the End key reads the last value: {readout}"
     );
+    let share = &list(&found, "shares")[0];
+    let words: Vec<&str> = list(share, "words").iter().filter_map(Value::as_str).collect();
+    for (row, measured) in result.measured() {
+        let p50 = duration_ns(measured.main().p50_ns());
+        assert!(words.contains(&row.id.as_str()) && words.contains(&p50.as_str()), "{}: {words:?}", row.id);
+    }
     let text = found["text"].as_str().expect("text");
     assert!(text.contains("below this line a power cut loses acknowledged commits"));
     assert!(text.contains("Firecracker (KVM)"), "the machine is named");
@@ -247,6 +267,8 @@ fn thirty_methods_fit_a_phone() {
     sound(&found, PICTURES);
     all_painted(&found);
     figures_are_those_of(&found, &result);
+    assert_eq!(list(&found, "shares").len(), 1);
+    assert_eq!(list(&found, "shares")[0]["form"], "for-narrow");
 }
 
 #[test]

@@ -12,7 +12,9 @@ mod watcher;
 use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report::advice::{self, Scope};
+use seawall_gauge::report::figure::{self, svg};
 use seawall_gauge::report::html::html;
+use seawall_gauge::report::screen::screen;
 use seawall_gauge::report::{self, Style, csv, markdown};
 use seawall_gauge::require;
 use seawall_gauge::result::RunResult;
@@ -45,6 +47,7 @@ impl Case {
     fn run(&self) -> RunResult {
         let mut settings = Settings {
             methods: choose_methods("all").expect("all"),
+            others: Vec::new(),
             amount: Amount::Transactions(12_000),
             rounds: 5,
             seed: 42,
@@ -203,6 +206,103 @@ fn a_narrow_terminal_shows_names_with_median_p99_and_rate() {
         assert!(text.lines().any(|line| line.starts_with(names) && line.contains("µs")), "{text}");
     }
     compare("honest.40.txt", &report::terminal(&case("honest").run(), 40, Style::PLAIN));
+}
+
+/// What `seawall bench` runs without options, on the simulated machine.
+fn first_run(plants: Vec<Plant>) -> RunResult {
+    let settings = Settings { seed: 42, ..commit::settings() };
+    let mut testbed = SimTestbed::new(settings.seed, plants);
+    commit::run(&settings, &mut testbed, &mut Watcher::default()).expect("a result")
+}
+
+#[test]
+fn the_first_screen_of_a_first_run_is_24_lines_of_80_columns_with_the_verdict_last() {
+    let slow = |method| Plant::Stall { method, every: 1, ns: 100_000 };
+    let beaten =
+        ["dsync", "direct+dsync", "buffered+fdatasync", "buffered+fsync", "direct", "buffered"].map(slow);
+    let wait = ["direct+dsync", "dsync", "buffered+fdatasync", "buffered+fsync"];
+    let wait = wait.map(|method| Plant::CpuWait { method, every: 2, ns: 2_100_000 });
+    for (name, plants) in
+        [("first", Vec::new()), ("first-beaten", beaten.to_vec()), ("first-cpu-wait", wait.to_vec())]
+    {
+        let result = first_run(plants);
+        let text = screen(&result, Some("seawall-results/commit-2026-11-25T031000Z"), 80, Style::PLAIN);
+        compare(&format!("screen-{name}.80.txt"), &text);
+        assert!(text.lines().count() <= 24, "{} lines:\n{text}", text.lines().count());
+        let table = text.lines().position(|line| line.starts_with("buffered ")).expect("a row");
+        let disturbed = name == "first-cpu-wait";
+        let last = text.lines().position(|line| line.starts_with(if disturbed { "!!" } else { "verdict" }));
+        assert!(last.expect("a verdict") > table, "{text}");
+        assert_eq!(text.matches("!!").count(), usize::from(disturbed), "one banner:\n{text}");
+        assert_eq!(text.contains("seawall advise:"), !disturbed, "no next step from noise:\n{text}");
+        assert!(disturbed || text.contains("A commit that outlives a power cut costs"), "{text}");
+    }
+}
+
+#[test]
+fn the_first_screen_fits_every_width_and_never_recommends_what_the_whole_report_does_not() {
+    for case in cases() {
+        let result = case.run();
+        for width in [40, 50, 60, 80, 100, 120, 160] {
+            let text = screen(&result, None, width, Style::PLAIN);
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{} at {width}: {line}", case.name);
+            }
+        }
+        let text = screen(&result, None, 80, Style::PLAIN);
+        compare(&format!("screen-{}.80.txt", case.name), &text);
+        let whole = report::terminal(&result, 80, Style::PLAIN);
+        assert!(
+            !text.contains("verdict") || whole.contains("recommended  Commit by"),
+            "{}: {text}",
+            case.name
+        );
+    }
+    compare("screen-windows.80.txt", &screen(&windows(), None, 80, Style::PLAIN));
+    compare("screen-first.40.txt", &screen(&first_run(Vec::new()), None, 40, Style::PLAIN));
+    compare("screen-first.120.txt", &screen(&first_run(Vec::new()), None, 120, Style::PLAIN));
+}
+
+#[test]
+fn the_picture_to_share_has_every_row_once_in_the_colour_of_its_class_and_no_markup_from_outside() {
+    let colour = |svg: &str, id: &str| {
+        let (_, row) =
+            svg.split_once(&format!(">{id}</text>")).unwrap_or_else(|| panic!("{id} is not there"));
+        let (_, dot) = row.split_once("<circle").expect("a dot");
+        let (_, dot) = dot.split_once("<circle").expect("the dot on its ground");
+        dot.split_once("fill=\"").expect("a colour").1[..7].to_owned()
+    };
+    let of = |result: &RunResult| svg::document(&figure::scene(result, figure::Form::Wide));
+    let all = of(&case("honest").run());
+    let few = of(&first_run(Vec::new()));
+    for id in ["dsync", "direct", "buffered"] {
+        assert_eq!(colour(&all, id), colour(&few, id), "{id}");
+    }
+    let colours: BTreeSet<String> = ["dsync", "direct", "buffered"].map(|id| colour(&few, id)).into();
+    assert_eq!(colours.len(), 3, "one a class");
+    for svg in [&all, &few] {
+        assert_eq!(svg.matches("below this line").count(), 1);
+        assert!(svg.contains("seawall 0.1.0") && svg.contains("Simulated disk"), "{svg}");
+    }
+    assert_eq!(all.matches("</text>").count(), all.matches("<text ").count());
+    let mut hostile = case("honest").run();
+    hostile.label = Some("\"/><script>alert(1)</script>".to_owned());
+    hostile.study.rows[0].id = "<img src=x>".to_owned();
+    let hostile = of(&hostile);
+    assert!(!hostile.contains("<script") && !hostile.contains("<img"), "{hostile}");
+    assert!(hostile.contains("&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn a_picture_of_a_run_that_recommends_nothing_says_so() {
+    let said = |name: &str, words: &str| {
+        let result = cases().into_iter().find(|case| case.name == name).expect("a case").run();
+        let svg = svg::document(&figure::scene(&result, figure::Form::Wide));
+        assert!(svg.contains(words), "{name} does not say {words}: {svg}");
+    };
+    said("interrupted", "No recommendation from this run");
+    said("tmpfs", "This is memory, not a disk");
+    said("no-flushes", "Flushes never reach the device");
 }
 
 /// Of another system: its ids, without counters and without run-queue waits.

@@ -164,7 +164,17 @@ fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
     let kept = work.path().join("kept");
     let folders = names(&kept);
     let in_all = || without_clusters().filter(|scenario| scenario.alone.is_empty());
-    assert_eq!(folders.len(), in_all().count(), "{folders:?}");
+    assert_eq!(folders.len(), in_all().count() + 1, "{folders:?}");
+    let joint = folders.iter().find(|name| name.starts_with("all-")).expect("a joint report");
+    let page = std::fs::read_to_string(kept.join(joint).join("report.html")).expect("a page");
+    for scenario in in_all() {
+        assert!(
+            page.contains(&format!("\">{}</a></dt>", scenario.name)),
+            "{} is not summed up",
+            scenario.name
+        );
+    }
+    assert!(printed.contains("\nsummary\n"), "{printed}");
     for scenario in in_all() {
         let of = |name: &&String| name.starts_with(&format!("{}-", scenario.name));
         let folder = kept.join(folders.iter().find(of).unwrap_or_else(|| panic!("{}", scenario.name)));

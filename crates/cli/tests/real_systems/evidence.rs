@@ -49,6 +49,8 @@ fn measure(ground: &Ground, state: FileState, writes: u32) -> Result<RunResult, 
         journal: Recipe { state, bytes: 2 << 20, fill_bytes: 1 << 20, keep_cached: false },
         amount: Amount::Transactions(COMMITS),
         rounds: 1,
+        methods: seawall_sys::methods::here().iter().collect(),
+        others: Vec::new(),
         ..commit::settings()
     };
     let mut testbed = RealTestbed::in_folder(ground.path(), found);

@@ -53,6 +53,8 @@ impl Bench {
         line.extend(words.iter().map(|word| (*word).to_owned()));
         line.push(folder.display().to_string());
         line.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        // Findings and notes stand in the whole report only.
+        line.push("--verbose".into());
         line.extend(["--no-out".into(), "--no-progress".into(), "--json".into(), json.display().to_string()]);
         Self { line, variables: Vec::new(), work }
     }

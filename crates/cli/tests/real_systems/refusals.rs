@@ -1,4 +1,5 @@
-//! Tests that bad input ends with a clear message, the right exit code and no file left behind.
+//! Tests hostile situations that need a file system, a device or a moment of their own: a clear message, the right exit code,
+//! no file left behind. What needs none of them is a row of `bad_input`.
 
 use crate::ground::{Ground, Loop, Mount, folder, must};
 use crate::program::{Bench, SEAWALL, SMALL, has_scratch, names, row};
@@ -7,38 +8,6 @@ use seawall_gauge::row::Outcome;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
-
-/// What is wrong, the options, the exit code, and what the message must say.
-type Case = (&'static str, &'static [&'static str], i32, &'static [&'static str]);
-
-const WRONG_OPTIONS: [Case; 13] = [
-    ("an unknown method", &["--methods", "fdatasnyc"], 2, &["fdatasnyc", "`fdatasync`"]),
-    ("no method", &["--methods", ","], 2, &["--methods"]),
-    ("a transaction of nothing", &["--size", "0"], 2, &["--size"]),
-    ("a transaction of an exabyte", &["--size", "1EiB"], 2, &["--size", "64 MiB"]),
-    ("a size in words", &["--size", "much"], 2, &["--size", "much"]),
-    ("a journal of an exabyte", &["--journal", "1EiB"], 2, &["--journal"]),
-    ("a journal smaller than its transactions", &["--journal", "8KiB"], 2, &["--journal", "--size"]),
-    ("no transaction", &["--transactions", "0"], 2, &["--transactions"]),
-    ("no writer", &["--threads", "0"], 2, &["--threads"]),
-    ("too many writers", &["--threads", "100000"], 2, &["--threads", "256"]),
-    ("a negative rate", &["--rate=-5"], 2, &["--rate"]),
-    ("a run of no time", &["--time", "0s"], 2, &["--time"]),
-    ("a file state that does not exist", &["--file-state", "preallocated"], 2, &["zero-filled"]),
-];
-
-#[test]
-fn wrong_options_are_named_with_their_bounds_and_touch_nothing() {
-    for (what, options, code, words) in WRONG_OPTIONS {
-        let folder = folder();
-        let run = Bench::new(folder.path(), options).run();
-        assert_eq!(run.code, Some(code), "{what}: {}", run.printed());
-        for word in words {
-            assert!(run.stderr.contains(word), "{what}: {:?} does not say {word}", run.stderr);
-        }
-        assert_eq!(names(folder.path()), Vec::<String>::new(), "{what}");
-    }
-}
 
 #[cfg(target_os = "linux")]
 #[test]

@@ -156,14 +156,25 @@ struct PairRow {
 
 /// Under which heading a pair's row stands, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
+pub(crate) enum Group {
     Outlives(EffectiveClass),
     NotTheSame,
     NoCommits,
 }
 
 impl Group {
-    fn heading(self) -> Option<(Role, String)> {
+    /// That of a row of side `side`.
+    pub(crate) fn of(line: &Line, side: usize) -> Option<Self> {
+        let (base, other) = (line.cells[0].as_ref()?, line.cells[side].as_ref()?);
+        let difference = other.difference?;
+        Some(match base.row.class.filter(|_| difference.same_promise) {
+            Some(class) => Self::Outlives(class),
+            None if difference.same_promise => Self::NoCommits,
+            None => Self::NotTheSame,
+        })
+    }
+
+    pub(crate) fn heading(self) -> Option<(Role, String)> {
         match self {
             Self::Outlives(EffectiveClass::PowerLoss) => {
                 Some((Role::Heading, "both outlive POWER LOSS".to_owned()))
@@ -268,12 +279,7 @@ fn pair_row(
     if base.row.id != other.row.id {
         names.push(format!("  {}: {}", Comparison::letter(side), other.row.id));
     }
-    let group = match base.row.class.filter(|_| difference.same_promise) {
-        Some(class) => Group::Outlives(class),
-        None if difference.same_promise => Group::NoCommits,
-        None => Group::NotTheSame,
-    };
-    Some(PairRow { names, cells, group })
+    Some(PairRow { names, cells, group: Group::of(line, side)? })
 }
 
 fn legend(page: &mut Page, comparison: &Comparison) {

@@ -169,8 +169,13 @@ fn two_writes_a_commit_show_what_a_flush_for_each_costs() {
     use crate::scenario::commit;
     use crate::scenario::settings::{Amount, Settings};
     let methods = choose_methods("buffered+fdatasync,dsync").expect("methods");
-    let settings =
-        Settings { writes: 2, methods, amount: Amount::Transactions(12_000), ..commit::settings() };
+    let settings = Settings {
+        writes: 2,
+        methods,
+        others: Vec::new(),
+        amount: Amount::Transactions(12_000),
+        ..commit::settings()
+    };
     let mut testbed = crate::testbed::sim::SimTestbed::new(1, Vec::new());
     let result =
         commit::run(&settings, &mut testbed, &mut crate::scenario::Unwatched::default()).expect("a result");

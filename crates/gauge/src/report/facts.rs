@@ -37,6 +37,16 @@ pub fn title(result: &RunResult) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
+/// The day and time at which a result was begun; `None` if its clock names no day of four-digit years.
+#[must_use]
+pub fn day(result: &RunResult) -> Option<String> {
+    /// The last second that has a date of four digits for its year.
+    const LAST_S: u64 = 253_402_300_799;
+    let seconds = Some(result.started_unix_s).filter(|seconds| (1..=LAST_S).contains(seconds))?;
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    Some(humantime::format_rfc3339_seconds(at).to_string())
+}
+
 /// The lines above the table.
 #[must_use]
 pub fn facts(ranking: &Ranking<'_>) -> Vec<(String, String)> {

@@ -10,7 +10,7 @@
 //! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
 
 mod charts;
-mod escape;
+pub(crate) mod escape;
 mod picture;
 mod rows;
 mod run;
@@ -57,6 +57,9 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
         [one] if published.is_empty() => run::heading(one.result),
         _ => several_title(&sides, families.as_ref()),
     };
+    if several_scenarios(results) {
+        summary(&mut page, results, &mut contents);
+    }
     for comparison in families.iter().flat_map(|families| &families.comparisons) {
         versus::section(&mut page, comparison, results, &mut contents);
     }
@@ -80,6 +83,24 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
     whole(&page, &title, version, &contents)
+}
+
+fn several_scenarios(results: &[Named<'_>]) -> bool {
+    results.iter().any(|other| other.result.scenario != results[0].result.scenario)
+}
+
+/// What each result says, in a sentence, with the way to it.
+fn summary(page: &mut Page, results: &[Named<'_>], contents: &mut Vec<(String, String)>) {
+    page.heading(contents, true, "Summary");
+    page.out += "<dl class=\"facts summary\">\n";
+    for (index, named) in results.iter().enumerate() {
+        page.add(&format!(
+            "<dt><a href=\"#run-{index}\">{}</a></dt><dd>{}</dd>\n",
+            Text(&named.result.scenario),
+            Words(&crate::report::summary::sentence(named.result))
+        ));
+    }
+    page.out += "</dl>\n";
 }
 
 /// `3 results compared`, where one comparison has them all; else which scenarios they are of.

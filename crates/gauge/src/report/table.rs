@@ -133,7 +133,7 @@ fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: O
     legend(page, ranking, grid, &layout);
 }
 
-fn role(class: EffectiveClass) -> Role {
+pub(super) fn role(class: EffectiveClass) -> Role {
     match class {
         EffectiveClass::PowerLoss => Role::Heading,
         EffectiveClass::NotConfirmed => Role::Bad,

@@ -29,7 +29,7 @@ const NO_LIMIT: u64 = u64::MAX;
 const OPENSHIFT: &str = "Red Hat, OpenShift Container Platform, Recommended etcd practices: https://docs.redhat.com/en/documentation/openshift_container_platform/4.20/html/etcd/etcd-practices";
 
 /// The table.
-pub const PRESETS: [Preset; 4] = [
+pub const PRESETS: [Preset; 5] = [
     Preset {
         name: "etcd",
         transaction_bytes: Some(2300),
@@ -82,6 +82,19 @@ pub const PRESETS: [Preset; 4] = [
         ],
         version: "as of 24.3",
         source: "CockroachDB documentation, latency of storage.wal.fsync: https://www.cockroachlabs.com/docs/stable/wal-failover",
+    },
+    Preset {
+        name: "zookeeper",
+        transaction_bytes: None,
+        method: Some("buffered+fdatasync"),
+        file_state: Some(FileState::Unwritten),
+        conditions: &["sync-max<1s"],
+        grades: &[
+            (1_000_000_000, "no warning"),
+            (NO_LIMIT, "ZooKeeper warns that a sync of its log took too long"),
+        ],
+        version: "3.5 to 3.9",
+        source: "ZooKeeper administrator's guide, fsync.warningthresholdms, 1000 ms by default: https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html",
     },
 ];
 

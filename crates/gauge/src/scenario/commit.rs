@@ -1,10 +1,10 @@
 //! Scenario `commit`: the latency of one durable commit by every method.
 //!
 //! ```text
-//!   prove each method ─ make the journal ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
-//!                                                             │
-//!                     for each method, in an order drawn for this round:
-//!                       open · warm · counters · commits · counters · close · quiesce
+//!   prove each method ─ make the journal ─ short look ─ idle baseline ─ round 1 ─ round 2 … ─ layout again
+//!                                              │                           │
+//!                          the others, once    │        for each method, in an order drawn for this round:
+//!                          each (look.rs)      ┘          open · warm · counters · commits · counters · close · quiesce
 //! ```
 //!
 //! The published experiment ran its methods once, in fixed order, on one file, from unwritten extents, without a sync
@@ -13,21 +13,25 @@
 //! Invariants: between two blocks the journal is at rest; writes of bringing it to rest are in no method's counters;
 //! a method that failed is not run again.
 
+pub(crate) mod look;
+
 use super::rounds::{self, Course, Turn};
 use super::settings::{Amount, Settings};
 use super::{Observer, RunError};
+use crate::figures::{duration_ns, round_duration};
 use crate::latency::Latency;
 use crate::measure::{Sample, Slice};
 use crate::result::{JournalRecord, PlanRecord, RunResult};
-use crate::row::{Measured, NamedLatency, Outcome, Row};
+use crate::row::{Measured, NamedLatency, Outcome, Row, Series, SeriesPoint};
 use crate::study::Study;
 use crate::testbed::writers::Crew;
 use crate::testbed::{Block, BlockError, Testbed};
 use seawall_sys::OpenError;
 use seawall_sys::durability::classify;
 use seawall_sys::journal::Recipe;
-use seawall_sys::method::{Depth, Method};
+use seawall_sys::method::{Depth, Method, Set};
 use seawall_sys::methods;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// The scenario's name in results and on the command line.
@@ -38,7 +42,7 @@ pub const PUBLISHED_TRANSACTIONS: u64 = 65_536;
 /// The published experiment: bytes of a transaction.
 pub const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
 
-/// Its parameters by default: the published experiment's journal and transactions, by every method.
+/// Its parameters by default: the published experiment's journal, transactions and methods, and a short look at the others.
 #[must_use]
 pub fn settings() -> Settings {
     let defaults = Settings::default();
@@ -46,10 +50,16 @@ pub fn settings() -> Settings {
         amount: Amount::TimeNs(30_000_000_000),
         bytes: PUBLISHED_TRANSACTION_BYTES,
         bytes_max: 64 << 20,
-        methods: methods::here().iter().collect(),
+        methods: of_set(true),
+        others: of_set(false),
         journal: Recipe { fill_bytes: 1 << 20, ..defaults.journal },
         ..defaults
     }
+}
+
+/// The methods of this system that the published experiments measured, or all but those.
+fn of_set(published: bool) -> Vec<&'static Method> {
+    methods::here().iter().filter(|method| (method.set == Set::Published) == published).collect()
 }
 
 /// The latencies of a row that commits, each with its title: the whole, its parts where there is a separate sync, and from
@@ -79,9 +89,15 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
     let began_ns = testbed.now_ns();
-    let rows = prove_all(settings, testbed)?;
+    let tried = look::tried(settings);
+    observer.doing("trying each method once");
+    let rows = prove_all(&tried, testbed)?;
     let journal = make_journal(settings, testbed, observer)?;
-    let study = table(&settings.record(settings.journal.bytes), rows);
+    let look::Chosen { settings, rows, note } = look::choose(settings, &tried, rows, testbed, observer)?;
+    let settings = &settings;
+    let mut study = table(&settings.record(settings.journal.bytes), rows);
+    study.notes.extend(note);
+    study.notes.extend(slow_fill(settings, &journal));
     let spent_ns = testbed.now_ns() - began_ns;
     let course = Course::new(NAME, settings, settings.journal.bytes, study);
     let course = Course { journal, spent_ns, ..course };
@@ -100,7 +116,8 @@ pub fn run(
             Ok(block) => {
                 rested.map_err(BlockError::run)?;
                 *next += block.samples.iter().map(|sample| sample.commits).max().unwrap_or(0);
-                Ok(tally(&block, settings.commit_bytes()))
+                let bytes = block.samples.iter().map(|sample| sample.bytes).sum();
+                Ok(Measured { bytes, series: over_time(&block), ..tally(&block, settings.commit_bytes()) })
             }
             Err(BlockError::Row(error)) => {
                 // After a failed call nothing about that file is certain: the other methods get a new one.
@@ -110,6 +127,39 @@ pub fn run(
             Err(error) => Err(error),
         }
     })
+}
+
+/// That making the journal left little of the run's time for commits, if it did.
+fn slow_fill(settings: &Settings, journal: &JournalRecord) -> Option<String> {
+    let time_ns = settings.time_ns()?;
+    (journal.made_in_ns > time_ns / 2).then(|| {
+        format!(
+            "Making the journal took {} of a run of {}: the blocks are as short as they may be; give a longer --time, or a smaller --journal.",
+            duration_ns(journal.made_in_ns),
+            round_duration(time_ns)
+        )
+    })
+}
+
+/// The longest commit of any writer in each short span of a block.
+fn over_time(block: &Block) -> Vec<Series> {
+    let mut longest: BTreeMap<u64, u64> = BTreeMap::new();
+    let spans = || block.samples.iter().map(|sample| &sample.spans);
+    // A writer that was slower may have longer spans than another.
+    let span_ns = spans().map(|spans| spans.span_ns).max().unwrap_or(1);
+    for (spans, (index, ns)) in
+        spans().flat_map(|spans| spans.longest_ns.iter().enumerate().map(move |at| (spans, at)))
+    {
+        let at_ns = index as u64 * spans.span_ns / span_ns * span_ns;
+        let known = longest.entry(at_ns).or_default();
+        *known = (*known).max(*ns);
+    }
+    let points = longest.into_iter().filter(|(_, max_ns)| *max_ns > 0);
+    vec![Series {
+        name: "commit".to_owned(),
+        title: format!("longest commit in each {}", round_duration(span_ns)),
+        points: points.map(|(at_ns, max_ns)| SeriesPoint { at_ns, max_ns }).collect(),
+    }]
 }
 
 /// The table of methods with these rows.
@@ -148,7 +198,11 @@ fn prove_all(settings: &Settings, testbed: &mut dyn Testbed) -> Result<Vec<Row>,
     let around = testbed.environment(0).surroundings(settings.journal.state);
     let mut rows = Vec::new();
     for method in settings.methods.iter().copied() {
-        let outcome = match testbed.prove(method, &settings.journal, settings.bytes) {
+        // A load may have sizes that a method cannot write; what all of them are multiples of tells.
+        let sizes = settings.workload.as_ref().map(|load| load.bytes_of_all() as usize);
+        let sizes = sizes.into_iter().chain([settings.bytes]);
+        let proven = sizes.map(|size| testbed.prove(method, &settings.journal, size)).find(Result::is_err);
+        let outcome = match proven.unwrap_or(Ok(())) {
             Ok(()) => Outcome::Measured(Box::new(Measured {
                 durability: Some(classify(method, &around)),
                 letter: Some(method.reach().letter()),
@@ -212,8 +266,13 @@ fn commit_block(
     next_transaction: u64,
 ) -> Result<Block, BlockError> {
     let method = settings.methods[turn.index];
-    let crew =
-        Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until: turn.until };
+    let crew = Crew {
+        bytes: settings.bytes,
+        pin_to: &settings.pin_to,
+        seed: settings.seed,
+        workload: settings.workload.as_deref(),
+        until: turn.until,
+    };
     let slices: Vec<Slice> = (0..settings.threads)
         .map(|writer| slice_for(settings, method, turn, writer, next_transaction))
         .collect();
@@ -284,6 +343,7 @@ mod tests {
     fn plan(transactions: u64) -> Settings {
         Settings {
             methods: choose_methods("all").expect("all"),
+            others: Vec::new(),
             amount: Amount::Transactions(transactions),
             rounds: 4,
             ..settings()

@@ -9,12 +9,14 @@ use super::path::jvm::Jvm;
 use crate::error::{Error, Result};
 use crate::result::PlanRecord;
 use crate::testbed::FILL_BYTES;
+use crate::workload::Workload;
 use bytesize::ByteSize;
 use seawall::{EngineChoice, MethodChoice};
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
 use seawall_sys::methods;
+use std::sync::Arc;
 
 /// Writes of a transaction at most.
 pub const WRITES_MAX: u32 = 64;
@@ -49,10 +51,14 @@ pub struct Settings {
     pub bytes_max: usize,
     /// `commit`, `group`, `interfere`, `replicated`: the methods that commit, in table order.
     pub methods: Vec<&'static Method>,
+    /// `commit`: methods that have a short look before the rounds; the best of each class joins `methods` if it is better.
+    pub others: Vec<&'static Method>,
     /// `commit`: writes of a transaction, at consecutive places.
     pub writes: u32,
     /// How the journal or the file is made; `commit`: its size.
     pub journal: Recipe,
+    /// `commit`: what is committed, if not always the same; its largest commit is `bytes`.
+    pub workload: Option<Arc<Workload>>,
     /// `commit`: writers, each with a part of the journal.
     pub threads: usize,
     /// `commit`: scheduled arrivals per second and writer; `None`: each commit starts when the last is done.
@@ -96,6 +102,7 @@ impl Default for Settings {
             bytes: 4096,
             bytes_max: 16 << 20,
             methods: durable_methods(),
+            others: Vec::new(),
             writes: 1,
             journal: Recipe {
                 state: FileState::ZeroFilled,
@@ -103,6 +110,7 @@ impl Default for Settings {
                 fill_bytes: FILL_BYTES,
                 keep_cached: false,
             },
+            workload: None,
             threads: 1,
             rate_per_s: None,
             raw_device: false,
@@ -238,6 +246,9 @@ impl Settings {
                     "{journal} do not hold one transaction of {size} for each of {threads} writers: give a larger one or a smaller --size"
                 ),
             )
+        } else if self.rate_per_s.is_some() && self.workload.as_ref().is_some_and(|load| load.is_scheduled())
+        {
+            ("--rate", "the load (--workload) has times of its own: give one of both".to_owned())
         } else if threads > 1 && self.fresh_journal_per_block() {
             let state = self.journal.state.name();
             (
@@ -257,7 +268,8 @@ impl Settings {
     #[must_use]
     pub fn record(&self, file_bytes: u64) -> PlanRecord {
         PlanRecord {
-            transaction_bytes: self.bytes as u64,
+            transaction_bytes: self.workload.as_ref().map_or(self.bytes as u64, |load| load.bytes_mean()),
+            workload: self.workload.as_ref().map(|load| load.words()),
             writes: self.writes,
             journal_bytes: file_bytes,
             transactions: if let Amount::Transactions(n) = self.amount { Some(n) } else { None },

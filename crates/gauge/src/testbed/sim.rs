@@ -438,6 +438,10 @@ impl Lane for SimLane {
         self.bytes = bytes.as_slice().len() as u64;
     }
 
+    fn resize(&mut self, bytes: usize) {
+        self.bytes = bytes as u64;
+    }
+
     fn write(&mut self, _offset: u64, _stamp: u64) -> Result<(), Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.cpu_ns += COPY_NS;

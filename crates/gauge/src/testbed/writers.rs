@@ -4,6 +4,7 @@
 
 use super::{Block, BlockError, Lane, Until};
 use crate::measure::{self, Slice};
+use crate::workload::Workload;
 use seawall_sys::Error;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
@@ -18,6 +19,8 @@ pub struct Crew<'a> {
     pub pin_to: &'a [usize],
     /// Seed of the data.
     pub seed: u64,
+    /// What is committed, if not always the same.
+    pub workload: Option<&'a Workload>,
     /// When to end.
     pub until: Until<'a>,
 }
@@ -50,8 +53,9 @@ pub(crate) fn run<L: Lane>(
         warm(&mut lane, &slice, crew.bytes as u64)?;
         Ok((lane, slice))
     };
-    let work =
-        |(mut lane, slice): (L, Slice)| measure::run(&mut lane, &slice, crew.bytes as u64, crew.until.stop);
+    let work = |(mut lane, slice): (L, Slice)| {
+        measure::run(&mut lane, &slice, crew.bytes as u64, crew.workload, crew.until.stop)
+    };
     let (before, samples) = run_together(lanes, prepare, counts, work).map_err(BlockError::run)?;
     let (after, samples) = (counts(), samples?);
     let counts = before.zip(after).map(|(before, after)| after.since(&before));

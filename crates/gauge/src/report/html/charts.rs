@@ -18,15 +18,11 @@ use seawall_sys::methods;
 /// So many pictures of columns against the rows' axis.
 const AXIS_PICTURES_MAX: usize = 8;
 
-/// All pictures.
+/// The pictures of rows that are not ranked.
 pub(super) fn charts(page: &mut Page, ranking: &Ranking<'_>) {
-    let study = &ranking.result.study;
-    against_axis(page, study);
+    against_axis(page, &ranking.result.study);
     percentiles(page, ranking);
     over_time(page, ranking);
-    if study.ranked {
-        split(page, ranking);
-    }
 }
 
 /// The rows that ran: ranked, or in the table's order.
@@ -129,7 +125,7 @@ fn kind(unit: Unit) -> AxisUnit {
 }
 
 /// One picture a kind of latency, one curve a row.
-fn percentiles<'a>(page: &mut Page, ranking: &Ranking<'a>) {
+pub(super) fn percentiles<'a>(page: &mut Page, ranking: &Ranking<'a>) {
     let (study, rows) = (&ranking.result.study, ran(ranking));
     let mut names: Vec<(&str, &str)> = Vec::new();
     for named in rows.iter().flat_map(|(_, measured)| &measured.latencies) {
@@ -277,15 +273,17 @@ fn pauses(series: &Series, rounds: &[Round]) -> Vec<f64> {
 }
 
 /// Series where a row kept them; its blocks where it did not.
-fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
+pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
     let (study, rows) = (&ranking.result.study, ran(ranking));
     let (mut series, mut breaks, mut titles) = (Vec::new(), Vec::new(), Vec::new());
+    let mut with_series = Vec::new();
     for (row, measured) in &rows {
         for one in measured.series.iter().filter(|one| !one.points.is_empty()) {
             let points = one.points.iter().map(|point| (point.at_ns as f64 / 1e9, point.max_ns as f64));
             titles.push(one.title.as_str());
             series.push((label(study, row), points.collect::<Vec<_>>()));
             breaks.push(pauses(one, &measured.rounds));
+            with_series.push((*row, *measured));
         }
     }
     if !series.is_empty() {
@@ -303,12 +301,21 @@ fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
         });
         let table = table("Latency over time", &["", "Spans", "Longest", "At"], rows);
         let x = Axis::new("time since the run began", AxisUnit::Seconds, false);
+        let first = shown_at_first(ranking, &with_series, |measured| measured.main().p50_ns());
+        let few = if study.ranked && first.len() < series.len() { few(study) } else { "" };
+        // Few blocks are as long as two spans: a point may stand alone.
+        let mut picture = picture::curves(id, x, Axis::new(what, AxisUnit::Ns, true), &series, study.ranked)
+            .broken(&breaks);
+        if study.ranked {
+            let is_shown: Vec<bool> =
+                with_series.iter().map(|(row, _)| first.contains(&row.id.as_str())).collect();
+            picture = picture.looking(&looks(ranking, &with_series)).showing(&is_shown);
+        }
         page.picture(
-            picture::curves(id, x, Axis::new(what, AxisUnit::Ns, true), &series, false)
-                .broken(&breaks),
+            picture,
             &Caption {
                 title: "Latency over time",
-                words: "The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.",
+                words: &format!("The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.{few}"),
                 table: &table,
             },
         );
@@ -381,7 +388,7 @@ fn parts(row: &Ranked<'_>) -> Parts {
     Parts { whole_ns, split, wait_ns }
 }
 
-fn split(page: &mut Page, ranking: &Ranking<'_>) {
+pub(super) fn split(page: &mut Page, ranking: &Ranking<'_>) {
     let most = ranking.rows.iter().map(|row| parts(row).whole_ns).fold(1.0, f64::max);
     page.out += "<figure class=\"split\">\n<figcaption><strong>What a commit spends its time on</strong> <span class=\"soft\">Mean of all commits. \
                  Methods whose write is the commit have one part. Waiting for a CPU is counted for whole commits and taken off \

@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// Text as it stands in an element or between the double quotes of an attribute.
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

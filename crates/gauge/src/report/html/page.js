@@ -197,7 +197,7 @@
         width: 2,
         dash: dash(one.look),
         spanGaps: false,
-        points: { show: !!one.points, size: 6, fill: colours[one.look % colours.length] },
+        points: { show: !!one.points, size: xs.length > 150 ? 4 : 6, fill: colours[one.look % colours.length] },
       }));
       if (this.plot) this.plot.destroy();
       this.host.replaceChildren();

@@ -190,6 +190,14 @@ impl Picture {
         self
     }
 
+    /// The same with these lines shown at first.
+    pub(super) fn showing(mut self, shown: &[bool]) -> Self {
+        for (line, shown) in self.series.iter_mut().zip(shown) {
+            line.on = *shown;
+        }
+        self
+    }
+
     /// The same with each line broken at these x values, which need not be points of any line.
     pub(super) fn broken(mut self, breaks: &[Vec<f64>]) -> Self {
         let old = std::mem::take(&mut self.xs);

@@ -6,6 +6,7 @@
 use super::charts::{group, label};
 use super::escape::{Id, Text};
 use super::{Page, facts as fact_list, scroll, table};
+use crate::evidence::PerCommit;
 use crate::figures::{count, tight};
 use crate::rank::{EffectiveClass, Ranking};
 use crate::report::columns::Need;
@@ -168,6 +169,31 @@ fn explanations(page: &mut Page, study: &Study) {
 fn explained_as<'a>(study: &Study, row: &'a Row) -> &'a str {
     let alike = |other: &Row| other.group != row.group || other.what == row.what;
     group(study, row).filter(|_| study.rows.iter().all(alike)).unwrap_or(&row.label)
+}
+
+/// What the devices counted for each method, against what it claims.
+pub(super) fn evidence(page: &mut Page, ranking: &Ranking<'_>) {
+    if ranking.rows.iter().all(|row| row.evidence.per_commit.is_none()) {
+        page.out += "<p class=\"soft\">This system does not count what a device does: nothing confirms or contradicts the classes.</p>\n";
+        return;
+    }
+    page.out += "<p class=\"soft\">What the device itself counted while a method ran, per commit. What claims to outlive a power cut needs a \
+                 flush, unless its write goes through the cache by itself.</p>\n";
+    let rows = ranking.rows.iter().map(|row| {
+        let each = |figure: fn(&PerCommit) -> f64| {
+            row.evidence.per_commit.map_or("-".to_owned(), |each| format!("{:.2}", figure(&each)))
+        };
+        vec![
+            row.id().to_owned(),
+            row.class.name().to_owned(),
+            row.evidence.flushes(),
+            each(|each| each.writes),
+            each(PerCommit::kib),
+            row.evidence.outcome.to_string(),
+        ]
+    });
+    let heads = ["Method", "Outlives", "Flushes", "Device writes", "KiB", "The device says"];
+    page.out += &table("Evidence", &heads, rows);
 }
 
 /// Call by call, as `truss -c` prints it.

@@ -1,4 +1,4 @@
-//! Renders a result as HTML: recommendation, table, charts, findings, settings and machine.
+//! Renders a result as HTML: the picture to share, what it recommends, time, cost, evidence, findings, then all figures.
 //!
 //! Invariant: the figures, ranks and words are those of the terminal's report.
 
@@ -10,6 +10,8 @@ use crate::findings;
 use crate::ranges;
 use crate::rank::Ranking;
 use crate::report::facts;
+use crate::report::figure::svg::{Colours, element};
+use crate::report::figure::{self, Form};
 use crate::report::grid::missing;
 use crate::result::RunResult;
 use seawall_sys::inspect::Environment;
@@ -30,18 +32,17 @@ pub(super) fn heading(result: &RunResult) -> String {
 
 /// When and where a result was measured, and what its user called it.
 fn stamp(page: &mut Page, result: &RunResult) {
-    /// The last second that has a date of four digits for its year.
-    const LAST_S: u64 = 253_402_300_799;
-    let environment = &result.environment;
-    let mut parts: Vec<String> = result.label.iter().cloned().collect();
-    if (1..=LAST_S).contains(&result.started_unix_s) {
-        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(result.started_unix_s);
-        parts.push(format!("measured {}", humantime::format_rfc3339_seconds(at)));
+    let cpus = plural(result.environment.cpus as u64, "CPU", "CPUs");
+    page.add(&format!("<p class=\"soft\">{} · {}</p>\n", Text(&figure::stamp(result)), Text(&cpus)));
+}
+
+/// The picture that can be shared, laid out for wide screens and for phones.
+fn share(page: &mut Page, result: &RunResult) {
+    page.out += "<figure class=\"share\">\n";
+    for (form, class) in [(Form::Wide, "for-wide"), (Form::Narrow, "for-narrow")] {
+        page.out += &element(&figure::scene(result, form), Colours::OfPage, class);
     }
-    parts.push(environment.system.clone());
-    parts.extend(environment.hypervisor.as_ref().map(|name| format!("virtual machine: {name}")));
-    parts.push(plural(environment.cpus as u64, "CPU", "CPUs"));
-    page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&parts.join(" · "))));
+    page.out += "</figure>\n";
 }
 
 pub(super) fn section(
@@ -54,26 +55,44 @@ pub(super) fn section(
     let study = &result.study;
     let nav = !several;
     stamp(page, result);
-    page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&facts::title(result))));
+    if result.measured().next().is_none() || !study.ranked {
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Text(&facts::title(result))));
+    }
     if !study.reproduces.is_empty() {
         page.add(&format!("<p class=\"soft\">Reproduces: {}</p>\n", Text(&study.reproduces)));
     }
     page.out += &fact_list(study.settings.iter().map(|fact| (fact.title.as_str(), fact.value.as_str())));
     let advice = study.ranked.then(|| advise::advise(&ranking));
+    let has_figures = result.measured().next().is_some();
+    if has_figures {
+        share(page, result);
+    }
     if let Some(advice) = &advice {
         recommendation(page, &ranking, advice);
     }
-    if result.measured().next().is_some() {
+    if has_figures && study.ranked {
+        page.heading(contents, nav, "Over time");
+        charts::over_time(page, &ranking);
+        page.heading(contents, nav, "What a commit spends its time on");
+        charts::split(page, &ranking);
+        page.heading(contents, nav, "Evidence");
+        rows::evidence(page, &ranking);
+    }
+    page.heading(contents, nav, "Findings");
+    findings_list(page, &findings::find(&ranking));
+    if has_figures {
         let words = if study.ranked { "Methods by what a commit outlives" } else { "Figures" };
         page.heading(contents, nav, words);
         rows::rows(page, &ranking);
         study.notes.iter().for_each(|note| page.add(&format!("<p class=\"soft\">{}</p>\n", Words(note))));
-        page.heading(contents, nav, "Pictures");
-        charts::charts(page, &ranking);
+        page.heading(contents, nav, if study.ranked { "Distributions" } else { "Pictures" });
+        if study.ranked {
+            charts::percentiles(page, &ranking);
+        } else {
+            charts::charts(page, &ranking);
+        }
         rows::calls(page, study, contents, nav);
     }
-    page.heading(contents, nav, "Findings");
-    findings_list(page, &findings::find(&ranking));
     if let Some(advice) = &advice {
         page.heading(contents, nav, "Settings");
         settings(page, &ranking, advice);
@@ -84,15 +103,14 @@ pub(super) fn section(
 }
 
 fn recommendation(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
-    if let Some(headline) = findings::headline(ranking) {
-        page.add(&format!(
-            "<div class=\"advice bad\" role=\"note\"><p><strong>{}</strong></p></div>\n",
-            Words(&headline)
-        ));
-    }
+    let headline = findings::headline(ranking).map(|words| format!("<strong>{}</strong> ", Words(&words)));
+    let headline = headline.unwrap_or_default();
     let class = if advice.method.is_some() { "advice" } else { "advice bad" };
-    page.add(&format!("<div class=\"{class}\"><p>{}</p></div>\n", Words(&advice.sentence)));
-    let Some(best) = ranking.recommended() else { return };
+    page.add(&format!(
+        "<div class=\"{class}\" role=\"note\"><p>{headline}{}</p></div>\n",
+        Words(&advice.sentence)
+    ));
+    let Some(best) = ranking.recommended().filter(|_| advice.method.is_some()) else { return };
     let latency = best.measured.main();
     let wait = best.measured.tail.wait_share().map(|share| format!("{:.0} %", share * 100.0));
     let tiles = [

@@ -1,4 +1,4 @@
-//! Renders a comparison of results as HTML: one table per figure, and overlaid curves.
+//! Renders a comparison of results as HTML: a conclusion, intervals as pictures, one table per figure, and overlaid curves.
 //!
 //! Invariants: differences are those of [`crate::compare`]; a difference between rows of different promises is marked
 //! in words.
@@ -6,9 +6,13 @@
 use super::escape::{Id, Text, Words};
 use super::{Caption, Named, Page, charts, facts as fact_list, picture, scroll, table};
 use crate::compare::side::{self, Side};
-use crate::compare::{Comparison, Difference, caveats, kin, published, text};
+use crate::compare::text::Group;
+use crate::compare::{Comparison, Difference, caveats, conclusion, kin, published, text};
 use crate::latency::Latency;
 use crate::lookup;
+use crate::report::figure::Form;
+use crate::report::figure::intervals::{Interval, Judgement, scene};
+use crate::report::figure::svg::{Colours, element};
 use crate::result::RunResult;
 use crate::study::Unit;
 
@@ -29,6 +33,10 @@ pub(super) fn section(
     page.add(&format!("<h2 id=\"{id}\">{}</h2>\n", Text(&heading)));
     contents.push((id, heading));
     introduce(page, &first.sides);
+    for words in conclusion::conclusions(first) {
+        page.add(&format!("<div class=\"advice\"><p><strong>{}</strong></p></div>\n", Text(&words)));
+    }
+    (1..first.sides.len()).for_each(|side| intervals(page, first, side));
     let compared: Vec<(usize, &Named<'_>)> = first
         .sides
         .iter()
@@ -43,6 +51,55 @@ pub(super) fn section(
     }
     notes(page, first);
     overlays(page, &compared);
+}
+
+/// The differences of one side as a picture, laid out for wide screens and for phones.
+fn intervals(page: &mut Page, comparison: &Comparison, side: usize) {
+    let interval = |line: &crate::compare::Line| {
+        let (group, cell) = (Group::of(line, side)?, line.cells[side].as_ref()?);
+        let difference = cell.difference?;
+        let is = match judged(comparison, &difference) {
+            "faster" => Judgement::Better,
+            "slower" => Judgement::Worse,
+            _ => Judgement::Neither,
+        };
+        Some((
+            group,
+            Interval {
+                name: text::name(line).to_owned(),
+                group: group.heading().map_or(String::new(), |(_, words)| words),
+                ratio: difference.ratio,
+                ends: difference.interval.map(|interval| [interval.low, interval.high]),
+                words: text::marked(&difference),
+                is,
+            },
+        ))
+    };
+    let mut rows: Vec<_> = comparison.rows.iter().filter_map(interval).collect();
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|(group, _)| *group);
+    let rows: Vec<Interval> = rows.into_iter().map(|(_, row)| row).collect();
+    let title = format!("{} of {} against A", comparison.measure.title, Comparison::letter(side));
+    page.out += "<figure class=\"share\">\n";
+    for (form, class) in [(Form::Wide, "for-wide"), (Form::Narrow, "for-narrow")] {
+        page.out += &element(&scene(&title, &rows, form), Colours::OfPage, class);
+    }
+    page.out += "</figure>\n";
+}
+
+/// Whether a difference is `faster` or `slower`, or, where it cannot be judged or is none, `same`.
+fn judged(comparison: &Comparison, difference: &Difference) -> &'static str {
+    let unit = comparison.measure.unit;
+    let is_judged = matches!(unit, Unit::Nanoseconds | Unit::PerSecond) && difference.same_promise;
+    let is_none = difference.within_noise() == Some(true) || difference.percent().abs() < 0.05;
+    match (difference.ratio < 1.0) == (unit == Unit::Nanoseconds) {
+        // What does not promise the same is no better for being faster.
+        _ if is_none || !is_judged => "same",
+        true => "faster",
+        false => "slower",
+    }
 }
 
 /// Whether that figure has a table of its own: those of [`MEASURES`], and of a study what its narrow table shows.
@@ -111,7 +168,21 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
     page.out += "</tr></thead>\n<tbody>\n";
     // Rows that one side alone has are named below the table.
-    for line in comparison.rows.iter().filter(|line| line.cells.iter().flatten().count() > 1) {
+    let shared = comparison.rows.iter().filter(|line| line.cells.iter().flatten().count() > 1);
+    let group = |line: &crate::compare::Line| (1..line.cells.len()).find_map(|side| Group::of(line, side));
+    let mut lines: Vec<_> = shared.map(|line| (group(line), line)).collect();
+    lines.sort_by_key(|(group, _)| *group);
+    let mut under = None;
+    for (group, line) in lines {
+        let heading = group.and_then(Group::heading).map(|(_, words)| words);
+        if let Some(words) = heading.filter(|_| group != under) {
+            let across = 2 + 3 * (comparison.sides.len() - 1);
+            page.add(&format!(
+                "<tr><th scope=\"rowgroup\" colspan=\"{across}\"><span>{}</span></th></tr>\n",
+                Text(&words)
+            ));
+        }
+        under = group;
         row(page, comparison, line);
     }
     page.out += "</tbody></table></div>\n";
@@ -161,18 +232,16 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
 }
 
 fn chip(comparison: &Comparison, difference: &Difference) -> String {
-    let unit = comparison.measure.unit;
     let (more, less) = comparison.measure.more_and_less();
-    let lower = difference.ratio < 1.0;
-    let judged = matches!(unit, Unit::Nanoseconds | Unit::PerSecond) && difference.same_promise;
-    let (class, word) = if difference.within_noise() == Some(true) {
-        ("same", "same within noise")
+    let class = judged(comparison, difference);
+    let word = if difference.within_noise() == Some(true) {
+        "same within noise"
     } else if difference.percent().abs() < 0.05 {
-        ("same", "same")
+        "same"
+    } else if difference.ratio < 1.0 {
+        less
     } else {
-        let class = if lower == (unit == Unit::Nanoseconds) { "faster" } else { "slower" };
-        // What does not promise the same is no better for being faster.
-        (if judged { class } else { "same" }, if lower { less } else { more })
+        more
     };
     format!("{} <span class=\"chip {class}\">{word}</span>", Text(&text::percent(difference.percent())))
 }

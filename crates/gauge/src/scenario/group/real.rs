@@ -17,7 +17,8 @@ pub(super) fn run(
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
     let settings = request.settings;
-    let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+    let crew =
+        Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, workload: None, until };
     if request.sharing == Sharing::Log {
         let log = testbed.log()?;
         let slice = slice(0, u64::MAX, until);

@@ -26,7 +26,8 @@ pub(super) fn run(
     let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
     prove(request.method, &target)?;
     let lane = RealLane::open(request.method, &target)?;
-    let crew = Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+    let crew =
+        Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, workload: None, until };
     let lanes = vec![(lane, slice(0, JOURNAL_BYTES / settings.bytes as u64, until))];
     let (done, moved) = (AtomicBool::new(false), AtomicU64::new(0));
     let block = std::thread::scope(|scope| {

@@ -273,7 +273,13 @@ impl<'a> Kept<'a> {
     ) -> Result<Measured, BlockError> {
         let (before, cpu_ns) = (held.stats(), process_cpu_ns());
         let block = if case.work.waiting().is_some() {
-            let crew = Crew { bytes: case.bytes, pin_to: &settings.pin_to, seed: settings.seed, until };
+            let crew = Crew {
+                bytes: case.bytes,
+                pin_to: &settings.pin_to,
+                seed: settings.seed,
+                workload: None,
+                until,
+            };
             // A log chooses where it writes.
             let (capacity, commits_max) = (u64::MAX / case.bytes as u64, case.commits_of_a_slice());
             let slice = Slice { capacity, commits_max, ..slice(0, u64::MAX, until) };

@@ -16,12 +16,14 @@ pub(crate) struct RealLane {
     commit: Box<dyn CommitHandle>,
     accounts: Option<Accounts>,
     data: Aligned,
+    /// How much of it is written.
+    len: usize,
 }
 
 impl RealLane {
     /// A writer by `method` on `target`.
     pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Self, OpenError> {
-        Ok(Self { commit: open(method, target)?, accounts: None, data: Aligned::zeroed(0) })
+        Ok(Self { commit: open(method, target)?, accounts: None, data: Aligned::zeroed(0), len: 0 })
     }
 }
 
@@ -55,18 +57,23 @@ impl Lane for RealLane {
         if let Some(staging) = self.commit.staging() {
             staging[..bytes.as_slice().len()].copy_from_slice(bytes.as_slice());
         }
+        self.len = bytes.as_slice().len();
         self.data = bytes;
+    }
+
+    fn resize(&mut self, bytes: usize) {
+        self.len = bytes.min(self.data.as_slice().len());
     }
 
     #[inline]
     fn write(&mut self, offset: u64, stamp: u64) -> Result<(), Error> {
-        let len = self.data.as_slice().len();
+        let len = self.len;
         if let Some(staging) = self.commit.staging() {
             put_stamp(&mut staging[..len], stamp);
             self.commit.write_staged(offset, len)
         } else {
             put_stamp(self.data.as_mut_slice(), stamp);
-            self.commit.write(offset, self.data.as_slice())
+            self.commit.write(offset, &self.data.as_slice()[..len])
         }
     }
 
@@ -139,13 +146,15 @@ pub(crate) struct RecordLane<'a, W: ?Sized> {
     writer: &'a mut W,
     folder: &'a Path,
     record: Aligned,
+    /// How much of it is appended.
+    len: usize,
     accounts: Option<Accounts>,
 }
 
 impl<'a, W: Writer + ?Sized> RecordLane<'a, W> {
     /// `folder`: where the log is, for errors.
     pub(crate) fn new(writer: &'a mut W, folder: &'a Path) -> Self {
-        Self { writer, folder, record: Aligned::zeroed(0), accounts: None }
+        Self { writer, folder, record: Aligned::zeroed(0), len: 0, accounts: None }
     }
 }
 
@@ -168,7 +177,12 @@ impl<W: Writer + ?Sized> Lane for RecordLane<'_, W> {
     }
 
     fn load(&mut self, bytes: Aligned) {
+        self.len = bytes.as_slice().len();
         self.record = bytes;
+    }
+
+    fn resize(&mut self, bytes: usize) {
+        self.len = bytes.min(self.record.as_slice().len());
     }
 
     fn write(&mut self, _: u64, stamp: u64) -> Result<(), Error> {
@@ -178,7 +192,7 @@ impl<W: Writer + ?Sized> Lane for RecordLane<'_, W> {
 
     #[inline]
     fn sync(&mut self) -> Result<(), Error> {
-        let committed = self.writer.put(self.record.as_slice());
+        let committed = self.writer.put(&self.record.as_slice()[..self.len]);
         committed.map_err(|fault| Error::new("commit", self.folder, std::io::Error::other(fault)))
     }
 

@@ -1,0 +1,190 @@
+//! Defines a drawing as a list of shapes, which [`super::svg`] and [`super::png`] render alike.
+//!
+//! Invariants: coordinates are pixels from the upper left corner; shapes are painted in their order; a colour is named by
+//! what it stands for, so that a page can show it on light and on dark ground.
+
+use crate::rank::EffectiveClass;
+
+/// What a colour stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ink {
+    /// The ground.
+    Paper,
+    /// Words.
+    Text,
+    /// Words of less weight.
+    Soft,
+    /// Lines of a grid.
+    Grid,
+    /// A warning.
+    Warning,
+    /// What outlives a power cut.
+    PowerLoss,
+    /// What claims to, and is not confirmed.
+    NotConfirmed,
+    /// What outlives a crash of the system.
+    SystemCrash,
+    /// What outlives a crash of the process.
+    ProcessCrash,
+    /// A row without a class.
+    Row,
+}
+
+impl Ink {
+    /// Every one.
+    pub const ALL: [Self; 10] = [
+        Self::Paper,
+        Self::Text,
+        Self::Soft,
+        Self::Grid,
+        Self::Warning,
+        Self::PowerLoss,
+        Self::NotConfirmed,
+        Self::SystemCrash,
+        Self::ProcessCrash,
+        Self::Row,
+    ];
+
+    /// That of a class.
+    #[must_use]
+    pub fn of(class: EffectiveClass) -> Self {
+        match class {
+            EffectiveClass::PowerLoss => Self::PowerLoss,
+            EffectiveClass::NotConfirmed => Self::NotConfirmed,
+            EffectiveClass::SystemCrash => Self::SystemCrash,
+            EffectiveClass::ProcessCrash => Self::ProcessCrash,
+        }
+    }
+
+    /// Red, green and blue on light ground.
+    #[must_use]
+    pub fn rgb(self) -> [u8; 3] {
+        match self {
+            Self::Paper => [0xff, 0xff, 0xff],
+            Self::Text => [0x1c, 0x21, 0x27],
+            Self::Soft => [0x5a, 0x64, 0x70],
+            Self::Grid => [0xe3, 0xe6, 0xe9],
+            Self::Warning => [0xa3, 0x20, 0x1d],
+            Self::PowerLoss => [0x17, 0x75, 0x43],
+            Self::NotConfirmed => [0xb3, 0x20, 0x2c],
+            Self::SystemCrash => [0xb3, 0x6b, 0x00],
+            Self::ProcessCrash => [0x7a, 0x84, 0x90],
+            Self::Row => [0x0b, 0x5c, 0xad],
+        }
+    }
+
+    /// Its name in a page's style sheet.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "card",
+            Self::Text => "ink",
+            Self::Soft => "soft",
+            Self::Grid => "grid",
+            Self::Warning => "bad",
+            Self::PowerLoss => "power-loss",
+            Self::NotConfirmed => "not-confirmed",
+            Self::SystemCrash => "system-crash",
+            Self::ProcessCrash => "process-crash",
+            Self::Row => "accent",
+        }
+    }
+}
+
+/// Where a text stands from its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// It begins there.
+    Start,
+    /// Its middle is there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// How a text is set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Face {
+    /// Height of a line's letters, pixels.
+    pub size: f64,
+    /// Whether it is heavy.
+    pub bold: bool,
+    /// Whether all letters have one width.
+    pub mono: bool,
+    /// Its colour.
+    pub ink: Ink,
+    /// Where it stands.
+    pub anchor: Anchor,
+}
+
+/// One shape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// A filled rectangle.
+    Rect {
+        /// Left and upper edge.
+        at: [f64; 2],
+        /// Width and height.
+        size: [f64; 2],
+        /// Its colour.
+        ink: Ink,
+    },
+    /// A line with round ends.
+    Line {
+        /// One end.
+        from: [f64; 2],
+        /// The other.
+        to: [f64; 2],
+        /// How thick it is.
+        width: f64,
+        /// Its colour.
+        ink: Ink,
+    },
+    /// A filled circle.
+    Dot {
+        /// Its centre.
+        at: [f64; 2],
+        /// Its radius.
+        radius: f64,
+        /// Its colour.
+        ink: Ink,
+    },
+    /// A line of text.
+    Text {
+        /// Where its base line is.
+        at: [f64; 2],
+        /// How it is set.
+        face: Face,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// A drawing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    /// Width and height, pixels.
+    pub size: [f64; 2],
+    /// What it shows, for those who do not see it.
+    pub title: String,
+    /// The shapes.
+    pub shapes: Vec<Shape>,
+}
+
+/// How wide a text may become in the widest of common fonts, pixels.
+#[must_use]
+pub fn width_of(text: &str, face: &Face) -> f64 {
+    let each = if face.mono { 0.602 } else { 0.58 };
+    text.chars().count() as f64 * each * face.size * if face.bold { 1.06 } else { 1.0 }
+}
+
+/// `text`, cut so that it is no wider than `width` pixels.
+#[must_use]
+pub fn cut(text: &str, face: &Face, width: f64) -> String {
+    let all = text.chars().count();
+    let fitting = (1..=all).rev().find(|count| {
+        let shorter: String = text.chars().take(*count).collect();
+        width_of(&shorter, face) <= width
+    });
+    crate::report::text::elided(text, fitting.unwrap_or(1))
+}

@@ -1,0 +1,136 @@
+//! Renders judged conditions as JUnit XML, which CI systems show as tests.
+//!
+//! ```text
+//!   met, passed     testcase
+//!   missed          testcase / failure
+//!   cannot tell     testcase / error
+//!   not judged      testcase / skipped     commits waited for a CPU: the disk was not judged
+//! ```
+//!
+//! Invariant: every condition is one test, and its whole sentence is in the file.
+
+use super::html::escape::Text;
+use crate::compare::gate::{GateOutcome, Judged};
+use crate::report::markdown::add;
+use crate::require::{Checked, RequirementOutcome};
+
+/// A condition as CI sees it.
+struct Case<'a> {
+    name: &'a str,
+    outcome: Outcome,
+    sentence: &'a str,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Outcome {
+    Passed,
+    Failure,
+    Error,
+    Skipped,
+}
+
+impl Outcome {
+    fn element(self) -> Option<&'static str> {
+        match self {
+            Self::Passed => None,
+            Self::Failure => Some("failure"),
+            Self::Error => Some("error"),
+            Self::Skipped => Some("skipped"),
+        }
+    }
+}
+
+/// What became of `--require`.
+#[must_use]
+pub fn requirements(checked: &[Checked]) -> String {
+    let outcome = |one: &Checked| match one.outcome {
+        RequirementOutcome::Met => Outcome::Passed,
+        RequirementOutcome::Missed => Outcome::Failure,
+        RequirementOutcome::CannotTell => Outcome::Error,
+        RequirementOutcome::NotJudged => Outcome::Skipped,
+    };
+    let cases = checked.iter().map(|one| Case {
+        name: &one.condition.text,
+        outcome: outcome(one),
+        sentence: &one.sentence,
+    });
+    document("seawall bench --require", &cases.collect::<Vec<_>>())
+}
+
+/// What became of `--fail-if`, each with its condition.
+#[must_use]
+pub fn gates(judged: &[(&str, &Judged)]) -> String {
+    let outcome = |one: &Judged| match one.outcome {
+        GateOutcome::Passed => Outcome::Passed,
+        GateOutcome::Failed => Outcome::Failure,
+        GateOutcome::CannotTell => Outcome::Error,
+    };
+    let cases =
+        judged.iter().map(|(name, one)| Case { name, outcome: outcome(one), sentence: &one.sentence });
+    document("seawall compare --fail-if", &cases.collect::<Vec<_>>())
+}
+
+fn document(suite: &str, cases: &[Case<'_>]) -> String {
+    let number = |outcome: Outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"",
+        cases.len(),
+        number(Outcome::Failure),
+        number(Outcome::Error),
+        number(Outcome::Skipped)
+    );
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{suite}\" {counts}>\n"
+    );
+    for Case { name, outcome, sentence } in cases {
+        let (name, sentence) = (plain(name), plain(sentence));
+        add(&mut out, &format!("<testcase classname=\"{suite}\" name=\"{}\">\n", Text(&name)));
+        if let Some(element) = outcome.element() {
+            add(&mut out, &format!("<{element} message=\"{}\"/>\n", Text(&sentence)));
+        }
+        add(&mut out, &format!("<system-out>{}</system-out>\n</testcase>\n", Text(&sentence)));
+    }
+    out + "</testsuite>\n</testsuites>\n"
+}
+
+/// `text` without the characters that no XML document may hold.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::require;
+
+    #[test]
+    fn each_condition_is_a_test_with_its_outcome_and_no_text_is_markup() {
+        let conditions = require::parse("p99<1ms, p50<1us, max<1s, mean<1ms").expect("readable").conditions;
+        let outcomes = [
+            RequirementOutcome::Met,
+            RequirementOutcome::Missed,
+            RequirementOutcome::CannotTell,
+            RequirementOutcome::NotJudged,
+        ];
+        let checked: Vec<Checked> = conditions
+            .into_iter()
+            .zip(outcomes)
+            .map(|(condition, outcome)| Checked {
+                condition,
+                outcome,
+                sentence: "a <b> & \u{1b}[2J".to_owned(),
+            })
+            .collect();
+        let text = requirements(&checked);
+        assert!(text.contains("tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\""), "{text}");
+        assert!(
+            text.contains("name=\"p99&lt;1ms\"") && text.contains("a &lt;b&gt; &amp; \u{fffd}[2J"),
+            "{text}"
+        );
+        for element in ["<failure ", "<error ", "<skipped "] {
+            assert_eq!(text.matches(element).count(), 1, "{text}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Renders the first screen of a run of ranked methods: a line a method with its range, and the verdict last.
+//!
+//! ```text
+//!   what was done · the device
+//!   table: what outlives a power cut, best first   name · figures · ●━━── p50 to p99 to p99.9, log scale
+//!          ──── below this line a power cut loses acknowledged commits ────
+//!          the others by class
+//!   verdict: what a durable commit costs here, by which method      or one banner, if the run cannot tell
+//!   next: what to do with it
+//! ```
+//!
+//! Invariants: no line is wider than the width; the methods of a default run take at most 24 lines at 80 columns; a
+//! disturbed run gets no recommendation; nothing here is computed that the whole report ([`super::table`]) does not have.
+
+use super::columns::{UNKNOWN, percentile};
+use super::grid::missing;
+use super::markdown::add;
+use super::table::{heading, role};
+use super::text::{Page, elided, width_of};
+use super::{Role, Style, WIDTH_MIN, facts};
+use crate::advise::products::PRODUCTS;
+use crate::advise::{self, Advice};
+use crate::figures::{duration_ns, listing, plural, rate_tight, tight};
+use crate::findings;
+use crate::lookup;
+use crate::rank::{EffectiveClass, Ranked, Ranking};
+use crate::result::RunResult;
+use crate::row::FAILED;
+use seawall_sys::method::Set;
+
+/// The narrowest range that says anything, columns.
+const RANGE_MIN: usize = 14;
+/// The widest range.
+const RANGE_MAX: usize = 48;
+
+/// A column of figures.
+struct Column {
+    head: &'static str,
+    width: usize,
+    cell: fn(&Ranked<'_>) -> String,
+}
+
+/// The figures, the most wanted first: on a narrow terminal the last ones go.
+const COLUMNS: [Column; 5] = [
+    Column { head: "p50", width: 6, cell: |row| tight(row.p50_ns() as f64) },
+    Column { head: "p99", width: 7, cell: |row| percentile(row.measured.main(), 99.0) },
+    Column { head: "rate/s", width: 6, cell: |row| rate_tight(row.measured.commits_per_s()) },
+    Column { head: "p99.9", width: 7, cell: |row| percentile(row.measured.main(), 99.9) },
+    Column { head: "flush", width: 5, cell: |row| row.evidence.flushes() },
+];
+/// The order in which they stand.
+const ORDER: [usize; 5] = [4, 0, 1, 3, 2];
+
+/// The first screen of a result whose rows are ranked methods. `kept`: the folder that the result is in, as the user can
+/// name it.
+#[must_use]
+pub fn screen(result: &RunResult, kept: Option<&str>, width: usize, style: Style) -> String {
+    let ranking = Ranking::new(result);
+    let mut page = Page::new(width.max(WIDTH_MIN), style);
+    let title = elided(&title(result), page.width);
+    page.line(Role::Heading, &title);
+    let device = elided(&device(result), page.width);
+    page.line(Role::Plain, &device);
+    if !ranking.rows.is_empty() {
+        table(&mut page, &ranking);
+    }
+    not_here(&mut page, result);
+    page.blank();
+    let advice = advise::advise(&ranking);
+    verdict(&mut page, &ranking, &advice);
+    next(&mut page, &ranking, &advice, kept);
+    page.out
+}
+
+/// What was done, in fewer words than the whole report has.
+fn title(result: &RunResult) -> String {
+    let long = facts::title(result);
+    long.replace(", closed loop", "").replace(" in all · ", ", ").replace(" a method · ", " a method, ")
+}
+
+/// The device with its cache, the file system, and what is between it and this program.
+fn device(result: &RunResult) -> String {
+    let environment = &result.environment;
+    let mut parts: Vec<String> = Vec::new();
+    let place = facts::place(environment, &[]);
+    let devices: Vec<&str> =
+        place.iter().filter(|(label, _)| *label == "device").map(|(_, words)| words.as_str()).collect();
+    match devices[..] {
+        // That most disks do not turn is no news.
+        [one] => {
+            parts.push(one.replace(", does not turn", "").replace("volatile write cache", "volatile cache"));
+        }
+        _ => parts.push(plural(devices.len() as u64, "device", "devices")),
+    }
+    parts.push(environment.file_system.kind.clone());
+    parts.extend(environment.hypervisor.as_ref().map(|name| format!("in {name}")));
+    parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
+    format!("device  {}", parts.join(" · "))
+}
+
+fn table(page: &mut Page, ranking: &Ranking<'_>) {
+    let layout = Layout::new(ranking, page.width);
+    page.blank();
+    page.line(Role::Dim, &layout.head());
+    if ranking.best_durable().is_none() {
+        page.say(Role::Bad, "", "nothing measured here is shown to outlive POWER LOSS");
+    }
+    let recommended = ranking.recommended().map(Ranked::id);
+    let mut drawn = false;
+    for class in EffectiveClass::ALL {
+        let rows: Vec<&Ranked<'_>> = ranking.of(class).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        if class > EffectiveClass::PowerLoss && !drawn {
+            drawn = true;
+            let words = "── below this line a power cut loses acknowledged commits ";
+            let line: String =
+                format!("{words:─<width$}", width = page.width).chars().take(page.width).collect();
+            page.line(Role::Bad, &line);
+        }
+        let heading = elided(&heading(ranking.result, class, &rows), page.width);
+        page.line(role(class), &heading);
+        for row in rows {
+            let best = recommended == Some(row.id()) && class == EffectiveClass::PowerLoss;
+            page.line(if best { Role::Good } else { Role::Plain }, &layout.row(row));
+        }
+    }
+    if layout.range > 0 {
+        page.say(Role::Dim, "", &layout.legend(ranking));
+    }
+}
+
+/// How wide everything is, and the range's axis.
+struct Layout {
+    name: usize,
+    columns: Vec<&'static Column>,
+    /// Columns of the range; 0: there is none.
+    range: usize,
+    low_ns: f64,
+    high_ns: f64,
+}
+
+impl Layout {
+    fn new(ranking: &Ranking<'_>, width: usize) -> Self {
+        let longest = ranking.rows.iter().map(|row| width_of(row.id())).chain(["method".len()]).max();
+        let name = longest.unwrap_or(0).min((width / 3).max(18));
+        let says = |column: &Column| ranking.rows.iter().any(|row| (column.cell)(row) != UNKNOWN);
+        let mut kept: Vec<usize> = (0..COLUMNS.len()).filter(|at| says(&COLUMNS[*at])).collect();
+        let taken = |kept: &[usize]| name + kept.iter().map(|at| COLUMNS[*at].width + 1).sum::<usize>();
+        while kept.len() > 2 && taken(&kept) > width {
+            kept.pop();
+        }
+        let left = width.saturating_sub(taken(&kept) + 1).min(RANGE_MAX);
+        let ends = ranking.rows.iter().map(|row| (row.p50_ns(), far_ns(row)));
+        let low_ns = ends.clone().map(|(p50_ns, _)| p50_ns).min().unwrap_or(1).max(1) as f64;
+        let high_ns = ends.map(|(_, far_ns)| far_ns).max().unwrap_or(1) as f64;
+        Self {
+            name,
+            columns: ORDER.iter().filter(|at| kept.contains(at)).map(|at| &COLUMNS[*at]).collect(),
+            range: if left < RANGE_MIN { 0 } else { left },
+            low_ns: low_ns * 0.9,
+            high_ns: high_ns.max(low_ns * 2.0) * 1.1,
+        }
+    }
+
+    /// The column of a duration in the range.
+    fn at(&self, ns: f64) -> usize {
+        let share = (ns.max(self.low_ns) / self.low_ns).ln() / (self.high_ns / self.low_ns).ln();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share from 0 to 1 of columns"
+        )]
+        let column = (share.clamp(0.0, 1.0) * (self.range - 1) as f64).round() as usize;
+        column
+    }
+
+    fn head(&self) -> String {
+        let mut line = format!("{:<width$}", "method", width = self.name);
+        for column in &self.columns {
+            add(&mut line, &format!(" {:>width$}", column.head, width = column.width));
+        }
+        if self.range > 0 {
+            add(&mut line, &format!(" {}", self.axis()));
+        }
+        line
+    }
+
+    /// Round durations over the places where they are in the range.
+    fn axis(&self) -> String {
+        let mut axis: Vec<char> = vec![' '; self.range];
+        let mut free = 0;
+        for label_ns in self.marks() {
+            let label: Vec<char> = format!("|{}", tight_round(label_ns)).chars().collect();
+            let at = self.at(label_ns as f64);
+            if at >= free && at + label.len() <= self.range {
+                axis[at..at + label.len()].copy_from_slice(&label);
+                free = at + label.len() + 1;
+            }
+        }
+        axis.into_iter().collect()
+    }
+
+    /// Powers of ten within the range, and what lies between them if there are few.
+    fn marks(&self) -> Vec<u64> {
+        let within = |ns: &u64| (self.low_ns..=self.high_ns).contains(&(*ns as f64));
+        let powers = || (0..12).map(|power| 10_u64.pow(power));
+        let tens: Vec<u64> = powers().filter(within).collect();
+        if tens.len() > 1 {
+            return tens;
+        }
+        powers().flat_map(|ns| [ns, ns * 2, ns * 5]).filter(within).collect()
+    }
+
+    fn row(&self, row: &Ranked<'_>) -> String {
+        let mut line = format!("{:<width$}", elided(row.id(), self.name), width = self.name);
+        for column in &self.columns {
+            add(&mut line, &format!(" {:>width$}", (column.cell)(row), width = column.width));
+        }
+        if self.range > 0 {
+            add(&mut line, &format!(" {}", self.bar(row)));
+        }
+        line
+    }
+
+    fn bar(&self, row: &Ranked<'_>) -> String {
+        let latency = row.measured.main();
+        let p50 = self.at(row.p50_ns() as f64);
+        let p99 = latency.percentile(99.0).ns().map_or(p50, |ns| self.at(ns as f64));
+        let far = self.at(far_ns(row) as f64);
+        let glyph = |at: usize| match at {
+            _ if at == p50 => '●',
+            _ if at < p50 => ' ',
+            _ if at <= p99 => '━',
+            _ if at <= far => '─',
+            _ => ' ',
+        };
+        (0..self.range).map(glyph).collect()
+    }
+
+    fn legend(&self, ranking: &Ranking<'_>) -> String {
+        let cell_is = |is: fn(&str) -> bool| {
+            ranking.rows.iter().any(|row| self.columns.iter().any(|column| is(&(column.cell)(row))))
+        };
+        let shown = |head: &str| self.columns.iter().any(|column| column.head == head);
+        let parts = [
+            (true, "● p50 ━ to p99 ─ to p99.9, log scale"),
+            (shown("flush"), "flush: device flushes a commit"),
+            (cell_is(|cell| cell.starts_with('~')), "~: few samples"),
+        ];
+        let parts: Vec<&str> =
+            parts.into_iter().filter(|(shown, _)| *shown).map(|(_, words)| words).collect();
+        parts.join("; ")
+    }
+}
+
+/// How far a row's range goes: to p99.9, or as far as its samples carry.
+fn far_ns(row: &Ranked<'_>) -> u64 {
+    let latency = row.measured.main();
+    let carried = [99.9, 99.0].into_iter().find_map(|percent| latency.percentile(percent).ns());
+    carried.unwrap_or(row.p50_ns()).max(row.p50_ns())
+}
+
+/// `10µs`, without the zeros that would make it look measured.
+fn tight_round(ns: u64) -> String {
+    crate::figures::round_duration(ns).replace(' ', "")
+}
+
+/// What failed, and which of the published methods cannot be had.
+fn not_here(page: &mut Page, result: &RunResult) {
+    let published = |id: &&str| {
+        result
+            .study
+            .row(id)
+            .and_then(|row| lookup::method(result, row))
+            .is_some_and(|method| method.set == Set::Published)
+    };
+    for one in missing(&result.study) {
+        let failed = one.word == FAILED;
+        let ids: Vec<&str> = one.ids.iter().copied().filter(|id| failed || published(id)).collect();
+        if !ids.is_empty() {
+            let words = elided(&format!("{}: {}: {}", one.word, listing(&ids, 3), one.reason), page.width);
+            page.line(if failed { Role::Bad } else { Role::Dim }, &words);
+        }
+    }
+}
+
+/// What the run says, in a few lines: one banner, if it cannot tell.
+fn verdict(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
+    let best = ranking.recommended().filter(|_| advice.method.is_some());
+    if let Some(grave) = findings::grave(ranking) {
+        page.say(Role::Bad, "!!       ", grave.sentence);
+        return;
+    }
+    let Some(best) = best else {
+        let words = match &advice.disturbed {
+            Some(why) => format!("No recommendation from this run: {why}."),
+            None => advice.sentence.clone(),
+        };
+        page.say(Role::Bad, "!!       ", &words);
+        return;
+    };
+    page.say(Role::Good, "verdict  ", &costs(ranking, best));
+}
+
+/// What a durable commit costs, by which method, and which others are as good.
+fn costs(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
+    let waits = findings::waiting_for_cpu(ranking).contains(&best.id());
+    let p99 = best.measured.main().percentile(99.0).ns().filter(|_| !waits);
+    let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", duration_ns(ns)));
+    let others: Vec<&str> = ranking
+        .of(EffectiveClass::PowerLoss)
+        .filter(|row| row.id() != best.id() && row.to_best.within_noise())
+        .map(Ranked::id)
+        .collect();
+    let mut words = format!(
+        "A commit that outlives a power cut costs {} here{p99}, by {} ({}).",
+        duration_ns(best.p50_ns()),
+        best.id(),
+        best.calls()
+    );
+    if !others.is_empty() {
+        add(&mut words, &format!(" The same within noise: {}.", listing(&others, 2)));
+    }
+    if waits {
+        words += " Its slow commits waited for a CPU, not for the disk.";
+    }
+    words
+}
+
+/// What to do with it.
+fn next(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice, kept: Option<&str>) {
+    let result = ranking.result;
+    let first = match findings::grave(ranking) {
+        Some(grave) => grave.next.to_owned(),
+        None if advice.method.is_some() => {
+            format!("seawall advise: what to set in PostgreSQL, MySQL, etcd and {} more", PRODUCTS.len() - 3)
+        }
+        None if !result.complete => "let it run to its end".to_owned(),
+        None if advice.disturbed.is_some() => {
+            "measure again when the machine is idle; --time 2m takes more samples".to_owned()
+        }
+        None => "--methods durable measures only what claims to outlive a power cut".to_owned(),
+    };
+    page.say(Role::Plain, "next     ", &first);
+    let found = plural(findings::find(ranking).len() as u64, "finding", "findings");
+    let second = match kept {
+        Some(folder) => format!("{found}: {folder}/report.html"),
+        None => format!("{found}: --verbose prints them, --html FILE has pictures too"),
+    };
+    page.say(Role::Plain, "         ", &second);
+}
