@@ -28,6 +28,7 @@ use seawall_sys::method::System;
 use seawall_sys::methods;
 use snapshot::compare;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use watcher::Watcher;
 
 /// One simulated run.
@@ -303,6 +304,27 @@ fn a_picture_of_a_run_that_recommends_nothing_says_so() {
     said("interrupted", "No recommendation from this run");
     said("tmpfs", "This is memory, not a disk");
     said("no-flushes", "Flushes never reach the device");
+}
+
+/// The run that the README begins with.
+const SHOWN: &str = "2026-11-25-firecracker-ext4/commit";
+
+#[test]
+fn the_readme_shows_the_first_screen_and_the_picture_of_one_committed_result() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_else(|_| panic!("no {name}"));
+    let result = RunResult::read(&root.join("results").join(format!("{SHOWN}.json"))).expect("a result");
+    let shown = read(&format!("results/{SHOWN}.txt"));
+    let kept = shown.lines().last().and_then(|line| line.split_once(": ")).expect("the folder").1;
+    let kept = kept.strip_suffix("/report.html").expect("a page");
+    assert_eq!(shown, screen(&result, Some(kept), 80, Style::PLAIN));
+    assert_eq!(
+        read(&format!("results/{SHOWN}.svg")),
+        svg::document(&figure::scene(&result, figure::Form::Wide))
+    );
+    let readme = read("README.md");
+    assert!(readme.contains(&shown), "the README shows another screen than\n{shown}");
+    assert!(readme.contains(&format!("(results/{SHOWN}.svg)")), "the README shows no picture of it");
 }
 
 /// Of another system: its ids, without counters and without run-queue waits.

@@ -263,7 +263,7 @@ impl Drawing {
         let heading = Face { size: self.lengths.title, bold: true, ..self.face(Ink::Text) };
         let lines = if self.form == Form::Wide { 1 } else { 3 };
         self.y += self.lengths.margin * 0.4;
-        self.paragraph(heading, title, if self.form == Form::Wide { 1 } else { 2 });
+        self.paragraph(heading, title, if self.form == Form::Wide { 2 } else { 3 });
         self.y += 4.0;
         self.paragraph(self.face(Ink::Text), &place(result), lines);
         self.paragraph(self.face(Ink::Soft), &stamp(result), lines + 1);
