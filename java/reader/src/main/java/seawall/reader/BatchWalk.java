@@ -1,0 +1,190 @@
+/*
+ * Walks the batches of one segment and holds each against the twelve rules of the format.
+ *
+ * A walk stands in front of a batch and knows what the batch before it demands of it: its LSN, its link and its epoch.
+ *
+ * Invariant: the walk moves only behind a batch that is valid by every rule.
+ */
+package seawall.reader;
+
+import java.io.IOException;
+
+/** A place between two batches of a segment. */
+final class BatchWalk {
+    /** A batch that was found valid. */
+    record Batch(BatchHeader header, byte[] body) {}
+
+    final SegmentHeader segment;
+    private final SegmentFile file;
+    private long offset;
+    private long lsn;
+    private int link;
+    private long epoch;
+    private BatchHeader.Kind last;
+    private long trimLsn;
+    private long witnessed;
+    private long acknowledged;
+
+    BatchWalk(SegmentHeader segment, SegmentFile file) {
+        this.segment = segment;
+        this.file = file;
+        offset = segment.dataStart();
+        lsn = segment.firstLsn();
+        link = segment.link();
+        epoch = segment.epoch();
+        trimLsn = segment.trimLsn();
+        witnessed = segment.firstLsn();
+        acknowledged = segment.firstLsn();
+    }
+
+    long offset() {
+        return offset;
+    }
+
+    long lsn() {
+        return lsn;
+    }
+
+    int link() {
+        return link;
+    }
+
+    long epoch() {
+        return epoch;
+    }
+
+    long trimLsn() {
+        return trimLsn;
+    }
+
+    long witnessed() {
+        return witnessed;
+    }
+
+    long acknowledged() {
+        return acknowledged;
+    }
+
+    boolean closed() {
+        return last == BatchHeader.Kind.CLOSE;
+    }
+
+    /** Whether an open mark, a batch and a close mark still fit, so that an opening continues here. */
+    boolean hasRoomToResume() {
+        return offset + 3L * segment.blockBytes() <= segment.dataEnd();
+    }
+
+    /** Whether the next segment begins here. */
+    boolean leadsTo(SegmentHeader next) {
+        return next.firstLsn() == lsn && next.link() == link;
+    }
+
+    /** Checks the batch that should stand here and steps behind it. */
+    Batch next() throws IOException, Fault.Broken {
+        if (offset + Layout.HEADER_BYTES > segment.dataEnd()) {
+            throw new Fault.Broken(Fault.SHORT);
+        }
+        BatchHeader header = selfValid(offset);
+        checkChain(header);
+        header.checkClaims();
+        byte[] body = file.body(segment, offset, header);
+        offset += header.diskBytes(segment.blockBytes());
+        lsn = header.end();
+        link = header.checksum();
+        epoch = header.epoch();
+        last = header.kind();
+        trimLsn = Layout.later(trimLsn, header.trimLsn());
+        witnessed = Layout.later(witnessed, header.durable());
+        acknowledged = Layout.later(acknowledged, header.acknowledged());
+        return new Batch(header, body);
+    }
+
+    /** Rules 1 to 6 for the header at {@code at}. */
+    private BatchHeader selfValid(long at) throws IOException, Fault.Broken {
+        BatchHeader header = BatchHeader.decode(file.header(at));
+        header.checkPlace(segment, at);
+        return header;
+    }
+
+    /** Rules 7 to 9: whether it follows what was accepted last. */
+    private void checkChain(BatchHeader header) throws Fault.Broken {
+        boolean opens = header.kind() == BatchHeader.Kind.OPEN;
+        boolean epochFits = closed() ? opens && Layout.before(epoch, header.epoch()) : !opens && header.epoch() == epoch;
+        if (!epochFits) {
+            throw new Fault.Broken(Fault.EPOCH);
+        }
+        if (header.lsn() != lsn) {
+            throw new Fault.Broken(Fault.LSN);
+        }
+        if (header.link() != link) {
+            throw new Fault.Broken(Fault.LINK);
+        }
+    }
+
+    /** What self-valid headers behind this place say of what had been there. */
+    record Witnesses(long acknowledged, boolean contradict, long durable) {}
+
+    /**
+     * Searches the rest of the segment for batch headers that claim more than what was found.
+     *
+     * @param older whether the segment is not the last one: all of it was synced before the next was started
+     */
+    Witnesses witnesses(boolean older) throws IOException {
+        long said = lsn;
+        for (long at = offset; at + Layout.HEADER_BYTES <= segment.dataEnd(); at += segment.blockBytes()) {
+            BatchHeader header;
+            try {
+                header = selfValid(at);
+            } catch (Fault.Broken none) {
+                continue;
+            }
+            said = Layout.later(said, header.acknowledged());
+            boolean allDurable = older || segment.durability() == Durability.POWER_LOSS;
+            long durable = allDurable ? Layout.later(header.durable(), header.acknowledged()) : header.durable();
+            if (Layout.before(lsn, durable) || (closed() && Layout.before(epoch, header.epoch()))) {
+                return new Witnesses(said, true, durable);
+            }
+        }
+        return new Witnesses(said, false, lsn);
+    }
+
+    /** Moves to the first batch of a segment whose header was lost; false if there is none. */
+    boolean skipToFirst() throws IOException {
+        return skipTo(offset, -1);
+    }
+
+    /** Moves to the next batch behind this place that is valid by itself and no step back in the log; false if there is none. */
+    boolean skipDamage(long limit) throws IOException {
+        return skipTo(offset + segment.blockBytes(), limit);
+    }
+
+    private boolean skipTo(long start, long limit) throws IOException {
+        for (long at = start; at + Layout.HEADER_BYTES <= segment.dataEnd(); at += segment.blockBytes()) {
+            try {
+                BatchHeader header = selfValid(at);
+                boolean further = !Layout.before(header.lsn(), lsn)
+                        && !Layout.before(limit, header.end())
+                        && !Layout.before(header.epoch(), epoch);
+                if (further) {
+                    header.checkClaims();
+                    file.body(segment, at, header);
+                    standAt(at, header);
+                    return true;
+                }
+            } catch (Fault.Broken none) {
+                continue;
+            }
+        }
+        return false;
+    }
+
+    /** Stands in front of this batch, whatever was before it. */
+    private void standAt(long at, BatchHeader header) {
+        boolean opens = header.kind() == BatchHeader.Kind.OPEN;
+        offset = at;
+        lsn = header.lsn();
+        link = header.link();
+        epoch = opens ? header.epoch() - 1 : header.epoch();
+        last = opens ? BatchHeader.Kind.CLOSE : null;
+    }
+}

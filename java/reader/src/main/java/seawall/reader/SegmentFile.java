@@ -1,0 +1,113 @@
+/*
+ * Reads one segment's file: headers through a window, batches whole, and what a header claims only after its checksum was right.
+ *
+ * Invariant: no memory is taken for a length that only a header claims; the checksum is computed piece by piece first.
+ */
+package seawall.reader;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.zip.CRC32C;
+
+/** A segment that is open for reading. */
+final class SegmentFile implements AutoCloseable {
+    private static final int WINDOW_BYTES = 1 << 20;
+
+    private final Path path;
+    private final FileChannel file;
+    private final byte[] window;
+    private long windowAt;
+    private int windowFilled;
+
+    SegmentFile(Path path) throws IOException {
+        this.path = path;
+        this.file = FileChannel.open(path, StandardOpenOption.READ);
+        this.window = new byte[(int) Math.min(WINDOW_BYTES, Math.max(file.size(), Layout.LARGEST_BLOCK))];
+    }
+
+    Path path() {
+        return path;
+    }
+
+    long bytes() throws IOException {
+        return file.size();
+    }
+
+    /** As many of {@code length} bytes at {@code at} as the file has; no more than the least window. */
+    byte[] read(long at, int length) throws IOException {
+        if (!within(at, length)) {
+            fill(at);
+        }
+        int from = (int) (at - windowAt);
+        int here = Math.max(0, Math.min(length, windowFilled - from));
+        byte[] bytes = new byte[here];
+        System.arraycopy(window, from, bytes, 0, here);
+        return bytes;
+    }
+
+    private boolean within(long at, int length) {
+        return at >= windowAt && at + length <= windowAt + windowFilled;
+    }
+
+    private void fill(long at) throws IOException {
+        windowAt = at;
+        windowFilled = 0;
+        ByteBuffer into = ByteBuffer.wrap(window);
+        while (into.hasRemaining()) {
+            int read = file.read(into, at + windowFilled);
+            if (read <= 0) {
+                return;
+            }
+            windowFilled += read;
+        }
+    }
+
+    /** The header of the batch at {@code at}, which need not be a batch. */
+    byte[] header(long at) throws IOException {
+        return read(at, Layout.HEADER_BYTES);
+    }
+
+    /** Rules 11 and 12: the records of the batch at {@code at}. */
+    byte[] body(SegmentHeader in, long at, BatchHeader header) throws IOException, Fault.Broken {
+        long left = header.diskBytes(in.blockBytes()) - Layout.HEADER_BYTES;
+        long from = at + Layout.HEADER_BYTES;
+        CRC32C sum = new CRC32C();
+        while (left > 0) {
+            int piece = (int) Math.min(left, window.length);
+            if (!within(from, piece)) {
+                fill(from);
+            }
+            int start = (int) (from - windowAt);
+            if (windowFilled - start < piece) {
+                throw new Fault.Broken(Fault.BODY);
+            }
+            sum.update(window, start, piece);
+            from += piece;
+            left -= piece;
+        }
+        if ((int) sum.getValue() != header.bodyChecksum()) {
+            throw new Fault.Broken(Fault.BODY);
+        }
+        byte[] body = new byte[(int) header.bodyLength()];
+        ByteBuffer into = ByteBuffer.wrap(body);
+        long place = at + Layout.HEADER_BYTES;
+        while (into.hasRemaining()) {
+            long next = place + into.position();
+            if (within(next, into.remaining())) {
+                into.put(window, (int) (next - windowAt), into.remaining());
+            } else if (file.read(into, next) <= 0) {
+                throw new Fault.Broken(Fault.BODY);
+            }
+        }
+        RawRecords.check(header, body);
+        return body;
+    }
+
+    @Override
+    public void close() throws IOException {
+        file.close();
+    }
+}

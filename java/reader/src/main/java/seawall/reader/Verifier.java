@@ -1,0 +1,342 @@
+/*
+ * Reads every batch of a log and reports each damaged place.
+ *
+ * Behind a damaged batch the walk goes on at the next batch that is valid by itself and no step back in the log, so that one bad
+ * block costs one batch. A segment without a header is walked from its first intact batch.
+ *
+ * Invariant: damage to one segment costs no record of another.
+ */
+package seawall.reader;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import seawall.reader.LogFormatException.Reason;
+
+/** One verification. */
+final class Verifier {
+    private static final long NO_LIMIT = -1;
+
+    /** A segment as it is walked. */
+    private static final class Part {
+        final Segments.File file;
+        final SegmentHeader header;
+        /** Whether the header was made up from the first intact batch. */
+        final boolean madeUp;
+
+        Part(Segments.File file, SegmentHeader header, boolean madeUp) {
+            this.file = file;
+            this.header = header;
+            this.madeUp = madeUp;
+        }
+    }
+
+    private final Segments found;
+    private final List<Damage> damage = new ArrayList<>();
+    private SegmentHeader newest;
+    private long segments;
+    private long spares;
+    private long first;
+    private long end;
+    private long records;
+    private long bytes;
+    private long batches;
+    private long epoch;
+    private long witnessed;
+    private Tail tail;
+
+    Verifier(Segments found) {
+        this.found = found;
+    }
+
+    Report run() throws IOException {
+        boolean headerLeft = false;
+        for (Segments.File file : found.files) {
+            if (file.header != null) {
+                newest = file.header;
+                headerLeft = true;
+            }
+        }
+        if (newest == null) {
+            newest = madeUpFromAny();
+        }
+        List<Part> parts = parts();
+        List<Part> chain = chain(parts);
+        epoch = newest.epoch();
+        end = chain.isEmpty() ? 0 : chain.get(0).header.firstLsn();
+        for (int i = 0; i < chain.size(); i++) {
+            segment(chain.get(i), i + 1 < chain.size() ? chain.get(i + 1) : null);
+        }
+        if (!chain.isEmpty() && Layout.before(first, chain.get(0).header.firstLsn())) {
+            missingFront(chain.get(0));
+        }
+        damage.sort((a, b) -> a.path().equals(b.path())
+                ? Long.compareUnsigned(a.offset(), b.offset())
+                : a.path().compareTo(b.path()));
+        return new Report(
+                newest.identity(),
+                epoch,
+                newest.blockBytes(),
+                segments,
+                spares,
+                first,
+                end,
+                records,
+                bytes,
+                batches,
+                headerLeft ? newest.durability() : null,
+                tail == null ? new Tail(Tail.Kind.TORN, end, end) : tail,
+                witnessed,
+                List.copyOf(damage),
+                List.copyOf(found.foreign));
+    }
+
+    /** Every file that holds, or held, a part of the log; counts the segments that wait to be started. */
+    private List<Part> parts() throws IOException {
+        List<Part> parts = new ArrayList<>();
+        boolean waiting = false;
+        for (Segments.File file : found.files) {
+            if (file.isStarted()) {
+                parts.add(new Part(file, file.header, false));
+                continue;
+            }
+            boolean behind = Layout.before(newest.number(), file.number);
+            SegmentHeader header = file.header != null ? shortened(file) : null;
+            boolean madeUp = header == null;
+            boolean written = false;
+            if (madeUp && !waiting) {
+                SegmentHeader like = like(file);
+                header = firstBatch(file, like);
+                written = header != null || holdsHeader(file, like);
+            }
+            if (behind && file.damage == null && !written) {
+                // Segments are started in order: behind one that was not, there is none.
+                waiting = true;
+                spares++;
+                continue;
+            }
+            long lsn = header == null ? 0 : header.firstLsn();
+            damage.add(file.damage != null
+                    ? new Damage(file.path, file.damage.offset(), lsn, file.damage.what())
+                    : new Damage(file.path, 0, lsn, StoredLog.LOST_HEADER));
+            if (header != null) {
+                parts.add(new Part(file, header, madeUp));
+            }
+        }
+        return parts;
+    }
+
+    /** A header for a file that is shorter or longer than its header says: as far as the file goes. */
+    private static SegmentHeader shortened(Segments.File file) {
+        long block = file.header.blockBytes();
+        long there = (file.bytes + block - 1) / block * block + block;
+        return Layout.before(there, file.header.segmentBytes()) ? file.header.withBytes(there) : file.header;
+    }
+
+    private SegmentHeader like(Segments.File file) {
+        return made(newest.blockBytes(), newest.identity(), newest.epoch(), file, newest.firstLsn(), newest.trimLsn(), 0, newest.durability());
+    }
+
+    private static SegmentHeader made(
+            int block, String identity, long epoch, Segments.File file, long lsn, long trim, int link, Durability durability) {
+        long bytes = file.damage == null ? file.bytes : (file.bytes + block - 1) / block * block + block;
+        return new SegmentHeader(block, identity, epoch, file.number, bytes, lsn, trim, 0, link, durability, 0, 0);
+    }
+
+    private static boolean holdsHeader(Segments.File file, SegmentHeader like) throws IOException {
+        try (SegmentFile open = new SegmentFile(file.path)) {
+            for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
+                if (selfValid(open, like, at) != null) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private static BatchHeader selfValid(SegmentFile open, SegmentHeader in, long at) throws IOException {
+        try {
+            BatchHeader header = BatchHeader.decode(open.header(at));
+            header.checkPlace(in, at);
+            return header;
+        } catch (Fault.Broken none) {
+            return null;
+        }
+    }
+
+    /** The header of a segment that lost its own, as its first intact batch tells it; null if it has none. */
+    private static SegmentHeader firstBatch(Segments.File file, SegmentHeader like) throws IOException {
+        try (SegmentFile open = new SegmentFile(file.path)) {
+            for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
+                BatchHeader header = selfValid(open, like, at);
+                if (header == null || !isIntact(open, like, at, header)) {
+                    continue;
+                }
+                return made(
+                        like.blockBytes(), like.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(),
+                        like.durability());
+            }
+        }
+        return null;
+    }
+
+    private static boolean isIntact(SegmentFile open, SegmentHeader in, long at, BatchHeader header) throws IOException {
+        try {
+            header.checkClaims();
+            open.body(in, at, header);
+            return true;
+        } catch (Fault.Broken broken) {
+            return false;
+        }
+    }
+
+    /** For a log none of whose segments has a header: what the newest intact batch tells, in the strictest class. */
+    private SegmentHeader madeUpFromAny() throws IOException {
+        for (int i = found.files.size() - 1; i >= 0; i--) {
+            Segments.File file = found.files.get(i);
+            try (SegmentFile open = new SegmentFile(file.path)) {
+                for (long at = Layout.SMALLEST_BLOCK; at + Layout.HEADER_BYTES <= file.bytes; at += Layout.SMALLEST_BLOCK) {
+                    SegmentHeader header = madeUpFrom(open, file, at);
+                    if (header != null) {
+                        return header;
+                    }
+                }
+            }
+        }
+        StoredLog.refuseOrphans(found);
+        for (Segments.File file : found.files) {
+            if (file.damage != null) {
+                throw LogFormatException.damaged(file.damage);
+            }
+        }
+        throw LogFormatException.of(Reason.NOT_A_LOG, found.dir, "it holds no log");
+    }
+
+    private static SegmentHeader madeUpFrom(SegmentFile open, Segments.File file, long at) throws IOException {
+        BatchHeader header;
+        try {
+            header = BatchHeader.decode(open.header(at));
+        } catch (Fault.Broken none) {
+            return null;
+        }
+        for (int block = Layout.LARGEST_BLOCK; block >= Layout.SMALLEST_BLOCK; block /= 2) {
+            SegmentHeader made = made(
+                    block, header.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(), Durability.POWER_LOSS);
+            if (at % block == 0 && selfValid(open, made, at) != null && isIntact(open, made, at, header)) {
+                return made;
+            }
+        }
+        return null;
+    }
+
+    /** The parts that belong to the log, oldest first; reports those that are missing, leaves out those that were abandoned. */
+    private List<Part> chain(List<Part> parts) throws IOException {
+        List<Part> chain = new ArrayList<>();
+        Part newer = null;
+        for (int i = parts.size() - 1; i >= 0; i--) {
+            Part part = parts.get(i);
+            if (newer != null && !joins(part, newer)) {
+                continue;
+            }
+            chain.add(0, part);
+            newer = part;
+        }
+        segments = chain.size();
+        return chain;
+    }
+
+    private boolean joins(Part part, Part newer) throws LogFormatException {
+        SegmentHeader header = part.header;
+        SegmentHeader next = newer.header;
+        if (!header.identity().equals(next.identity())) {
+            throw LogFormatException.of(Reason.FOREIGN_SEGMENT, part.file.path, "it belongs to another log than the newest segment");
+        }
+        // A segment that lost its header does not name the one before it.
+        boolean skipped = !newer.madeUp && Layout.before(next.previous(), header.number());
+        if (skipped && part.madeUp || header.firstLsn() == next.firstLsn() && (skipped || newer.madeUp)) {
+            return false;
+        }
+        String what = null;
+        if (!newer.madeUp && header.number() != next.previous()) {
+            boolean there = found.files.stream().anyMatch(file -> file.number == next.previous());
+            what = there ? null : "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one";
+        } else if (Layout.before(next.firstLsn(), header.firstLsn()) || header.blockBytes() != next.blockBytes()) {
+            what = "its header contradicts the one behind it";
+        }
+        if (what != null) {
+            damage.add(new Damage(part.file.path, 0, header.firstLsn(), what));
+        }
+        return true;
+    }
+
+    private void segment(Part part, Part next) throws IOException {
+        boolean adjoins = next != null
+                && (next.madeUp ? next.file.number == part.file.number + 1 : next.header.previous() == part.file.number);
+        try (SegmentFile open = new SegmentFile(part.file.path)) {
+            BatchWalk walk = new BatchWalk(part.header, open);
+            boolean atStart = !part.madeUp || walk.skipToFirst();
+            while (atStart) {
+                if (next != null && next.header.link() == walk.link() && !Layout.before(walk.lsn(), next.header.firstLsn())) {
+                    break;
+                }
+                try {
+                    count(walk.next().header());
+                } catch (Fault.Broken broken) {
+                    if (!goesOn(part, next, adjoins, walk, broken.fault)) {
+                        break;
+                    }
+                }
+            }
+            first = Layout.later(first, walk.trimLsn());
+            epoch = Layout.later(epoch, walk.epoch());
+            witnessed = Layout.later(witnessed, walk.witnessed());
+            end = walk.lsn();
+            if (next == null && tail == null && walk.closed()) {
+                tail = new Tail(Tail.Kind.CLEAN, end, end);
+            }
+        }
+    }
+
+    private void count(BatchHeader header) {
+        batches++;
+        records += header.records();
+        bytes += header.bodyLength() - header.records() * Layout.RECORD_HEAD_BYTES;
+    }
+
+    /** Judges a place without a valid batch; whether the walk goes on behind it. */
+    private boolean goesOn(Part part, Part next, boolean adjoins, BatchWalk walk, Fault fault) throws IOException {
+        boolean missing;
+        if (adjoins) {
+            missing = Layout.before(walk.lsn(), next.header.firstLsn());
+        } else {
+            BatchWalk.Witnesses said = walk.witnesses(next != null);
+            missing = said.contradict();
+            if (!missing && Layout.before(walk.lsn(), said.acknowledged())) {
+                tail = new Tail(Tail.Kind.LOST, walk.lsn(), said.acknowledged());
+            }
+        }
+        if (!missing) {
+            if (adjoins) {
+                report(part, walk, "the chain to segment " + Long.toUnsignedString(next.file.number) + " is broken: " + fault.text);
+            }
+            return false;
+        }
+        report(part, walk, fault.text);
+        return walk.skipDamage(next == null ? NO_LIMIT : next.header.firstLsn());
+    }
+
+    private void report(Part part, BatchWalk walk, String what) {
+        damage.add(new Damage(part.file.path, walk.offset(), walk.lsn(), what));
+    }
+
+    private void missingFront(Part oldest) {
+        String name = Layout.segmentName(oldest.header.previous());
+        boolean known = damage.stream().anyMatch(place -> place.path().endsWith(name));
+        if (!known) {
+            String what = oldest.header.previous() == 0
+                    ? "what lies before this segment is missing"
+                    : "segment " + Long.toUnsignedString(oldest.header.previous()) + " before this one is missing";
+            damage.add(new Damage(oldest.file.path, 0, first, what));
+        }
+    }
+}
