@@ -1,0 +1,239 @@
+/*
+ * Reads the records of a log, of a stream or of a view, one after the other.
+ *
+ * The bytes of a record lie in the memory that they were read into, until the next call; what shows them is a view in an arena
+ * that the next call closes, so that a late access is an exception and never a read of other memory.
+ *
+ * Invariants: a wait is made of slices of 50 ms at most, between which the thread looks whether it was interrupted and whether the
+ * cursor was closed; a virtual thread does not wait inside the library, but polls.
+ */
+package seawall;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.ref.Cleaner;
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * Hands out durable records in order, and waits for more at the end.
+ *
+ * <p>For one thread at a time; any thread may close it.
+ */
+public final class Cursor implements AutoCloseable {
+    static final long SLICE_NANOS = 50_000_000;
+    private static final long POLL_NANOS_MIN = 100_000;
+    private static final long POLL_NANOS_MAX = 5_000_000;
+
+    private final MemorySegment handle;
+    private final Cleaner.Cleanable free;
+    private final Arena memory = Arena.ofAuto();
+    private final MemorySegment record = memory.allocate(Structs.RECORD);
+    private final ReentrantLock inCall = new ReentrantLock();
+    private boolean there;
+    private boolean ended;
+    private volatile boolean closed;
+    private Arena shown;
+    private MemorySegment payload;
+
+    Cursor(MemorySegment handle) {
+        this.handle = handle;
+        free = Handles.free(this, Native.CURSOR_FREE, handle);
+    }
+
+    /**
+     * Steps to the next record if it is durable; does not wait for one.
+     *
+     * @return false if there is none now
+     * @throws SeawallException the record was trimmed, is damaged, or could not be read
+     */
+    public boolean next() throws SeawallException {
+        int found = step(0);
+        return check(found);
+    }
+
+    /**
+     * Steps to the next record, for which it waits.
+     *
+     * @param timeout for how long to wait at most
+     * @return false if the time is over, or if there will be no record: see {@link #hasEnded}
+     * @throws InterruptedException the thread was interrupted; the cursor and its log stay open, and a later call goes on
+     * @throws SeawallException the record was trimmed, is damaged, or could not be read, or the log has failed
+     */
+    public boolean next(Duration timeout) throws InterruptedException, SeawallException {
+        long end = System.nanoTime() + Math.min(timeout.toNanos(), Long.MAX_VALUE / 2);
+        long pause = POLL_NANOS_MIN;
+        boolean polls = Thread.currentThread().isVirtual();
+        while (true) {
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+            long left = end - System.nanoTime();
+            int found = step(0);
+            if (found == 0) {
+                if (left <= 0) {
+                    return false;
+                }
+                // Only a call that waits tells that there will be none; a virtual thread waits no longer than it must for that.
+                found = step(polls ? 1 : Math.min(left, SLICE_NANOS));
+            }
+            if (found == ErrorCode.TIMED_OUT.code()) {
+                if (polls) {
+                    LockSupport.parkNanos(Math.min(pause, left));
+                    pause = Math.min(pause * 2, POLL_NANOS_MAX);
+                }
+                continue;
+            }
+            return check(found);
+        }
+    }
+
+    private boolean check(int found) throws SeawallException {
+        return Native.checked(found) == 1;
+    }
+
+    /** One call; what it returned. */
+    private int step(long timeoutNanos) throws SeawallException {
+        if (!inCall.tryLock()) {
+            throw SeawallException.of(NativeError.here(
+                    ErrorCode.BUSY, 0, "another thread is in a call with this cursor: a cursor is for one thread at a time"));
+        }
+        try {
+            if (closed) {
+                throw SeawallException.of(NativeError.here(ErrorCode.CLOSED, 0, "the cursor was closed"));
+            }
+            hide();
+            int found = (int) Native.CURSOR_NEXT.invokeExact(handle, timeoutNanos, record);
+            there = found == 1;
+            ended = ended || (found == 0 && timeoutNanos != 0);
+            return found;
+        } catch (SeawallException refused) {
+            throw refused;
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            inCall.unlock();
+        }
+    }
+
+    private void hide() {
+        if (shown != null) {
+            shown.close();
+            shown = null;
+            payload = null;
+        }
+        there = false;
+    }
+
+    /**
+     * Whether there will be no further record: the log was closed, or the writer that the cursor ends with has ended.
+     *
+     * @return true behind the last record, once a call that waits has found that out
+     */
+    public boolean hasEnded() {
+        return ended;
+    }
+
+    private MemorySegment current() {
+        if (!there) {
+            throw new IllegalStateException("the cursor is at no record: call next first");
+        }
+        return record;
+    }
+
+    /**
+     * Where the record starts.
+     *
+     * @return an LSN
+     */
+    public long lsn() {
+        return Structs.getLong(current(), Structs.RECORD, "lsn");
+    }
+
+    /**
+     * Where the record ends, exclusive.
+     *
+     * @return what its append returned
+     */
+    public long endLsn() {
+        return Structs.getLong(current(), Structs.RECORD, "end");
+    }
+
+    /**
+     * Whether the record is the last one of its transaction.
+     *
+     * @return true for a record by itself, too
+     */
+    public boolean endsTransaction() {
+        return (Structs.getInt(current(), Structs.RECORD, "flags") & LogRecord.ENDS_TRANSACTION) != 0;
+    }
+
+    /**
+     * The stream of the record.
+     *
+     * @return its number, or {@link LogRecord#NO_STREAM}
+     */
+    public int stream() {
+        return Structs.getInt(current(), Structs.RECORD, "stream");
+    }
+
+    /**
+     * The sequence number of the record in its stream.
+     *
+     * @return the number, 0 for a record of the log itself
+     */
+    public long sequence() {
+        return Structs.getLong(current(), Structs.RECORD, "seq");
+    }
+
+    /**
+     * The bytes of the record where they lie, without a copy: for this thread, until the next call of {@code next} or {@code close}, which
+     * this thread makes, too.
+     *
+     * @return a read-only view
+     */
+    public MemorySegment payload() {
+        MemorySegment at = current();
+        if (payload == null) {
+            shown = Arena.ofConfined();
+            MemorySegment data = Structs.getPointer(at, Structs.RECORD, "data");
+            payload = data.reinterpret(Structs.getLong(at, Structs.RECORD, "bytes"), shown, null).asReadOnly();
+        }
+        return payload;
+    }
+
+    /**
+     * The bytes of the record.
+     *
+     * @return a copy
+     */
+    public byte[] bytes() {
+        MemorySegment at = current();
+        MemorySegment data = Structs.getPointer(at, Structs.RECORD, "data");
+        return data.reinterpret(Structs.getLong(at, Structs.RECORD, "bytes")).toArray(ValueLayout.JAVA_BYTE);
+    }
+
+    /**
+     * The record with a copy of its bytes.
+     *
+     * @return a record that stays
+     */
+    public LogRecord record() {
+        return LogRecord.of(current());
+    }
+
+    /** Frees what the cursor holds. A thread that waits in {@link #next(Duration)} gets {@link LogClosedException}, in 50 ms at most. */
+    @Override
+    public void close() {
+        closed = true;
+        inCall.lock();
+        try {
+            hide();
+            free.clean();
+        } finally {
+            inCall.unlock();
+        }
+    }
+}

@@ -1,0 +1,16 @@
+/*
+ * Names a place of a log where acknowledged data is damaged.
+ */
+package seawall;
+
+import java.nio.file.Path;
+
+/**
+ * A damaged place.
+ *
+ * @param path the segment
+ * @param offset where in the segment the damaged batch starts, in bytes
+ * @param lsn the LSN of the first record that cannot be read
+ * @param what what is wrong there
+ */
+public record Damage(Path path, long offset, long lsn, String what) {}

@@ -1,0 +1,22 @@
+/*
+ * Names the durability classes.
+ */
+package seawall;
+
+/** What an acknowledged record outlives. */
+public enum Durability {
+    /** The end of the process. */
+    PROCESS_CRASH,
+    /** A panic or reset of the machine. */
+    SYSTEM_CRASH,
+    /** A power cut. */
+    POWER_LOSS;
+
+    int code() {
+        return ordinal() + 1;
+    }
+
+    static Durability of(int code) {
+        return code >= 1 && code <= values().length ? values()[code - 1] : null;
+    }
+}

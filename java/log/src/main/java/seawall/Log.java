@@ -1,0 +1,661 @@
+/*
+ * Is the log of one writing process.
+ *
+ *     append   critical downcall that copies the record ─► WOULD_BLOCK? a plain downcall that may wait
+ *     commit   platform thread: a plain downcall, in which it may write the batch itself; virtual thread: a future
+ *
+ * Invariants: no critical downcall waits; an interrupt never closes the log; every call keeps the log reachable until it has
+ * returned, so that the handle is not freed under it.
+ */
+package seawall;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * A transaction log that this process writes.
+ *
+ * <pre>{@code
+ * try (Log log = Log.open(Path.of("orders"))) {
+ *     long lsn = log.append("order 1".getBytes(UTF_8));   // in memory, in order
+ *     log.commit(lsn);                                    // on the disk: survives a power cut
+ * }
+ * }</pre>
+ *
+ * <p>Safe for any number of threads. An interrupt never closes the log: {@link #commit(long)} is not interruptible, as a lock is not,
+ * {@link #commit(long, Duration)} and {@link #commitAsync} are. A virtual thread that commits waits for a future, so that its carrier
+ * serves others meanwhile; opening, closing and reading hold the carrier, as reading a file does.
+ *
+ * <p>A log that is not closed ends as by a crash: what was committed is there when it is opened again.
+ */
+public final class Log implements AutoCloseable {
+    private static final VarHandle WORD = ValueLayout.JAVA_LONG.varHandle();
+    /** Copies of records for calls that may wait: those cannot read arrays on the heap in place. */
+    private static final int SCRATCH_BYTES = 64 << 10;
+    private static final ThreadLocal<MemorySegment> SCRATCH =
+            ThreadLocal.withInitial(() -> Arena.ofAuto().allocate(SCRATCH_BYTES));
+    private static final int TRIES = 64;
+    private static final int ROUNDS = 3;
+    private static final int OWN_CLASS = 0;
+    private static final long NO_TIMEOUT = -1;
+
+    private enum Position {
+        FIRST,
+        APPENDED,
+        DURABLE,
+        PROCESS_CRASH,
+        SYSTEM_CRASH
+    }
+
+    private final MemorySegment handle;
+    private final MemorySegment durableWord;
+    private final Opened opened;
+    private final CommitFutures futures;
+
+    private Log(MemorySegment handle, Path dir) {
+        this.handle = handle;
+        durableWord = Native.pointerFrom(Native.LOG_DURABLE_WORD, handle).reinterpret(ValueLayout.JAVA_LONG.byteSize());
+        opened = Opened.of(handle);
+        futures = new CommitFutures(this, dir.toString());
+        Handles.free(this, Native.LOG_FREE, handle);
+    }
+
+    /**
+     * Opens the log in a directory with the default options: locks it, finds out what is durable and makes the log ready. Without a log
+     * there it makes one.
+     *
+     * @param dir the directory
+     * @return the log
+     * @throws LogLockedException another writer holds it
+     * @throws LogDamagedException acknowledged data is damaged
+     * @throws SeawallException it cannot be opened
+     */
+    public static Log open(Path dir) throws SeawallException {
+        return open(dir, new LogOptions());
+    }
+
+    /**
+     * The same with options.
+     *
+     * @param dir the directory
+     * @param options the options
+     * @return the log
+     * @throws LogLockedException another writer holds it
+     * @throws LogDamagedException acknowledged data is damaged
+     * @throws SeawallException it cannot be opened, or an option is out of bounds
+     */
+    public static Log open(Path dir, LogOptions options) throws SeawallException {
+        MemorySegment made = options.make();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment log = Native.pointer(arena);
+            Native.checked(Native.call(Native.LOG_OPEN, Native.path(arena, dir), made, log));
+            return new Log(log.get(ValueLayout.ADDRESS, 0), dir);
+        } finally {
+            LogOptions.free(made);
+        }
+    }
+
+    /**
+     * What opening found.
+     *
+     * @return how the log had ended, and where it began
+     */
+    public Opened opened() {
+        return opened;
+    }
+
+    MemorySegment handle() {
+        return handle;
+    }
+
+    /** A call that is not made often; keeps the log reachable. */
+    long call(MethodHandle function, Object... arguments) {
+        try {
+            return Native.call(function, arguments);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    long checked(MethodHandle function, Object... arguments) throws SeawallException {
+        return Native.checked(call(function, arguments));
+    }
+
+    /**
+     * Appends a record, which is copied; in memory and in order then, not yet durable: see {@link #commit(long)}. Allocates nothing.
+     * Waits only when the memory for records is full or no prepared segment is left.
+     *
+     * @param record its bytes
+     * @return the LSN of its end
+     * @throws DiskFullException there is no room for it; nothing was written and the log stays open
+     * @throws LogFailedException the log has failed
+     * @throws LogClosedException the log was closed
+     * @throws SeawallException the record is too long
+     */
+    public long append(byte[] record) throws SeawallException {
+        return append(MemorySegment.ofArray(record));
+    }
+
+    /**
+     * The same with a part of an array.
+     *
+     * @param bytes the array
+     * @param from where the record starts in it
+     * @param length how many bytes it has
+     * @return the LSN of its end
+     * @throws SeawallException as {@link #append(byte[])}
+     */
+    public long append(byte[] bytes, int from, int length) throws SeawallException {
+        return append(MemorySegment.ofArray(bytes).asSlice(from, length));
+    }
+
+    /**
+     * The same with the bytes between position and limit of a buffer, which stay as they are.
+     *
+     * @param record the buffer
+     * @return the LSN of its end
+     * @throws SeawallException as {@link #append(byte[])}
+     */
+    public long append(ByteBuffer record) throws SeawallException {
+        return append(MemorySegment.ofBuffer(record));
+    }
+
+    /**
+     * The same with the bytes of a segment, on the heap or outside.
+     *
+     * @param record the segment
+     * @return the LSN of its end
+     * @throws SeawallException as {@link #append(byte[])}
+     */
+    public long append(MemorySegment record) throws SeawallException {
+        long end;
+        try {
+            end = (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize());
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, record, MemorySegment.NULL, end);
+    }
+
+    long appendTo(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
+        long end = tryAppend(stream, record, sequence);
+        return end >= 0 ? end : appendRefused(stream, record, sequence, end);
+    }
+
+    private long tryAppend(int stream, MemorySegment record, MemorySegment sequence) {
+        try {
+            return stream == LogRecord.NO_STREAM
+                    ? (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize())
+                    : (long) Native.STREAM_TRY_APPEND.invokeExact(handle, stream, record, record.byteSize(), sequence);
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /** The copying call returned an error: mostly that it would have had to wait. */
+    private long appendRefused(int stream, MemorySegment record, MemorySegment sequence, long refusal) throws SeawallException {
+        if (refusal != ErrorCode.WOULD_BLOCK.code()) {
+            throw SeawallException.of(NativeError.last());
+        }
+        if (Thread.currentThread().isVirtual()) {
+            long end = appendWithoutHolding(stream, record, sequence);
+            if (end >= 0) {
+                return end;
+            }
+        }
+        return appendWaiting(stream, record, sequence);
+    }
+
+    /**
+     * A virtual thread that waited inside the library would hold its carrier: it lets others run, and if the memory is full waits for
+     * the future of what fills it. A record that does not get in like that, because it fills a batch of its own, gives -1.
+     */
+    private long appendWithoutHolding(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
+        for (int round = 0; round < ROUNDS; round++) {
+            for (int attempt = 0; attempt < TRIES; attempt++) {
+                Thread.yield();
+                long end = tryAppend(stream, record, sequence);
+                if (end >= 0) {
+                    return end;
+                }
+                if (end != ErrorCode.WOULD_BLOCK.code()) {
+                    throw SeawallException.of(NativeError.last());
+                }
+            }
+            join(commitAsync(appendedLsn()));
+        }
+        return -1;
+    }
+
+    /** The call that may wait. */
+    private long appendWaiting(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
+        long length = record.byteSize();
+        boolean copies = !record.isNative();
+        boolean scratch = copies && length <= SCRATCH_BYTES && !Thread.currentThread().isVirtual();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment bytes = record;
+            if (copies) {
+                bytes = scratch ? SCRATCH.get() : arena.allocate(Math.max(1, length));
+                MemorySegment.copy(record, 0, bytes, 0, length);
+            }
+            if (stream == LogRecord.NO_STREAM) {
+                return Native.checked((long) Native.LOG_APPEND.invokeExact(handle, bytes, length));
+            }
+            MemorySegment number = arena.allocate(ValueLayout.JAVA_LONG);
+            long end = Native.checked((long) Native.STREAM_APPEND.invokeExact(handle, stream, bytes, length, number));
+            MemorySegment.copy(number, 0, sequence, 0, ValueLayout.JAVA_LONG.byteSize());
+            return end;
+        } catch (SeawallException refused) {
+            throw refused;
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * Appends records that become durable together or not at all, over several streams as well.
+     *
+     * @param body appends them to the transaction that it is given
+     * @param <E> what the body may throw
+     * @return the LSN of the end of the last one, not yet durable; without records the end of the log
+     * @throws E what the body threw; nothing was appended then
+     * @throws SeawallException as {@link #append(byte[])}; nothing was appended then
+     */
+    public <E extends Exception> long transaction(Transaction.Body<E> body) throws E, SeawallException {
+        try (Arena arena = Arena.ofConfined()) {
+            Transaction transaction = new Transaction(arena);
+            body.build(transaction);
+            return checked(Native.LOG_TRANSACTION, handle, transaction.array(), (long) transaction.count());
+        }
+    }
+
+    /**
+     * Returns when everything before an LSN is durable. Concurrent callers share one write. Not interruptible: an interrupt stays set
+     * and the log open.
+     *
+     * @param lsn what an append returned
+     * @throws LogFailedException a write or a sync failed
+     * @throws LogClosedException the log was closed
+     * @throws SeawallException nothing was appended there
+     */
+    public void commit(long lsn) throws SeawallException {
+        if (durableLsn() >= lsn) {
+            return;
+        }
+        if (Thread.currentThread().isVirtual()) {
+            join(commitAsync(lsn));
+        } else {
+            commitHere(lsn);
+        }
+    }
+
+    /**
+     * The same for at most some time, and interruptible. A thread of the log writes the batch, which costs a hand-over.
+     *
+     * @param lsn what an append returned
+     * @param timeout for how long to wait at most
+     * @throws InterruptedException the thread was interrupted; the log stays open, and what was appended may still become durable
+     * @throws CommitTimeoutException the time is over; nothing was cancelled
+     * @throws SeawallException as {@link #commit(long)}
+     */
+    public void commit(long lsn, Duration timeout) throws InterruptedException, SeawallException {
+        try {
+            commitAsync(lsn).get(Math.max(0, timeout.toNanos()), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException over) {
+            throw SeawallException.of(NativeError.here(
+                    ErrorCode.TIMED_OUT, lsn, "LSN " + lsn + " was not durable after " + timeout + "; it may still become durable"));
+        } catch (ExecutionException failed) {
+            throw unwrapped(failed.getCause());
+        }
+    }
+
+    /**
+     * Returns when everything before an LSN outlives a class, which may be less than the log promises and is then cheaper. Not
+     * interruptible.
+     *
+     * @param lsn what an append returned
+     * @param durability the class
+     * @throws SeawallException as {@link #commit(long)}; the class is more than the log promises
+     */
+    public void commit(long lsn, Durability durability) throws SeawallException {
+        checked(Native.LOG_COMMIT, handle, lsn, durability.code(), NO_TIMEOUT);
+    }
+
+    /** On this thread, which writes the batch itself if no other one does. */
+    void commitHere(long lsn) throws SeawallException {
+        int returned;
+        try {
+            returned = (int) Native.LOG_COMMIT.invokeExact(handle, lsn, OWN_CLASS, NO_TIMEOUT);
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+        Native.checked(returned);
+    }
+
+    private static void join(CompletableFuture<Long> future) throws SeawallException {
+        boolean interrupted = false;
+        try {
+            while (true) {
+                try {
+                    future.get();
+                    return;
+                } catch (InterruptedException later) {
+                    interrupted = true;
+                } catch (ExecutionException failed) {
+                    throw unwrapped(failed.getCause());
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private static SeawallException unwrapped(Throwable cause) {
+        if (cause instanceof SeawallException refused) {
+            return refused;
+        }
+        throw Native.unexpected(cause);
+    }
+
+    /**
+     * Requests that everything before an LSN becomes durable. Futures are completed in the order of their LSNs by one thread of the log,
+     * on which dependents run that are not asynchronous: those must not wait. Cancelling a future cancels nothing else. After a failure
+     * of the log all its futures get the same exception.
+     *
+     * @param lsn what an append returned
+     * @return a future of the LSN
+     */
+    public CompletableFuture<Long> commitAsync(long lsn) {
+        return futures.request(lsn);
+    }
+
+    /**
+     * Appends a record and requests that it becomes durable.
+     *
+     * @param record its bytes
+     * @return a future of the LSN of its end
+     * @throws SeawallException as {@link #append(byte[])}
+     */
+    public CompletableFuture<Long> appendDurable(byte[] record) throws SeawallException {
+        return commitAsync(append(record));
+    }
+
+    /**
+     * A stream of the log, which is there with its first record.
+     *
+     * @param number a number below 2^24
+     * @return the stream
+     */
+    public LogStream stream(int number) {
+        return new LogStream(this, number);
+    }
+
+    /**
+     * The streams that the log has.
+     *
+     * @return their numbers in ascending order
+     * @throws SeawallException the log was closed
+     */
+    public int[] streams() throws SeawallException {
+        int room = 64;
+        while (true) {
+            try (Arena arena = Arena.ofConfined()) {
+                MemorySegment numbers = arena.allocate(ValueLayout.JAVA_INT, room);
+                long there = checked(Native.STREAM_LIST, handle, numbers, (long) room);
+                if (there <= room) {
+                    return numbers.asSlice(0, there * ValueLayout.JAVA_INT.byteSize()).toArray(ValueLayout.JAVA_INT);
+                }
+                room = Math.toIntExact(there);
+            }
+        }
+    }
+
+    /** A call that leaves a cursor at the address that it is given. */
+    interface Reading {
+        long read(Arena arena, MemorySegment cursor);
+    }
+
+    Cursor cursor(Reading reading) throws SeawallException {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment cursor = Native.pointer(arena);
+            Native.checked(reading.read(arena, cursor));
+            return new Cursor(cursor.get(ValueLayout.ADDRESS, 0));
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * Reads the durable records of the log and of its streams, and waits for more at the end.
+     *
+     * @param lsn where to begin: with the first record at or behind it
+     * @return a cursor
+     * @throws TrimmedException the LSN was trimmed
+     * @throws SeawallException it lies past the end, or the log cannot be read there
+     */
+    public Cursor read(long lsn) throws SeawallException {
+        return cursor((arena, cursor) -> Native.call(Native.LOG_READ, handle, lsn, cursor));
+    }
+
+    /**
+     * Reads the durable record that starts at an LSN, where the record before it ended.
+     *
+     * @param lsn the LSN
+     * @return the record
+     * @throws SeawallException no record starts there, or it was trimmed, is not durable, or is damaged
+     */
+    public LogRecord readAt(long lsn) throws SeawallException {
+        return LogRecord.from(record -> call(Native.LOG_READ_AT, handle, lsn, record));
+    }
+
+    /**
+     * Reads the durable record that ends at an LSN: so, one after the other, the log backwards.
+     *
+     * @param lsn the LSN
+     * @return the record; null at the first LSN that is left
+     * @throws SeawallException as {@link #readAt}
+     */
+    public LogRecord readBefore(long lsn) throws SeawallException {
+        return LogRecord.from(record -> call(Native.LOG_READ_BEFORE, handle, lsn, record));
+    }
+
+    /**
+     * Holds everything from an LSN on against trims.
+     *
+     * @param lsn the LSN
+     * @return the pin, to be closed
+     * @throws SeawallException the LSN was trimmed or lies past the end
+     */
+    public Pin pin(long lsn) throws SeawallException {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment pin = Native.pointer(arena);
+            checked(Native.LOG_PIN, handle, lsn, pin);
+            return new Pin(pin.get(ValueLayout.ADDRESS, 0));
+        }
+    }
+
+    /**
+     * Trims everything before an LSN, as far as it is durable and no pin or stream holds it.
+     *
+     * @param lsn the LSN
+     * @return the first LSN that is left
+     * @throws SeawallException the LSN lies past the end, or the log has failed or was closed
+     */
+    public long trim(long lsn) throws SeawallException {
+        return checked(Native.LOG_TRIM, handle, lsn);
+    }
+
+    /**
+     * Cuts off every record that belongs to no stream and starts at or behind an LSN. Takes effect at once; durable when everything
+     * before the returned LSN is. LSNs are not used twice.
+     *
+     * @param lsn the LSN
+     * @return the LSN to commit
+     * @throws SeawallException the LSN was trimmed or lies past the end; as {@link #append(byte[])}
+     */
+    public long truncateAfter(long lsn) throws SeawallException {
+        return checked(Native.LOG_TRUNCATE_AFTER, handle, lsn);
+    }
+
+    /**
+     * The LSN of the first record that was appended at or after a time, by the clock of then.
+     *
+     * @param time the time
+     * @return the LSN
+     * @throws SeawallException the log cannot be read
+     */
+    public long lsnAt(Instant time) throws SeawallException {
+        return checked(Native.LOG_LSN_AT, handle, Math.max(0, ChronoUnit.MICROS.between(Instant.EPOCH, time)));
+    }
+
+    /**
+     * The end of what is durable. Read from memory that the library shares: no call is made.
+     *
+     * @return an LSN
+     */
+    public long durableLsn() {
+        try {
+            return (long) WORD.getAcquire(durableWord, 0L);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /**
+     * The end of what was appended.
+     *
+     * @return an LSN
+     * @throws SeawallException never for an open log
+     */
+    public long appendedLsn() throws SeawallException {
+        return position(Position.APPENDED);
+    }
+
+    /**
+     * The first LSN that is left.
+     *
+     * @return an LSN
+     * @throws SeawallException never for an open log
+     */
+    public long firstLsn() throws SeawallException {
+        return position(Position.FIRST);
+    }
+
+    /**
+     * The end of what outlives a class: never before {@link #durableLsn}.
+     *
+     * @param durability the class
+     * @return an LSN
+     * @throws SeawallException never for an open log
+     */
+    public long safeLsn(Durability durability) throws SeawallException {
+        return position(
+                switch (durability) {
+                    case PROCESS_CRASH -> Position.PROCESS_CRASH;
+                    case SYSTEM_CRASH -> Position.SYSTEM_CRASH;
+                    case POWER_LOSS -> Position.DURABLE;
+                });
+    }
+
+    private long position(Position which) throws SeawallException {
+        long lsn;
+        try {
+            lsn = (long) Native.LOG_LSN.invokeExact(handle, which.ordinal());
+        } catch (Throwable thrown) {
+            throw Native.unexpected(thrown);
+        } finally {
+            Reference.reachabilityFence(this);
+        }
+        return Native.checked(lsn);
+    }
+
+    /**
+     * What the log has done since it was opened.
+     *
+     * @return counters and distributions
+     * @throws SeawallException never for an open log
+     */
+    public LogStats stats() throws SeawallException {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment stats = arena.allocate(Structs.STATS);
+            checked(Native.LOG_GET_STATS, handle, stats, stats.byteSize());
+            return LogStats.of(stats);
+        }
+    }
+
+    /**
+     * Copies everything that is durable now into another directory, which opens as the same log. Other threads append, commit and trim
+     * meanwhile.
+     *
+     * @param to the directory; a backup that is there is brought up to date
+     * @return what the copy holds
+     * @throws SeawallException it cannot be written, or the log is damaged
+     */
+    public Report checkpoint(Path to) throws SeawallException {
+        return Report.from((arena, report) -> call(Native.LOG_CHECKPOINT, handle, Native.path(arena, to), report));
+    }
+
+    /**
+     * Reads all of a log, past the page cache, and reports every damaged place. Needs no lock; a log that is being written may be reported
+     * with a torn tail.
+     *
+     * @param dir its directory
+     * @return what was found; damage is no exception here
+     * @throws SeawallException the directory holds no log, or one of another format
+     */
+    public static Report verify(Path dir) throws SeawallException {
+        return Report.from((arena, report) -> Native.call(Native.VERIFY, Native.path(arena, dir), report));
+    }
+
+    /**
+     * Copies a log, which any process may be writing, into another directory, which opens as the same log.
+     *
+     * @param from its directory
+     * @param to the directory of the copy; a backup that is there is brought up to date
+     * @return what the copy holds
+     * @throws SeawallException it cannot be written, or the log is damaged
+     */
+    public static Report backup(Path from, Path to) throws SeawallException {
+        return Report.from(
+                (arena, report) -> Native.call(Native.BACKUP, Native.path(arena, from), Native.path(arena, to), report));
+    }
+
+    /**
+     * Commits everything and releases the log for other writers; closing it again does nothing. Other threads may be in calls: appends end
+     * with {@link LogClosedException}, commits of what was appended are served, cursors end. Waits for the disk; not interruptible.
+     *
+     * @throws LogFailedException something could not be made durable; the log is released all the same
+     * @throws SeawallException the log could not be closed
+     */
+    @Override
+    public void close() throws SeawallException {
+        try {
+            checked(Native.LOG_CLOSE, handle);
+        } finally {
+            futures.close();
+        }
+    }
+}

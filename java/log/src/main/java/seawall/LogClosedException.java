@@ -1,0 +1,13 @@
+/*
+ * Reports a call to a log that was closed.
+ */
+package seawall;
+
+/** The log was closed. */
+public final class LogClosedException extends SeawallException {
+    private static final long serialVersionUID = 1;
+
+    LogClosedException(NativeError error) {
+        super(error);
+    }
+}

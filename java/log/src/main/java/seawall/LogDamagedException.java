@@ -1,0 +1,13 @@
+/*
+ * Reports that acknowledged data is damaged.
+ */
+package seawall;
+
+/** Acknowledged data is damaged. {@link #path} is the segment, {@link #at} the LSN and {@link #limit} the place in the segment. */
+public final class LogDamagedException extends SeawallException {
+    private static final long serialVersionUID = 1;
+
+    LogDamagedException(NativeError error) {
+        super(error);
+    }
+}

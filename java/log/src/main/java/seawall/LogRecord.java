@@ -1,0 +1,56 @@
+/*
+ * Is one durable record with bytes of its own.
+ */
+package seawall;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/**
+ * One durable record.
+ *
+ * @param lsn where it starts
+ * @param endLsn where it ends, exclusive: what its append returned
+ * @param endsTransaction whether it is the last one of its transaction
+ * @param stream the stream that it belongs to, or -1 for a record of the log itself
+ * @param sequence its sequence number in its stream, 0 without one
+ * @param bytes its bytes, a copy
+ */
+public record LogRecord(long lsn, long endLsn, boolean endsTransaction, int stream, long sequence, byte[] bytes) {
+    /** The stream of a record that belongs to the log itself. */
+    public static final int NO_STREAM = -1;
+
+    static final int ENDS_TRANSACTION = 1;
+
+    /** A call that leaves a record at the address that it is given. */
+    interface Reading {
+        long read(MemorySegment record);
+    }
+
+    /** Reads a record with memory of its own; null if there is none. */
+    static LogRecord from(Reading reading) throws SeawallException {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment record = arena.allocate(Structs.RECORD);
+            if (Native.checked(reading.read(record)) == 0) {
+                return null;
+            }
+            try {
+                return of(record);
+            } finally {
+                Native.call(Native.RECORD_FREE, record);
+            }
+        }
+    }
+
+    static LogRecord of(MemorySegment record) {
+        MemorySegment data = Structs.getPointer(record, Structs.RECORD, "data");
+        return new LogRecord(
+                Structs.getLong(record, Structs.RECORD, "lsn"),
+                Structs.getLong(record, Structs.RECORD, "end"),
+                (Structs.getInt(record, Structs.RECORD, "flags") & ENDS_TRANSACTION) != 0,
+                Structs.getInt(record, Structs.RECORD, "stream"),
+                Structs.getLong(record, Structs.RECORD, "seq"),
+                data.reinterpret(Structs.getLong(record, Structs.RECORD, "bytes")).toArray(ValueLayout.JAVA_BYTE));
+    }
+}

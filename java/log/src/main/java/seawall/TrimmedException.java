@@ -1,0 +1,13 @@
+/*
+ * Reports that a record was trimmed.
+ */
+package seawall;
+
+/** The record was trimmed; {@link #limit} is the first that is left. */
+public final class TrimmedException extends SeawallException {
+    private static final long serialVersionUID = 1;
+
+    TrimmedException(NativeError error) {
+        super(error);
+    }
+}
