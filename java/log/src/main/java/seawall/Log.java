@@ -47,6 +47,8 @@ public final class Log implements AutoCloseable {
     private static final int SCRATCH_BYTES = 64 << 10;
     private static final ThreadLocal<MemorySegment> SCRATCH =
             ThreadLocal.withInitial(() -> Arena.ofAuto().allocate(SCRATCH_BYTES));
+    private static final ThreadLocal<MemorySegment> NUMBER =
+            ThreadLocal.withInitial(() -> Arena.ofAuto().allocate(ValueLayout.JAVA_LONG));
     private static final int TRIES = 64;
     private static final int ROUNDS = 3;
     private static final int OWN_CLASS = 0;
@@ -135,8 +137,8 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * Appends a record, which is copied; in memory and in order then, not yet durable: see {@link #commit(long)}. Allocates nothing.
-     * Waits only when the memory for records is full or no prepared segment is left.
+     * Appends a record, which is copied; in memory and in order then, not yet durable: see {@link #commit(long)}. Waits
+     * only when the memory for records is full or no prepared segment is left; otherwise it allocates nothing.
      *
      * @param record its bytes
      * @return the LSN of its end
@@ -146,7 +148,9 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the record is too long
      */
     public long append(byte[] record) throws SeawallException {
-        return append(MemorySegment.ofArray(record));
+        long end = tryAppend(MemorySegment.ofArray(record));
+        // The segment above must not be used here: one that might escape would be allocated for every record.
+        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, MemorySegment.ofArray(record), MemorySegment.NULL, end);
     }
 
     /**
@@ -159,7 +163,11 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}
      */
     public long append(byte[] bytes, int from, int length) throws SeawallException {
-        return append(MemorySegment.ofArray(bytes).asSlice(from, length));
+        long end = tryAppend(MemorySegment.ofArray(bytes).asSlice(from, length));
+        return end >= 0
+                ? end
+                : appendRefused(
+                        LogRecord.NO_STREAM, MemorySegment.ofArray(bytes).asSlice(from, length), MemorySegment.NULL, end);
     }
 
     /**
@@ -170,7 +178,8 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}
      */
     public long append(ByteBuffer record) throws SeawallException {
-        return append(MemorySegment.ofBuffer(record));
+        long end = tryAppend(MemorySegment.ofBuffer(record));
+        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, MemorySegment.ofBuffer(record), MemorySegment.NULL, end);
     }
 
     /**
@@ -181,15 +190,19 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}
      */
     public long append(MemorySegment record) throws SeawallException {
-        long end;
+        long end = tryAppend(record);
+        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, record, MemorySegment.NULL, end);
+    }
+
+    /** The call that only copies. */
+    private long tryAppend(MemorySegment record) {
         try {
-            end = (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize());
+            return (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize());
         } catch (Throwable thrown) {
             throw Native.unexpected(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
-        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, record, MemorySegment.NULL, end);
     }
 
     long appendTo(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
@@ -199,9 +212,7 @@ public final class Log implements AutoCloseable {
 
     private long tryAppend(int stream, MemorySegment record, MemorySegment sequence) {
         try {
-            return stream == LogRecord.NO_STREAM
-                    ? (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize())
-                    : (long) Native.STREAM_TRY_APPEND.invokeExact(handle, stream, record, record.byteSize(), sequence);
+            return (long) Native.STREAM_TRY_APPEND.invokeExact(handle, stream, record, record.byteSize(), sequence);
         } catch (Throwable thrown) {
             throw Native.unexpected(thrown);
         } finally {
@@ -231,7 +242,7 @@ public final class Log implements AutoCloseable {
         for (int round = 0; round < ROUNDS; round++) {
             for (int attempt = 0; attempt < TRIES; attempt++) {
                 Thread.yield();
-                long end = tryAppend(stream, record, sequence);
+                long end = stream == LogRecord.NO_STREAM ? tryAppend(record) : tryAppend(stream, record, sequence);
                 if (end >= 0) {
                     return end;
                 }
@@ -244,31 +255,41 @@ public final class Log implements AutoCloseable {
         return -1;
     }
 
-    /** The call that may wait. */
+    /** The call that may wait, with a copy of the record outside the heap. */
     private long appendWaiting(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
         long length = record.byteSize();
-        boolean copies = !record.isNative();
-        boolean scratch = copies && length <= SCRATCH_BYTES && !Thread.currentThread().isVirtual();
+        if (length <= SCRATCH_BYTES && !Thread.currentThread().isVirtual()) {
+            return appendWaiting(stream, record, SCRATCH.get(), NUMBER.get(), sequence);
+        }
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment bytes = record;
-            if (copies) {
-                bytes = scratch ? SCRATCH.get() : arena.allocate(Math.max(1, length));
-                MemorySegment.copy(record, 0, bytes, 0, length);
-            }
-            if (stream == LogRecord.NO_STREAM) {
-                return Native.checked((long) Native.LOG_APPEND.invokeExact(handle, bytes, length));
-            }
-            MemorySegment number = arena.allocate(ValueLayout.JAVA_LONG);
-            long end = Native.checked((long) Native.STREAM_APPEND.invokeExact(handle, stream, bytes, length, number));
-            MemorySegment.copy(number, 0, sequence, 0, ValueLayout.JAVA_LONG.byteSize());
-            return end;
-        } catch (SeawallException refused) {
-            throw refused;
+            MemorySegment scratch = record.isNative() ? record : arena.allocate(Math.max(1, length));
+            return appendWaiting(stream, record, scratch, arena.allocate(ValueLayout.JAVA_LONG), sequence);
+        }
+    }
+
+    private long appendWaiting(
+            int stream, MemorySegment record, MemorySegment scratch, MemorySegment number, MemorySegment sequence)
+            throws SeawallException {
+        long length = record.byteSize();
+        MemorySegment bytes = record.isNative() ? record : scratch;
+        if (!record.isNative()) {
+            MemorySegment.copy(record, 0, scratch, 0, length);
+        }
+        long end;
+        try {
+            end = stream == LogRecord.NO_STREAM
+                    ? (long) Native.LOG_APPEND.invokeExact(handle, bytes, length)
+                    : (long) Native.STREAM_APPEND.invokeExact(handle, stream, bytes, length, number);
         } catch (Throwable thrown) {
             throw Native.unexpected(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
+        Native.checked(end);
+        if (stream != LogRecord.NO_STREAM) {
+            MemorySegment.copy(number, 0, sequence, 0, ValueLayout.JAVA_LONG.byteSize());
+        }
+        return end;
     }
 
     /**

@@ -1,0 +1,60 @@
+/*
+ * Asserts that an append allocates nothing on the heap: a number that is exact, where one of nanoseconds would not be.
+ */
+package seawall;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.management.ThreadMXBean;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class AllocationTest {
+    private static final int APPENDS = 2_000;
+    private static final int WINDOWS_MAX = 400;
+    private static final int IN_A_ROW = 10;
+
+    @TempDir
+    Path dir;
+
+    private interface Append {
+        long append(Log log) throws SeawallException;
+    }
+
+    /** Appends in windows until {@link #IN_A_ROW} of them allocated nothing: before, the compiler has not done its work. */
+    private static void assertNothing(Log log, String what, Append append) throws SeawallException {
+        ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+        assertTrue(threads.isThreadAllocatedMemorySupported() && threads.isThreadAllocatedMemoryEnabled());
+        int inARow = 0;
+        long last = -1;
+        for (int window = 0; window < WINDOWS_MAX && inARow < IN_A_ROW; window++) {
+            long before = threads.getCurrentThreadAllocatedBytes();
+            for (int i = 0; i < APPENDS; i++) {
+                append.append(log);
+            }
+            last = threads.getCurrentThreadAllocatedBytes() - before;
+            inARow = last == 0 ? inARow + 1 : 0;
+            log.commit(log.appendedLsn());
+        }
+        assertEquals(IN_A_ROW, inARow, what + ": the last " + APPENDS + " appends allocated " + last + " bytes");
+    }
+
+    @Test
+    void anAppendAllocatesNothing() throws Exception {
+        try (Log log = Log.open(dir);
+                Arena arena = Arena.ofConfined()) {
+            byte[] bytes = new byte[64];
+            MemorySegment segment = arena.allocate(64);
+            ByteBuffer direct = ByteBuffer.allocateDirect(64);
+            assertNothing(log, "byte[]", open -> open.append(bytes));
+            assertNothing(log, "MemorySegment", open -> open.append(segment));
+            assertNothing(log, "direct ByteBuffer", open -> open.append(direct));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+/*
+ * Kills a JVM that writes, and looks for every record that it had acknowledged.
+ */
+package seawall;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.BufferedReader;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class CrashTest {
+    private static final int ACKNOWLEDGED = 400;
+
+    @TempDir
+    Path dir;
+
+    @Test
+    void everyAcknowledgedRecordOfAKilledJvmIsThere() throws Exception {
+        Map<Long, String> acknowledged = new HashMap<>();
+        Process child = Child.start("writers", dir.toString());
+        try (BufferedReader printed = child.inputReader(UTF_8)) {
+            String line = printed.readLine();
+            for (; line != null; line = printed.readLine()) {
+                int space = line.indexOf(' ');
+                acknowledged.put(Long.parseLong(line.substring(0, space)), line.substring(space + 1));
+                if (acknowledged.size() == ACKNOWLEDGED) {
+                    // SIGKILL; by its handle, which leaves the pipe open, because what it had printed by then counts.
+                    child.toHandle().destroyForcibly();
+                }
+            }
+        }
+        assertEquals(128 + 9, child.waitFor());
+        assertTrue(acknowledged.size() >= ACKNOWLEDGED, acknowledged.size() + " records");
+        Map<Long, String> found = new HashMap<>();
+        try (Log log = Log.open(dir, LogTest.small().create(false))) {
+            assertEquals(Tail.Kind.TORN, log.opened().tail().kind());
+            try (Cursor cursor = log.read(0)) {
+                while (cursor.next()) {
+                    found.put(cursor.endLsn(), new String(cursor.bytes(), UTF_8));
+                }
+            }
+        }
+        acknowledged.forEach((lsn, text) -> assertEquals(text, found.get(lsn)));
+        assertTrue(Log.verify(dir).isSound());
+    }
+}

@@ -1,0 +1,214 @@
+/*
+ * Holds the reader in plain Java against the native library: both read the same logs, sound and damaged, and must tell the same.
+ */
+package seawall;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import seawall.reader.LogFormatException;
+import seawall.reader.RecordReader;
+import seawall.reader.StoredLog;
+import seawall.reader.StoredStream;
+
+class ReaderAgreesTest {
+    @TempDir
+    Path dir;
+
+    /** A log of many segments with streams, trims, cuts and transactions, opened three times. */
+    private static void write(Path at, Random random, boolean closes) throws SeawallException {
+        for (int opening = 0; opening < 3; opening++) {
+            Log log = Log.open(at, LogTest.small());
+            List<Long> ends = new ArrayList<>();
+            ends.add(log.appendedLsn());
+            for (int i = 0; i < 120; i++) {
+                byte[] bytes = new byte[random.nextInt(1500)];
+                random.nextBytes(bytes);
+                int stream = random.nextInt(5);
+                LogStream of = log.stream(stream);
+                switch (random.nextInt(12)) {
+                    case 0 -> of.trim(of.first() + (of.next() - of.first()) / 2);
+                    case 1 -> of.truncate(of.next() - (of.next() - of.first()) / 3);
+                    case 2 -> log.truncateAfter(Math.max(log.firstLsn(), ends.get(ends.size() - 1 - random.nextInt(Math.min(4, ends.size())))));
+                    case 3 -> log.trim(Math.min(log.durableLsn(), ends.get(ends.size() / 2)));
+                    case 4 -> {
+                        if (random.nextInt(4) == 0) {
+                            of.remove();
+                        }
+                    }
+                    case 5, 6 -> log.transaction(transaction -> transaction.append(bytes).append(stream, bytes).append(bytes));
+                    case 7, 8 -> of.append(bytes);
+                    default -> log.append(bytes);
+                }
+                ends.add(log.appendedLsn());
+                if (random.nextInt(3) > 0) {
+                    log.commit(log.appendedLsn());
+                }
+            }
+            log.commit(log.appendedLsn());
+            if (closes || opening < 2) {
+                log.close();
+            }
+        }
+    }
+
+    private static List<String> natively(Cursor cursor) throws SeawallException {
+        List<String> records = new ArrayList<>();
+        try (cursor) {
+            while (cursor.next()) {
+                String place = cursor.stream() < 0 ? "-" : cursor.stream() + ":" + cursor.sequence();
+                records.add(cursor.lsn() + " " + cursor.endLsn() + " " + place + " " + cursor.endsTransaction() + " "
+                        + java.util.Arrays.hashCode(cursor.bytes()));
+            }
+        }
+        return records;
+    }
+
+    private static List<String> plainly(RecordReader reader) throws IOException {
+        List<String> records = new ArrayList<>();
+        try (reader) {
+            for (seawall.reader.LogRecord record = reader.next(); record != null; record = reader.next()) {
+                String place = record.stream() < 0 ? "-" : record.stream() + ":" + record.sequence().getAsLong();
+                records.add(record.lsn() + " " + record.endLsn() + " " + place + " " + record.endsTransaction() + " "
+                        + java.util.Arrays.hashCode(record.bytes()));
+            }
+        }
+        return records;
+    }
+
+    @Test
+    void bothReadTheSameRecordsOfTheLogAndOfEveryStream() throws Exception {
+        for (int seed = 0; seed < 6; seed++) {
+            Path at = dir.resolve("log-" + seed);
+            write(at, new Random(seed), true);
+            StoredLog stored = StoredLog.open(at);
+            // The view first: opening the log for writing moves its end.
+            try (View view = View.open(at)) {
+                View.State state = view.state();
+                assertEquals(state.identity(), stored.identity());
+                assertEquals(state.firstLsn(), stored.firstLsn());
+                assertEquals(state.endLsn(), stored.endLsn());
+                assertEquals(state.segments(), stored.segments());
+                assertEquals(state.tail().kind().name(), stored.tail().orElseThrow().kind().name());
+                List<String> records = natively(view.read(state.firstLsn(), true));
+                assertTrue(records.size() > 20, records.size() + " records are left");
+                assertEquals(records, plainly(stored.read(stored.firstLsn())), "seed " + seed);
+            }
+            try (Log log = Log.open(at, LogTest.small())) {
+                List<Integer> streams = java.util.Arrays.stream(log.streams()).boxed().toList();
+                assertEquals(streams, stored.streams().stream().map(StoredStream::id).toList(), "seed " + seed);
+                for (StoredStream stream : stored.streams()) {
+                    LogStream same = log.stream(stream.id());
+                    assertEquals(same.first(), stream.first(), "seed " + seed + " stream " + stream.id());
+                    assertEquals(same.next(), stream.next());
+                    // A copy of a record has another LSN than the record that the log reads as long as both are there.
+                    assertEquals(natively(same.read(same.first())), plainly(stored.readStream(stream.id(), stream.first())));
+                }
+            }
+        }
+    }
+
+    private static String natively(Path at) {
+        try {
+            Report report = Log.verify(at);
+            String damage = report.damage().stream()
+                    .map(place -> place.path().getFileName() + "@" + place.offset() + " LSN " + place.lsn() + " " + place.what())
+                    .sorted()
+                    .toList()
+                    .toString();
+            return "records " + report.records() + " bytes " + report.bytes() + " batches " + report.batches() + " segments "
+                    + report.segments() + "+" + report.spares() + " LSNs " + report.firstLsn() + ".." + report.endLsn() + " witnessed "
+                    + report.witnessedLsn() + " " + report.tail().kind() + " epoch " + report.epoch() + " " + damage;
+        } catch (SeawallException refused) {
+            return refused.code().name();
+        }
+    }
+
+    private static String plainly(Path at) throws IOException {
+        try {
+            seawall.reader.Report report = StoredLog.verify(at);
+            String damage = report.damage().stream()
+                    .map(place -> place.path().getFileName() + "@" + place.offset() + " LSN " + place.lsn() + " " + place.what())
+                    .sorted()
+                    .toList()
+                    .toString();
+            return "records " + report.records() + " bytes " + report.bytes() + " batches " + report.batches() + " segments "
+                    + report.segments() + "+" + report.spares() + " LSNs " + report.firstLsn() + ".." + report.endLsn() + " witnessed "
+                    + report.witnessedLsn() + " " + report.tail().kind() + " epoch " + report.epoch() + " " + damage;
+        } catch (LogFormatException refused) {
+            return refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name();
+        }
+    }
+
+    /** Byte flips, blocks of zeros, cut and removed files, in seeded order. */
+    @Test
+    void bothFindTheSameDamage() throws Exception {
+        int damaged = 0;
+        for (int seed = 0; seed < 3; seed++) {
+            Path original = dir.resolve("original-" + seed);
+            write(original, new Random(100 + seed), seed > 0);
+            Random random = new Random(1000 + seed);
+            Path copy = Files.createDirectory(dir.resolve("copy-" + seed));
+            for (int round = 0; round < 120; round++) {
+                clear(copy);
+                List<Path> segments = new ArrayList<>();
+                try (var files = Files.list(original)) {
+                    for (Path file : files.sorted().toList()) {
+                        Path to = Files.copy(file, copy.resolve(file.getFileName()));
+                        if (to.toString().endsWith(".seg")) {
+                            segments.add(to);
+                        }
+                    }
+                }
+                int wounds = 1 + random.nextInt(3);
+                StringBuilder what = new StringBuilder("seed " + seed + " round " + round);
+                for (int wound = 0; wound < wounds; wound++) {
+                    what.append(wound(segments.get(random.nextInt(segments.size())), random));
+                }
+                String expected = natively(copy);
+                assertEquals(expected, plainly(copy), what.toString());
+                damaged += expected.endsWith("[]") ? 0 : 1;
+            }
+        }
+        assertTrue(damaged > 100, damaged + " of 360 wounds were damage");
+    }
+
+    private static String wound(Path segment, Random random) throws IOException {
+        if (!Files.exists(segment) || Files.size(segment) == 0) {
+            return "";
+        }
+        byte[] bytes = Files.readAllBytes(segment);
+        int at = random.nextInt(4) == 0 ? bytes.length - 1 - random.nextInt(512) : random.nextInt(bytes.length);
+        switch (random.nextInt(8)) {
+            case 0 -> Files.delete(segment);
+            case 1 -> Files.write(segment, java.util.Arrays.copyOf(bytes, at));
+            case 2 -> {
+                int block = at / 512 * 512;
+                java.util.Arrays.fill(bytes, block, Math.min(bytes.length, block + 512 * (1 + random.nextInt(4))), (byte) 0);
+                Files.write(segment, bytes);
+            }
+            default -> {
+                bytes[random.nextBoolean() ? at : at / 512 * 512 + random.nextInt(128) % Math.max(1, bytes.length - at / 512 * 512)] ^=
+                        (byte) (1 << random.nextInt(8));
+                Files.write(segment, bytes);
+            }
+        }
+        return ", " + segment.getFileName() + " near " + at;
+    }
+
+    private static void clear(Path folder) throws IOException {
+        try (var files = Files.list(folder)) {
+            for (Path file : files.toList()) {
+                Files.delete(file);
+            }
+        }
+    }
+}
