@@ -14,6 +14,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
+import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -66,13 +67,14 @@ public final class Log implements AutoCloseable {
     private final MemorySegment durableWord;
     private final Opened opened;
     private final CommitFutures futures;
+    private final Cleaner.Cleanable free;
 
     private Log(MemorySegment handle, Path dir) {
         this.handle = handle;
         durableWord = Native.pointerFrom(Native.LOG_DURABLE_WORD, handle).reinterpret(ValueLayout.JAVA_LONG.byteSize());
         opened = Opened.of(handle);
         futures = new CommitFutures(this, dir.toString());
-        Handles.free(this, Native.LOG_FREE, handle);
+        free = Handles.free(this, Native.LOG_FREE, handle);
     }
 
     /**
@@ -154,7 +156,7 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * The same with a part of an array.
+     * The same with a part of an array, for which it makes one small object.
      *
      * @param bytes the array
      * @param from where the record starts in it
@@ -171,7 +173,7 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * The same with the bytes between position and limit of a buffer, which stay as they are.
+     * The same with the bytes between position and limit of a buffer, which stay as they are. Makes one small object.
      *
      * @param record the buffer
      * @return the LSN of its end
@@ -192,6 +194,18 @@ public final class Log implements AutoCloseable {
     public long append(MemorySegment record) throws SeawallException {
         long end = tryAppend(record);
         return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, record, MemorySegment.NULL, end);
+    }
+
+    /**
+     * The same, but where it would wait or take long it accepts nothing: when the memory is full, no prepared segment has room, another
+     * thread is in the log just now, or the record fills a batch of its own.
+     *
+     * @param record its bytes
+     * @return the LSN of its end
+     * @throws SeawallException as {@link #append(byte[])}, and with {@link ErrorCode#WOULD_BLOCK}
+     */
+    public long tryAppend(byte[] record) throws SeawallException {
+        return Native.checked(tryAppend(MemorySegment.ofArray(record)));
     }
 
     /** The call that only copies. */
@@ -678,5 +692,11 @@ public final class Log implements AutoCloseable {
         } finally {
             futures.close();
         }
+    }
+
+    /** Lets the log go without closing it, as by a crash. Nothing may be in a call with it or come later: for tests. */
+    void abandon() {
+        futures.close();
+        free.clean();
     }
 }

@@ -10,7 +10,6 @@ import com.sun.management.ThreadMXBean;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.management.ManagementFactory;
-import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -51,10 +50,10 @@ class AllocationTest {
                 Arena arena = Arena.ofConfined()) {
             byte[] bytes = new byte[64];
             MemorySegment segment = arena.allocate(64);
-            ByteBuffer direct = ByteBuffer.allocateDirect(64);
+            MemorySegment heap = MemorySegment.ofArray(bytes);
             assertNothing(log, "byte[]", open -> open.append(bytes));
             assertNothing(log, "MemorySegment", open -> open.append(segment));
-            assertNothing(log, "direct ByteBuffer", open -> open.append(direct));
+            assertNothing(log, "MemorySegment on the heap", open -> open.append(heap));
         }
     }
 }

@@ -29,6 +29,8 @@ final class Segments {
         SegmentHeader header;
         /** What is wrong with the file as a whole, or null; {@link #header} is then the copy in its first block, if that is sound. */
         Damage damage;
+        /** Where the first intact batch lies, once that was looked for. */
+        long firstBatchAt;
 
         File(Path path, long number, long bytes) {
             this.path = path;

@@ -17,22 +17,33 @@ import seawall.reader.LogFormatException.Reason;
 final class Verifier {
     private static final long NO_LIMIT = -1;
 
-    /** A segment as it is walked. */
+    /** A file that holds, or held, a part of the log. */
     private static final class Part {
         final Segments.File file;
+        /** Its header; null if there is no batch to walk. */
         final SegmentHeader header;
         /** Whether the header was made up from the first intact batch. */
         final boolean madeUp;
+        /** What is wrong with it as a whole, or null. */
+        final String wrong;
+        /** Whether it is a part of the log, and not one that a recovery gave up. */
+        boolean joined;
+        /** Whether it is walked from its first batch on. */
+        final boolean isWhole;
 
-        Part(Segments.File file, SegmentHeader header, boolean madeUp) {
+        Part(Segments.File file, SegmentHeader header, boolean madeUp, String wrong) {
             this.file = file;
             this.header = header;
             this.madeUp = madeUp;
+            this.wrong = wrong;
+            this.isWhole = header != null && (!madeUp || file.firstBatchAt == header.dataStart());
         }
     }
 
     private final Segments found;
     private final List<Damage> damage = new ArrayList<>();
+    /** Segments behind the newest with a header that lost theirs. */
+    private final List<Part> lostBehind = new ArrayList<>();
     private SegmentHeader newest;
     private long segments;
     private long spares;
@@ -61,14 +72,25 @@ final class Verifier {
             newest = madeUpFromAny();
         }
         List<Part> parts = parts();
-        List<Part> chain = chain(parts);
+        chain(parts);
         epoch = newest.epoch();
-        end = chain.isEmpty() ? 0 : chain.get(0).header.firstLsn();
-        for (int i = 0; i < chain.size(); i++) {
-            segment(chain.get(i), i + 1 < chain.size() ? chain.get(i + 1) : null);
+        Part oldest = next(parts, -1);
+        end = oldest == null ? 0 : oldest.header.firstLsn();
+        for (int i = 0; i < parts.size(); i++) {
+            Part part = parts.get(i);
+            if (part.wrong != null) {
+                long at = part.file.damage == null ? 0 : part.file.damage.offset();
+                damage.add(new Damage(part.file.path, at, part.header == null ? end : part.header.firstLsn(), part.wrong));
+            }
+            if (part.joined) {
+                segment(part, i + 1 < parts.size() ? parts.get(i + 1) : null, next(parts, i));
+            }
         }
-        if (!chain.isEmpty() && Layout.before(first, chain.get(0).header.firstLsn())) {
-            missingFront(chain.get(0));
+        for (Part part : lostBehind) {
+            behind(part);
+        }
+        if (oldest != null && Layout.before(first, oldest.header.firstLsn())) {
+            missingFront(oldest);
         }
         damage.sort((a, b) -> a.path().equals(b.path())
                 ? Long.compareUnsigned(a.offset(), b.offset())
@@ -91,39 +113,49 @@ final class Verifier {
                 List.copyOf(found.foreign));
     }
 
-    /** Every file that holds, or held, a part of the log; counts the segments that wait to be started. */
+    /** The next part behind place {@code at} that is walked, or null. */
+    private static Part next(List<Part> parts, int at) {
+        return parts.stream().skip(at + 1L).filter(part -> part.joined).findFirst().orElse(null);
+    }
+
+    /** Every file that holds, or held, a part of the log, up to the newest with a header; counts those that wait to be started. */
     private List<Part> parts() throws IOException {
         List<Part> parts = new ArrayList<>();
         boolean waiting = false;
         for (Segments.File file : found.files) {
             if (file.isStarted()) {
-                parts.add(new Part(file, file.header, false));
+                parts.add(new Part(file, file.header, false, null));
                 continue;
             }
-            boolean behind = Layout.before(newest.number(), file.number);
-            SegmentHeader header = file.header != null ? shortened(file) : null;
-            boolean madeUp = header == null;
-            boolean written = false;
-            if (madeUp && !waiting) {
-                SegmentHeader like = like(file);
-                header = firstBatch(file, like);
-                written = header != null || holdsHeader(file, like);
-            }
-            if (behind && file.damage == null && !written) {
-                // Segments are started in order: behind one that was not, there is none.
-                waiting = true;
+            boolean misfit = file.damage != null;
+            boolean behind = !misfit && Layout.before(newest.number(), file.number);
+            if (behind && waiting) {
                 spares++;
                 continue;
             }
-            long lsn = header == null ? 0 : header.firstLsn();
-            damage.add(file.damage != null
-                    ? new Damage(file.path, file.damage.offset(), lsn, file.damage.what())
-                    : new Damage(file.path, 0, lsn, StoredLog.LOST_HEADER));
-            if (header != null) {
-                parts.add(new Part(file, header, madeUp));
+            SegmentHeader header = file.header != null ? shortened(file) : firstBatch(file, like(file));
+            Part part = new Part(file, header, file.header == null, misfit ? file.damage.what() : StoredLog.LOST_HEADER);
+            if (!behind) {
+                parts.add(part);
+            } else if (header != null || holdsHeader(file, like(file))) {
+                lostBehind.add(part);
+            } else {
+                // Segments are started in order: behind one that was not, there is none.
+                waiting = true;
+                spares++;
             }
         }
         return parts;
+    }
+
+    /** A segment behind the newest with a header that had been started: it lost its own. */
+    private void behind(Part part) throws IOException {
+        damage.add(new Damage(part.file.path, 0, end, part.wrong));
+        tail = null;
+        if (part.header != null) {
+            segments++;
+            segment(part, null, null);
+        }
     }
 
     /** A header for a file that is shorter or longer than its header says: as far as the file goes. */
@@ -172,6 +204,7 @@ final class Verifier {
                 if (header == null || !isIntact(open, like, at, header)) {
                     continue;
                 }
+                file.firstBatchAt = at;
                 return made(
                         like.blockBytes(), like.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(),
                         like.durability());
@@ -229,20 +262,17 @@ final class Verifier {
         return null;
     }
 
-    /** The parts that belong to the log, oldest first; reports those that are missing, leaves out those that were abandoned. */
-    private List<Part> chain(List<Part> parts) throws IOException {
-        List<Part> chain = new ArrayList<>();
+    /** Marks the parts that belong to the log; reports those that are missing, leaves out those that were abandoned. */
+    private void chain(List<Part> parts) throws IOException {
         Part newer = null;
         for (int i = parts.size() - 1; i >= 0; i--) {
             Part part = parts.get(i);
-            if (newer != null && !joins(part, newer)) {
-                continue;
+            if (part.header != null && (newer == null || joins(part, newer))) {
+                part.joined = true;
+                segments++;
+                newer = part;
             }
-            chain.add(0, part);
-            newer = part;
         }
-        segments = chain.size();
-        return chain;
     }
 
     private boolean joins(Part part, Part newer) throws LogFormatException {
@@ -269,9 +299,15 @@ final class Verifier {
         return true;
     }
 
-    private void segment(Part part, Part next) throws IOException {
+    /**
+     * Walks one part.
+     *
+     * @param following the file behind it, whatever is left of that, or null
+     * @param next the next part that is walked, or null
+     */
+    private void segment(Part part, Part following, Part next) throws IOException {
         boolean adjoins = next != null
-                && (next.madeUp ? next.file.number == part.file.number + 1 : next.header.previous() == part.file.number);
+                && (next.madeUp ? next.isWhole && following == next : next.header.previous() == part.file.number);
         try (SegmentFile open = new SegmentFile(part.file.path)) {
             BatchWalk walk = new BatchWalk(part.header, open);
             boolean atStart = !part.madeUp || walk.skipToFirst();
@@ -282,7 +318,7 @@ final class Verifier {
                 try {
                     count(walk.next().header());
                 } catch (Fault.Broken broken) {
-                    if (!goesOn(part, next, adjoins, walk, broken.fault)) {
+                    if (!goesOn(part, following == null, adjoins ? next : null, next, walk, broken.fault)) {
                         break;
                     }
                 }
@@ -291,7 +327,7 @@ final class Verifier {
             epoch = Layout.later(epoch, walk.epoch());
             witnessed = Layout.later(witnessed, walk.witnessed());
             end = walk.lsn();
-            if (next == null && tail == null && walk.closed()) {
+            if (following == null && walk.closed()) {
                 tail = new Tail(Tail.Kind.CLEAN, end, end);
             }
         }
@@ -304,20 +340,20 @@ final class Verifier {
     }
 
     /** Judges a place without a valid batch; whether the walk goes on behind it. */
-    private boolean goesOn(Part part, Part next, boolean adjoins, BatchWalk walk, Fault fault) throws IOException {
+    private boolean goesOn(Part part, boolean isLast, Part adjoining, Part next, BatchWalk walk, Fault fault) throws IOException {
         boolean missing;
-        if (adjoins) {
-            missing = Layout.before(walk.lsn(), next.header.firstLsn());
+        if (adjoining != null) {
+            missing = Layout.before(walk.lsn(), adjoining.header.firstLsn());
         } else {
-            BatchWalk.Witnesses said = walk.witnesses(next != null);
+            BatchWalk.Witnesses said = walk.witnesses(!isLast);
             missing = said.contradict();
             if (!missing && Layout.before(walk.lsn(), said.acknowledged())) {
                 tail = new Tail(Tail.Kind.LOST, walk.lsn(), said.acknowledged());
             }
         }
         if (!missing) {
-            if (adjoins) {
-                report(part, walk, "the chain to segment " + Long.toUnsignedString(next.file.number) + " is broken: " + fault.text);
+            if (adjoining != null) {
+                report(part, walk, "the chain to segment " + Long.toUnsignedString(adjoining.file.number) + " is broken: " + fault.text);
             }
             return false;
         }

@@ -1,0 +1,452 @@
+/*
+ * Interprets the table of cases that every front end runs, tests/behaviour/cases.txt, whose head describes its language.
+ */
+package seawall;
+
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+
+/** One run over the cases. */
+final class Behaviour {
+    private static final Set<String> TEXTS = Set.of("method", "engine");
+    private static final String DEFAULTS =
+            "segment_bytes=65536 batch_bytes=16384 memory_bytes=1048576 idle_mark_ns=3600000000000 method=buffered+fdatasync";
+
+    private final Path cases;
+    private final Path root;
+    private final List<String> lines;
+    private final PrintStream out;
+
+    private Path folder;
+    private Path dir;
+    private Log log;
+    private Pin pin;
+    private Process child;
+    private BufferedReader fromChild;
+
+    Behaviour(Path cases, Path root, PrintStream out) throws IOException {
+        this.cases = cases;
+        this.root = root;
+        this.lines = Files.readAllLines(cases, UTF_8);
+        this.out = out;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        boolean fits = arguments.length == 3 && Set.of("write", "check").contains(arguments[2])
+                || arguments.length == 4 && arguments[2].equals("child");
+        if (!fits) {
+            System.err.println("usage: Behaviour CASES ROOT write | check | child LINE");
+            System.exit(2);
+        }
+        Behaviour run = new Behaviour(Path.of(arguments[0]), Path.of(arguments[1]), System.out);
+        if (arguments[2].equals("child")) {
+            run.beChild(Integer.parseInt(arguments[3]));
+        } else {
+            System.exit(run.all(arguments[2].equals("write")) == 0 ? 0 : 1);
+        }
+    }
+
+    /** Runs all cases, or what is behind `then` in each; gives how many failed. */
+    int all(boolean writes) throws Exception {
+        int count = 0;
+        int failed = 0;
+        for (int at = 0; at < lines.size(); at++) {
+            if (lines.get(at).startsWith("case ")) {
+                count++;
+                failed += one(at, writes) ? 0 : 1;
+            }
+        }
+        out.println(count + " cases, " + failed + " failed");
+        return failed;
+    }
+
+    /** Runs the case that begins at line {@code at}; whether every step gave what it says. */
+    private boolean one(int at, boolean writes) throws Exception {
+        begin(lines.get(at).substring("case ".length()));
+        boolean runs = writes;
+        try {
+            for (int line = at + 1; line < lines.size() && !lines.get(line).startsWith("case "); line++) {
+                String text = lines.get(line);
+                if (text.isEmpty() || text.startsWith("#")) {
+                    continue;
+                }
+                switch (text) {
+                    case "then" -> {
+                        letGo();
+                        dir = folder.resolve("log");
+                        runs = true;
+                    }
+                    case "child" -> {
+                        if (runs && !startChild(line)) {
+                            return false;
+                        }
+                        line = endOfChild(line);
+                        if (runs && lines.get(line).equals("killed")) {
+                            killChild();
+                        }
+                    }
+                    case "killed" -> {
+                        if (runs) {
+                            killChild();
+                        }
+                    }
+                    default -> {
+                        if (runs && !step(line)) {
+                            return false;
+                        }
+                    }
+                }
+            }
+            return true;
+        } finally {
+            killChild();
+            letGo();
+        }
+    }
+
+    private void begin(String name) throws IOException {
+        folder = root.resolve(name);
+        Files.createDirectories(folder);
+        dir = folder.resolve("log");
+    }
+
+    private void letGo() {
+        if (pin != null) {
+            pin.close();
+            pin = null;
+        }
+        if (log != null) {
+            log.abandon();
+            log = null;
+        }
+    }
+
+    private int endOfChild(int line) {
+        int end = line + 1;
+        while (!lines.get(end).equals("meanwhile") && !lines.get(end).equals("killed")) {
+            end++;
+        }
+        return end;
+    }
+
+    private boolean startChild(int line) throws IOException {
+        List<String> command = List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--enable-native-access=ALL-UNNAMED",
+                "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"),
+                "-cp",
+                System.getProperty("java.class.path"),
+                Behaviour.class.getName(),
+                cases.toString(),
+                root.toString(),
+                "child",
+                Integer.toString(line));
+        child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        fromChild = child.inputReader(UTF_8);
+        String said = fromChild.readLine();
+        if (!"ready".equals(said)) {
+            out.println(said);
+            return false;
+        }
+        return true;
+    }
+
+    private void killChild() throws InterruptedException {
+        if (child != null) {
+            child.toHandle().destroyForcibly();
+            child.waitFor();
+            child = null;
+        }
+    }
+
+    private void beChild(int line) throws Exception {
+        int named = line;
+        while (!lines.get(named).startsWith("case ")) {
+            named--;
+        }
+        begin(lines.get(named).substring("case ".length()));
+        for (int at = line + 1; at < endOfChild(line); at++) {
+            boolean says = !lines.get(at).isEmpty() && !lines.get(at).startsWith("#");
+            if (says && !step(at)) {
+                System.exit(1);
+            }
+        }
+        out.println("ready");
+        // Until it is killed.
+        System.in.read();
+    }
+
+    /** Runs one step; whether it gave what its line says. */
+    private boolean step(int line) {
+        List<String> words = List.of(lines.get(line).split(" "));
+        int sign = Math.max(words.indexOf("="), words.indexOf("!"));
+        List<String> step = sign < 0 ? words : words.subList(0, sign);
+        String wanted = sign < 0 ? null : String.join(" ", words.subList(sign, words.size())).strip();
+        String gave;
+        try {
+            gave = ("= " + run(step.get(0), step.subList(1, step.size()))).strip();
+        } catch (SeawallException refused) {
+            gave = "! " + refused.code().label();
+        } catch (IllegalArgumentException refused) {
+            gave = "! invalid_argument";
+        } catch (Exception thrown) {
+            gave = "! " + thrown;
+        }
+        boolean fits = wanted == null ? gave.startsWith("=") : gave.equals(wanted);
+        if (!fits) {
+            out.println((line + 1) + ": " + String.join(" ", step) + ": gave " + gave);
+        }
+        return fits;
+    }
+
+    private String run(String name, List<String> words) throws Exception {
+        switch (name) {
+            case "at" -> dir = folder.resolve(words.get(0));
+            case "file" -> {
+                Files.createDirectories(dir);
+                Files.writeString(dir.resolve(words.get(0)), words.get(1));
+            }
+            case "damage" -> damage(payload(words.get(0)));
+            case "open" -> {
+                return open(words);
+            }
+            case "left" -> {
+                return log.opened().recordsLeftInMemory() == 0 ? "nothing" : "taken " + log.opened().recordsLeftInMemory();
+            }
+            case "close" -> log.close();
+            case "drop" -> letGo();
+            case "append" -> {
+                long end = 0;
+                for (String word : words) {
+                    end = log.append(payload(word));
+                }
+                return "" + end;
+            }
+            case "try_append" -> {
+                return "" + log.tryAppend(payload(words.get(0)));
+            }
+            case "append_commit" -> {
+                long end = log.append(payload(words.get(0)));
+                log.commit(end);
+                return "" + end;
+            }
+            case "transaction" -> {
+                return "" + log.transaction(transaction -> words.forEach(word -> part(transaction, word)));
+            }
+            case "commit" -> commit(words);
+            case "lsns" -> {
+                return log.firstLsn() + " " + log.appendedLsn() + " " + log.durableLsn();
+            }
+            case "read" -> {
+                return printed(log.read(number(words, 0)));
+            }
+            case "read_at" -> {
+                return printed(log.readAt(number(words, 0)));
+            }
+            case "read_before" -> {
+                LogRecord record = log.readBefore(number(words, 0));
+                return record == null ? "none" : printed(record);
+            }
+            case "follow" -> {
+                return followed(log.read(number(words, 0)), number(words, 1));
+            }
+            case "trim" -> {
+                return "" + log.trim(number(words, 0));
+            }
+            case "truncate_after" -> {
+                return "" + log.truncateAfter(number(words, 0));
+            }
+            case "pin" -> pin = log.pin(number(words, 0));
+            case "unpin" -> pin.close();
+            case "checkpoint" -> {
+                Report copy = log.checkpoint(folder.resolve(words.get(0)));
+                return copy.firstLsn() + " " + copy.endLsn();
+            }
+            case "view" -> {
+                try (View view = View.open(dir)) {
+                    View.State state = view.state();
+                    return state.firstLsn() + " " + state.endLsn() + " " + (state.writer().orElse(true) ? "written" : "idle");
+                }
+            }
+            case "view_read" -> {
+                try (View view = View.open(dir)) {
+                    return printed(view.read(number(words, 0), true));
+                }
+            }
+            case "view_follow" -> {
+                try (View view = View.open(dir)) {
+                    return followed(view.read(number(words, 0), false), number(words, 1));
+                }
+            }
+            case "verify" -> {
+                Report report = Log.verify(dir);
+                return report.records() + " " + report.damage().size();
+            }
+            case "backup" -> {
+                Report copy = Log.backup(dir, folder.resolve(words.get(0)));
+                return copy.firstLsn() + " " + copy.endLsn();
+            }
+            case "streams" -> {
+                return String.join(" ", Arrays.stream(log.streams()).mapToObj(Integer::toString).toList());
+            }
+            default -> {
+                return ofStream(name, words);
+            }
+        }
+        return "";
+    }
+
+    private String ofStream(String name, List<String> words) throws Exception {
+        LogStream stream = log.stream((int) number(words, 0));
+        switch (name) {
+            case "stream_append" -> {
+                LogStream.Appended appended = stream.append(payload(words.get(1)));
+                return appended.sequence() + " " + appended.lsn();
+            }
+            case "stream_read" -> {
+                return printed(stream.read(number(words, 1)));
+            }
+            case "stream_get" -> {
+                return printed(stream.get(number(words, 1)));
+            }
+            case "stream_follow" -> {
+                return followed(stream.read(number(words, 1)), number(words, 2));
+            }
+            case "stream_bounds" -> {
+                return stream.first() + " " + stream.next();
+            }
+            case "stream_trim" -> {
+                return "" + stream.trim(number(words, 1));
+            }
+            case "stream_truncate" -> {
+                return "" + stream.truncate(number(words, 1));
+            }
+            case "stream_remove" -> {
+                return "" + stream.remove();
+            }
+            default -> throw new IllegalStateException("this interpreter has no step " + name);
+        }
+    }
+
+    private static long number(List<String> words, int at) {
+        return Long.parseLong(words.get(at));
+    }
+
+    private String open(List<String> words) throws SeawallException {
+        Map<String, String> set = new LinkedHashMap<>();
+        for (String word : (DEFAULTS + " " + String.join(" ", words)).strip().split(" ")) {
+            int equals = word.indexOf('=');
+            set.put(word.substring(0, equals), word.substring(equals + 1));
+        }
+        LogOptions options = new LogOptions();
+        set.forEach((name, value) -> {
+            if (name.equals("durability")) {
+                options.durability(Durability.valueOf(value.toUpperCase(Locale.ROOT)));
+            } else if (TEXTS.contains(name)) {
+                options.set(name, value);
+            } else {
+                options.set(name, Long.parseLong(value));
+            }
+        });
+        Log opened = Log.open(dir, options);
+        letGo();
+        log = opened;
+        Opened found = log.opened();
+        return found.tail().kind().name().toLowerCase(Locale.ROOT) + " " + found.firstLsn() + " " + found.endLsn();
+    }
+
+    private void commit(List<String> words) throws SeawallException {
+        long lsn = words.isEmpty() ? log.appendedLsn() : number(words, 0);
+        if (words.size() > 1) {
+            log.commit(lsn, Durability.valueOf(words.get(1).toUpperCase(Locale.ROOT)));
+        } else {
+            log.commit(lsn);
+        }
+    }
+
+    private static void part(Transaction transaction, String word) {
+        int colon = word.indexOf(':');
+        if (colon < 0) {
+            transaction.append(payload(word));
+        } else {
+            transaction.append(Integer.parseInt(word.substring(0, colon)), payload(word.substring(colon + 1)));
+        }
+    }
+
+    private static byte[] payload(String word) {
+        if (word.equals("\"\"")) {
+            return new byte[0];
+        }
+        int star = word.indexOf('*');
+        String text = star < 0 ? word : word.substring(0, star).repeat(Integer.parseInt(word.substring(star + 1)));
+        return text.getBytes(ISO_8859_1);
+    }
+
+    private static String printed(byte[] payload) {
+        String text = new String(payload, ISO_8859_1);
+        if (text.isEmpty()) {
+            return "\"\"";
+        }
+        boolean equal = text.chars().allMatch(letter -> letter == text.charAt(0));
+        return equal && text.length() > 8 ? text.charAt(0) + "*" + text.length() : text;
+    }
+
+    private static String printed(LogRecord record) {
+        String place = record.stream() == LogRecord.NO_STREAM ? "" : record.stream() + "/" + record.sequence() + ":";
+        return place + printed(record.bytes());
+    }
+
+    private static String printed(Cursor cursor) throws SeawallException {
+        List<String> records = new ArrayList<>();
+        try (cursor) {
+            while (cursor.next()) {
+                records.add(printed(cursor.record()));
+            }
+        }
+        return String.join(" ", records);
+    }
+
+    private static String followed(Cursor cursor, long millis) throws SeawallException, InterruptedException {
+        try (cursor) {
+            if (cursor.next(Duration.ofMillis(millis))) {
+                return printed(cursor.record());
+            }
+            if (cursor.hasEnded()) {
+                return "end";
+            }
+            throw SeawallException.of(NativeError.here(ErrorCode.TIMED_OUT, 0, "no record came"));
+        }
+    }
+
+    private void damage(byte[] payload) throws IOException {
+        List<Path> segments;
+        try (var files = Files.list(dir)) {
+            segments = files.filter(path -> path.toString().endsWith(".seg")).sorted().toList();
+        }
+        for (Path segment : segments) {
+            byte[] bytes = Files.readAllBytes(segment);
+            int at = new String(bytes, ISO_8859_1).indexOf(new String(payload, ISO_8859_1));
+            if (at >= 0) {
+                bytes[at] ^= (byte) 0xFF;
+                Files.write(segment, bytes);
+                return;
+            }
+        }
+        throw new NoSuchFileException("no segment holds these bytes");
+    }
+}
