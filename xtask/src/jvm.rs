@@ -7,35 +7,48 @@ use crate::error::{Error, Result};
 use crate::jdks::{FOREIGN, Here, Jdk, find};
 use crate::shell::{command, has, root, target, tests};
 use crate::tally::Counts;
+use std::process::Command;
 
-/// Runs the module's tests; the outer error is that they could not be run at all.
-pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
+/// The JDKs that are here, and the newest that compiles.
+pub(crate) fn find_jdks() -> Result<(Vec<Jdk>, Jdk)> {
     let jdks = find(&[], &Here).map_err(Error::at("JDKs"))?;
-    let newest = jdks.iter().filter(|jdk| jdk.compiles).max_by_key(|jdk| jdk.major);
+    let newest = jdks.iter().filter(|jdk| jdk.compiles).max_by_key(|jdk| jdk.major).cloned();
     let newest = newest
         .ok_or_else(|| Error::lacking("no JDK from 17 on is here; `cargo xtask setup` installs one"))?;
     if !has("mvn") {
         return Err(Error::lacking("Maven is missing; `cargo xtask setup` installs it"));
     }
-    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
-    let homes =
-        std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(Error::at("the homes of the JDKs"))?;
-    let folder = target().join("jvm");
-    let arguments = [
+    Ok((jdks, newest))
+}
+
+/// Maven on the project `pom`, run by `jdk`, with its downloads in the build folder.
+pub(crate) fn maven(jdk: &Jdk, pom: &str, more: &[String]) -> Command {
+    let common = [
         "--batch-mode".to_owned(),
         // An archive whose checksum is not the registry's ends the build.
         "--strict-checksums".to_owned(),
         "--no-transfer-progress".to_owned(),
         "-Dstyle.color=never".to_owned(),
-        format!("--file={}", root().join("crates/jvm/java/pom.xml").display()),
-        format!("-Dmaven.repo.local={}", folder.join("repository").display()),
-        format!("-Dseawall.build={}", folder.join("module").display()),
+        format!("--file={}", root().join(pom).display()),
+        format!("-Dmaven.repo.local={}", target().join("jvm/repository").display()),
+    ];
+    let mut maven = command("mvn", &[&common[..], more].concat());
+    maven.env("JAVA_HOME", &jdk.home);
+    maven
+}
+
+/// Runs the module's tests; the outer error is that they could not be run at all.
+pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
+    let (jdks, newest) = find_jdks()?;
+    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
+    let homes =
+        std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(Error::at("the homes of the JDKs"))?;
+    let arguments = [
+        format!("-Dseawall.build={}", target().join("jvm/module").display()),
         format!("-Dseawall.jdks={}", homes.to_string_lossy()),
         "verify".to_owned(),
     ];
-    let mut maven = command("mvn", &arguments);
-    maven.env("JAVA_HOME", &newest.home);
-    let (mut counts, result) = tests(maven);
+    let (mut counts, result) = tests(maven(&newest, "crates/jvm/java/pom.xml", &arguments));
     if newest.major >= FOREIGN {
         return Ok((counts, result));
     }
@@ -46,7 +59,7 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
     Ok((counts, if in_ci { result.and(Err(Error::Lacking(lacking))) } else { result }))
 }
 
-fn versions(jdks: &[Jdk]) -> String {
+pub(crate) fn versions(jdks: &[Jdk]) -> String {
     let versions: Vec<&str> = jdks.iter().map(|jdk| jdk.version.as_str()).collect();
     versions.join(", ")
 }

@@ -9,6 +9,7 @@ mod deny;
 mod error;
 mod explore;
 mod files;
+mod java;
 /// The source of the gauge's own search, and not its crate: a change of the gauge would build this program anew, and
 /// all that the gauge stands on, with other features than the tests.
 #[path = "../../crates/jvm/src/find.rs"]
@@ -89,6 +90,11 @@ const COMMANDS: [Command; 18] = [
         name: "python",
         about: "the package of Python: its wheel in a clean environment, and its tests; bench [DIR] [--rounds N] …: beside sqlite3 and persist-queue",
         run: python::run,
+    },
+    Command {
+        name: "java",
+        about: "the log for Java and its reader on every JDK here; bench [DIR] [--rounds N] [--seconds S]: beside Chronicle Queue, Artemis' journal and FileChannel, in five minutes",
+        run: java::run,
     },
     Command {
         name: "replicated",

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
-use crate::{c_interface, crash, deny, explore, jvm, peers, python, replicated, second_kernel, shipped, tools, wine};
+use crate::{c_interface, crash, deny, explore, java, jvm, peers, python, replicated, second_kernel, shipped, tools, wine};
 use seawall_sys::skip::in_ci;
 use std::process::Command;
 
@@ -64,7 +64,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 34] = [
+pub(super) const STEPS: [Step; 35] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -88,6 +88,7 @@ pub(super) const STEPS: [Step; 34] = [
     full("scenarios everywhere",     GAUGE, 70, || on_real_systems("everywhere::")),
     full("JVM",                      &["crates/jvm/", "xtask/"], 25, on_jvms),
     full("Python",                   GAUGE, 40, on_python),
+    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 60, log_for_java),
     full("calls of JVMs",            &["crates/"], 10, || on_real_systems("jvm::")),
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
     full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
@@ -264,6 +265,15 @@ fn on_jvms() -> StepOutcome {
 /// The package of Python: its wheel in a clean environment, and its tests.
 fn on_python() -> StepOutcome {
     match python::test() {
+        Ok(ran) => explored(ran),
+        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
+        Err(error) => error.into(),
+    }
+}
+
+/// The log for Java with its native library, and the reader in plain Java, on each JDK.
+fn log_for_java() -> StepOutcome {
+    match java::test(in_ci()) {
         Ok(ran) => explored(ran),
         Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
         Err(error) => error.into(),

@@ -1,0 +1,47 @@
+//! Counts durable commits of several writers for some seconds: the yardstick of front ends in other languages.
+//!
+//! `commits DIR WRITERS BYTES SECONDS` prints how many records were appended and committed one by one, and the seconds that took. The
+//! log in DIR is opened with [`RETENTION_BYTES`], so that it does not fill the disk.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seawall::{Log, Options, Retention};
+
+/// The log is trimmed to so many bytes.
+const RETENTION_BYTES: u64 = 256 << 20;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, writers, bytes, seconds] = &arguments[..] else {
+        return Err("usage: commits DIR WRITERS BYTES SECONDS".into());
+    };
+    let (writers, bytes): (usize, usize) = (writers.parse()?, bytes.parse()?);
+    let time = Duration::from_secs_f64(seconds.parse()?);
+    let retention = Retention::default().bytes(RETENTION_BYTES);
+    let log = Log::open(dir, Options::default().retention(retention))?;
+    let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers)
+            .map(|_| {
+                scope.spawn(|| {
+                    let record = vec![b'x'; bytes];
+                    while !over.load(Ordering::Relaxed) {
+                        let lsn = log.append(&record)?;
+                        log.commit(lsn)?;
+                        committed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    seawall::Result::Ok(())
+                })
+            })
+            .collect();
+        std::thread::sleep(time);
+        over.store(true, Ordering::Relaxed);
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    let took = began.elapsed();
+    println!("{} {}", committed.into_inner(), took.as_secs_f64());
+    log.close()?;
+    Ok(())
+}

@@ -1,0 +1,48 @@
+/*
+ * Compiles and runs the program of docs/java.md.
+ */
+package seawall;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class PageTest {
+    @TempDir
+    Path dir;
+
+    @Test
+    void theProgramOfThePageCompilesAndRuns() throws Exception {
+        String page = Files.readString(Path.of(System.getProperty("seawall.root"), "docs/java.md"));
+        Matcher program = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(page);
+        assertTrue(program.find(), "the page has a program");
+        Path source = Files.writeString(dir.resolve("Orders.java"), program.group(1));
+        assertTrue(!program.find(), "and no other one that would go untested");
+        ByteArrayOutputStream errors = new ByteArrayOutputStream();
+        int compiled = ToolProvider.getSystemJavaCompiler()
+                .run(null, errors, errors, "-Xlint:all", "-Werror", "-cp", System.getProperty("java.class.path"), "-d", dir.toString(),
+                        source.toString());
+        assertEquals(0, compiled, () -> errors.toString(UTF_8));
+        PrintStream before = System.out;
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        try (URLClassLoader loader = new URLClassLoader(new URL[] {dir.toUri().toURL()})) {
+            System.setOut(new PrintStream(printed, true, UTF_8));
+            loader.loadClass("Orders").getMethod("main", String[].class).invoke(null, (Object) new String[] {dir.resolve("orders").toString()});
+        } finally {
+            System.setOut(before);
+        }
+        assertEquals("102 records, of the customer: paid\n", printed.toString(UTF_8));
+    }
+}

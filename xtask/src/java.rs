@@ -1,0 +1,198 @@
+//! Builds the log for Java with its native library, tests it on every JDK here, and measures it beside its peers.
+//!
+//! ```text
+//! target/java/natives/META-INF/native/<os>-<arch>/   the native library, which the jar takes in
+//! target/java/<module>/                              what Maven builds
+//! ```
+//!
+//! Invariants: a JDK that lacks is reported: in CI it is a failure, elsewhere what needs it counts as skipped; all downloads and
+//! builds stay below the build folder.
+
+use crate::error::{Error, Result};
+use crate::files::make_folder;
+use crate::jdks::{FOREIGN, Jdk};
+use crate::jvm::{find_jdks, maven, versions};
+use crate::shell::{cargo, command, root, status, target, tests};
+use crate::studies::print_load;
+use crate::tally::Counts;
+use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
+use std::path::{Path, PathBuf};
+
+const POM: &str = "java/pom.xml";
+const USAGE: &str = "usage: cargo xtask java | java bench [DIR] [--rounds N] [--seconds S]";
+
+/// Tests, or measures if the first argument is `bench`.
+pub(crate) fn run(arguments: &[String]) -> Result {
+    match arguments.split_first() {
+        None => {
+            let (counts, result) = test(false)?;
+            println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
+            result
+        }
+        Some((word, rest)) if word == "bench" => bench(rest),
+        Some(_) => Err(Error::usage(USAGE)),
+    }
+}
+
+/// Runs the tests of all modules; the outer error is that they could not be run at all.
+pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
+    let (jdks, newest) = find_jdks()?;
+    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
+    let mut counts = Counts::default();
+    let mut result = Ok(());
+    if newest.major >= FOREIGN {
+        status(cargo(&["build", "--quiet", "--package=seawall-ffi"]))?;
+        status(cargo(&["build", "--quiet", "--package=seawall", "--example=behaviour"]))?;
+        stage(&target().join("debug"))?;
+    } else {
+        let lacking = format!(
+            "the newest JDK here is {}: the log for Java needs {FOREIGN}, and only its reader was tested",
+            newest.version
+        );
+        println!("SKIPPED: {lacking}");
+        counts.ignored += 1;
+        result = if in_ci { Err(Error::Lacking(lacking)) } else { Ok(()) };
+    }
+    for jdk in &jdks {
+        // What was built once runs on each of them that it is for.
+        let modules = if jdk.major >= FOREIGN { "reader,log" } else { "reader" };
+        let mut arguments = settings();
+        arguments.push(format!("-Djvm={}", jdk.home.join("bin/java").display()));
+        arguments.push(format!("--projects={modules}"));
+        arguments.push("verify".to_owned());
+        let (more, ran) = tests(maven(&newest, POM, &arguments));
+        counts = counts.plus(more);
+        result = result.and(ran);
+    }
+    Ok((counts, result))
+}
+
+/// Where Maven finds and puts things.
+fn settings() -> Vec<String> {
+    let folder = target().join("java");
+    vec![
+        format!("-Dseawall.root={}", root().display()),
+        format!("-Dseawall.build={}", folder.display()),
+        format!("-Dseawall.natives={}", folder.join("natives").display()),
+        format!("-Dseawall.platform={}", platform()),
+        format!("-Dseawall.behaviour={}", target().join("debug/examples/behaviour").display()),
+    ]
+}
+
+/// This platform as the folders in the jar are named.
+fn platform() -> String {
+    format!("{OS}-{ARCH}")
+}
+
+/// Puts the native library from `built` where the jar takes it from.
+fn stage(built: &Path) -> Result {
+    let name = format!("{DLL_PREFIX}seawall_ffi{DLL_SUFFIX}");
+    let folder = target().join("java/natives/META-INF/native").join(platform());
+    make_folder(&folder)?;
+    make_folder(&target().join("java/seawall/tmp"))?;
+    let copied = std::fs::copy(built.join(&name), folder.join(&name));
+    copied.map(drop).map_err(Error::at(built.join(&name).display()))
+}
+
+/// What `bench` is to do.
+struct Order {
+    dir: PathBuf,
+    rounds: String,
+    seconds: String,
+}
+
+impl Order {
+    fn read(arguments: &[String]) -> Result<Self> {
+        let mut order =
+            Self { dir: target().join("java/bench"), rounds: "7".to_owned(), seconds: "1".to_owned() };
+        let mut rest = arguments.iter();
+        while let Some(word) = rest.next() {
+            let mut value = || rest.next().cloned().ok_or_else(|| Error::usage(USAGE));
+            match word.as_str() {
+                "--rounds" => order.rounds = value()?,
+                "--seconds" => order.seconds = value()?,
+                dir if !dir.starts_with('-') => order.dir = PathBuf::from(dir),
+                _ => return Err(Error::usage(USAGE)),
+            }
+        }
+        Ok(order)
+    }
+}
+
+/// Builds everything for speed and runs both benchmarks: appends by JMH, then durable commits.
+fn bench(arguments: &[String]) -> Result {
+    let order = Order::read(arguments)?;
+    let (_, newest) = find_jdks()?;
+    if newest.major < FOREIGN {
+        return Err(Error::lacking(format!(
+            "the newest JDK here is {}, the log for Java needs {FOREIGN}",
+            newest.version
+        )));
+    }
+    status(cargo(&["build", "--quiet", "--release", "--package=seawall-ffi"]))?;
+    status(cargo(&["build", "--quiet", "--release", "--package=seawall", "--example=commits"]))?;
+    stage(&target().join("release"))?;
+    let mut arguments = settings();
+    arguments.extend(["--quiet", "--activate-profiles=bench", "-DskipTests", "package"].map(str::to_owned));
+    status(maven(&newest, POM, &arguments))?;
+    make_folder(&order.dir)?;
+    print_load();
+    println!("JDK {}", newest.version);
+    status(java(
+        &newest,
+        &order.dir,
+        &["org.openjdk.jmh.Main", "-v", "SILENT", "-rf", "text", "-rff", "/dev/stdout"],
+    ))?;
+    let program = target().join("release/examples/commits");
+    let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
+    let commits = ["seawall.bench.CommitBench", &dir, &program, &order.rounds, &order.seconds];
+    status(java(&newest, &order.dir, &commits))?;
+    std::fs::remove_dir_all(&order.dir).map_err(Error::at(order.dir.display()))
+}
+
+/// What the peers reach into of the JDK, as their makers ask for.
+const OPENED: [&str; 13] = [
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=jdk.unsupported/sun.misc=ALL-UNNAMED",
+    "--add-exports=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
+    "--add-opens=jdk.compiler/com.sun.tools.javac=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",
+    "-Dchronicle.analytics.disable=true",
+];
+
+/// A program of the benchmarks on `jdk`; it measures in `dir`.
+fn java(jdk: &Jdk, dir: &Path, arguments: &[&str]) -> std::process::Command {
+    let built = target().join("java/seawall-bench");
+    let class_path =
+        format!("{}:{}", built.join("seawall-bench.jar").display(), built.join("lib/*").display());
+    let mut all: Vec<String> = OPENED.map(str::to_owned).to_vec();
+    all.push("--enable-native-access=ALL-UNNAMED".to_owned());
+    all.push(format!("-Dseawall.bench.dir={}", dir.display()));
+    all.extend(["-cp".to_owned(), class_path]);
+    all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+    command(jdk.home.join("bin/java"), &all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Order;
+
+    #[test]
+    fn an_order_is_read_or_refused() {
+        let read =
+            |words: &[&str]| Order::read(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let order = read(&["/data", "--rounds", "3", "--seconds", "0.5"]).expect("is one");
+        assert_eq!(
+            (order.dir.to_str(), order.rounds.as_str(), order.seconds.as_str()),
+            (Some("/data"), "3", "0.5")
+        );
+        assert!(read(&["--rounds"]).is_err() && read(&["--round", "3"]).is_err());
+    }
+}
