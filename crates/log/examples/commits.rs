@@ -32,13 +32,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         log.commit(lsn)?;
                         committed.fetch_add(1, Ordering::Relaxed);
                     }
-                    seawall::Result::Ok(())
+                    Ok::<(), seawall::Error>(())
                 })
             })
             .collect();
         std::thread::sleep(time);
         over.store(true, Ordering::Relaxed);
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     let took = began.elapsed();
     println!("{} {}", committed.into_inner(), took.as_secs_f64());
