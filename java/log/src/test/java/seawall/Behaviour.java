@@ -27,6 +27,8 @@ final class Behaviour {
     private static final String DEFAULTS =
             "segment_bytes=65536 batch_bytes=16384 memory_bytes=1048576 idle_mark_ns=3600000000000 method=buffered+fdatasync";
 
+    private static final int TRIES = 50;
+
     private final Path cases;
     private final Path root;
     private final List<String> lines;
@@ -238,7 +240,7 @@ final class Behaviour {
                 return "" + end;
             }
             case "try_append" -> {
-                return "" + log.tryAppend(payload(words.get(0)));
+                return "" + tryAppend(payload(words.get(0)));
             }
             case "append_commit" -> {
                 long end = log.append(payload(words.get(0)));
@@ -309,6 +311,20 @@ final class Behaviour {
             }
         }
         return "";
+    }
+
+    /** It is refused also while another thread of the log is in there, which a case does not mean. */
+    private long tryAppend(byte[] payload) throws SeawallException, InterruptedException {
+        for (int attempt = 0; ; attempt++) {
+            try {
+                return log.tryAppend(payload);
+            } catch (SeawallException refused) {
+                if (refused.code() != ErrorCode.WOULD_BLOCK || attempt == TRIES) {
+                    throw refused;
+                }
+                Thread.sleep(2);
+            }
+        }
     }
 
     private String ofStream(String name, List<String> words) throws Exception {
