@@ -32,8 +32,8 @@ pub(crate) const TESTS: [Tool; 19] = [
     Tool { probe: "eatmydata", package: "eatmydata", purpose: "a lie to be caught" },
     WINDOWS[0],
     WINDOWS[1],
-    Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`" },
-    Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`" },
+    Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`, and Java" },
+    Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`, and Java" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
     Tool { probe: "python3", package: "python3-venv", purpose: "the package of Python" },
     Tool { probe: "qemu-io", package: "qemu-utils", purpose: "a client for the block device of the tests" },
@@ -69,7 +69,7 @@ const ELSEWHERE: [Elsewhere; 2] = [
     GO,
     Elsewhere {
         what: "JDK 25",
-        purpose: "the steps of the JVM: the rows of java.lang.foreign need one from 22 on",
+        purpose: "the steps of the JVM and of Java: the rows of java.lang.foreign and the log for Java need one from 22 on",
         remedy: "put one (Temurin, or the package openjdk-25-jdk-headless of newer systems) into /usr/lib/jvm beside the other",
         found: || {
             find(&[], &Here).is_ok_and(|jdks| jdks.iter().any(|jdk| jdk.compiles && jdk.major >= FOREIGN))

@@ -1,5 +1,5 @@
 /*
- * Compiles and runs the program of docs/java.md.
+ * Compiles and runs the program of docs/java.md and the lines of the README.
  */
 package seawall;
 
@@ -23,13 +23,33 @@ class PageTest {
     @TempDir
     Path dir;
 
+    private static final Pattern FENCED = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
+
     @Test
     void theProgramOfThePageCompilesAndRuns() throws Exception {
-        String page = Files.readString(Path.of(System.getProperty("seawall.root"), "docs/java.md"));
-        Matcher program = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(page);
-        assertTrue(program.find(), "the page has a program");
-        Path source = Files.writeString(dir.resolve("Orders.java"), program.group(1));
+        String program = onlyProgram("docs/java.md");
+        assertEquals("102 records, of the customer: paid\n", run("Orders", program, dir.resolve("orders").toString()));
+    }
+
+    @Test
+    void theLinesOfTheReadmeCompileAndRun() throws Exception {
+        String lines = onlyProgram("README.md").replace("\"orders\"", "arguments[0]");
+        String program = "import static java.nio.charset.StandardCharsets.UTF_8;\nimport java.nio.file.Path;\nimport seawall.Log;\n"
+                + "public class Readme {\n public static void main(String[] arguments) throws Exception {\n" + lines + " }\n}\n";
+        assertEquals("durable up to 22\n", run("Readme", program, dir.resolve("orders").toString()));
+    }
+
+    private static String onlyProgram(String page) throws Exception {
+        Matcher program = FENCED.matcher(Files.readString(Path.of(System.getProperty("seawall.root"), page)));
+        assertTrue(program.find(), page + " has a program");
+        String text = program.group(1);
         assertTrue(!program.find(), "and no other one that would go untested");
+        return text;
+    }
+
+    /** Compiles a class and runs it; what it printed. */
+    private String run(String name, String program, String argument) throws Exception {
+        Path source = Files.writeString(dir.resolve(name + ".java"), program);
         ByteArrayOutputStream errors = new ByteArrayOutputStream();
         int compiled = ToolProvider.getSystemJavaCompiler()
                 .run(null, errors, errors, "-Xlint:all", "-Werror", "-cp", System.getProperty("java.class.path"), "-d", dir.toString(),
@@ -39,10 +59,10 @@ class PageTest {
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         try (URLClassLoader loader = new URLClassLoader(new URL[] {dir.toUri().toURL()})) {
             System.setOut(new PrintStream(printed, true, UTF_8));
-            loader.loadClass("Orders").getMethod("main", String[].class).invoke(null, (Object) new String[] {dir.resolve("orders").toString()});
+            loader.loadClass(name).getMethod("main", String[].class).invoke(null, (Object) new String[] {argument});
         } finally {
             System.setOut(before);
         }
-        assertEquals("102 records, of the customer: paid\n", printed.toString(UTF_8));
+        return printed.toString(UTF_8);
     }
 }
