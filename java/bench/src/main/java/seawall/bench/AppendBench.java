@@ -69,7 +69,7 @@ public class AppendBench {
         public void open() throws Exception {
             record = new byte[bytes];
             dir = dir();
-            open = Peers.open(peer, dir);
+            open = Peers.open(peer, dir, false);
             writer = open.writer();
         }
 

@@ -80,7 +80,7 @@ public final class CommitBench {
         boolean ours = OURS.contains(row.name);
         // The log stays, as for the native program; what peers wrote goes, because they trim nothing by themselves.
         Path at = ours ? dir.resolve("log") : dir.resolve(row.name);
-        try (Peers open = Peers.open(row.name, at)) {
+        try (Peers open = Peers.open(row.name, at, true)) {
             return rate(open, row.writers, seconds);
         } finally {
             if (!ours) {

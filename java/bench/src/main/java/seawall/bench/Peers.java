@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import net.openhft.chronicle.bytes.Bytes;
+import net.openhft.chronicle.bytes.SyncMode;
 import net.openhft.chronicle.queue.ChronicleQueue;
 import net.openhft.chronicle.queue.ExcerptAppender;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
@@ -50,13 +51,13 @@ interface Peers extends AutoCloseable {
     /** The log is trimmed to so many bytes, as that of the native program. */
     long RETENTION_BYTES = 256L << 20;
 
-    /** Opens a peer by its name. */
-    static Peers open(String name, Path dir) throws Exception {
+    /** Opens a peer by its name, for writers that wait for each record to be durable, or for ones that never do. */
+    static Peers open(String name, Path dir, boolean durably) throws Exception {
         Files.createDirectories(dir);
         return switch (name) {
             case "seawall" -> new Seawall(dir, false);
             case "seawall-async" -> new Seawall(dir, true);
-            case "chronicle" -> new Chronicle(dir);
+            case "chronicle" -> new Chronicle(dir, durably);
             // 1 s / 300, as its broker computes it for NIO, and about the time of a flush of this kind of disk.
             case "artemis" -> new Artemis(dir, 1_000_000_000 / 300);
             case "artemis-tuned" -> new Artemis(dir, 50_000);
@@ -97,8 +98,10 @@ interface Peers extends AutoCloseable {
     final class Chronicle implements Peers {
         private final ChronicleQueue queue;
 
-        Chronicle(Path dir) {
-            queue = SingleChronicleQueueBuilder.binary(dir).blockSize(256 << 20).build();
+        Chronicle(Path dir, boolean durably) {
+            // With the mode that a queue has by default, a sync does nothing.
+            SyncMode mode = durably ? SyncMode.SYNC : SyncMode.NONE;
+            queue = SingleChronicleQueueBuilder.binary(dir).blockSize(256 << 20).syncMode(mode).build();
         }
 
         @Override
