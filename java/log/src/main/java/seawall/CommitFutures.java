@@ -31,6 +31,7 @@ final class CommitFutures {
     private volatile Thread thread;
     private volatile boolean idle;
     private volatile boolean closing;
+    private volatile boolean ended;
     private volatile SeawallException failure;
 
     CommitFutures(Log log, String name) {
@@ -55,13 +56,17 @@ final class CommitFutures {
         if (idle) {
             LockSupport.unpark(thread);
         }
-        if (closing && !thread.isAlive()) {
-            // The thread may have ended before it could see this one.
-            for (Request left = requests.poll(); left != null; left = requests.poll()) {
-                settle(left, closed());
-            }
+        if (ended) {
+            settleLeft();
         }
         return future;
+    }
+
+    /** For requests that came when the thread had looked for the last time: it says that it has ended before it looks. */
+    private void settleLeft() {
+        for (Request left = requests.poll(); left != null; left = requests.poll()) {
+            settle(left, closed());
+        }
     }
 
     /** Starts the thread; false if the log was closed. */
@@ -82,6 +87,8 @@ final class CommitFutures {
             gather();
             if (pending.isEmpty()) {
                 if (closing && requests.isEmpty()) {
+                    ended = true;
+                    settleLeft();
                     return;
                 }
                 idle = true;

@@ -26,6 +26,13 @@ public final class Cursor implements AutoCloseable {
     static final long SLICE_NANOS = 50_000_000;
     private static final long POLL_NANOS_MIN = 100_000;
     private static final long POLL_NANOS_MAX = 5_000_000;
+    private static final long LSN = Structs.offset(Structs.RECORD, "lsn");
+    private static final long END = Structs.offset(Structs.RECORD, "end");
+    private static final long DATA = Structs.offset(Structs.RECORD, "data");
+    private static final long BYTES = Structs.offset(Structs.RECORD, "bytes");
+    private static final long SEQ = Structs.offset(Structs.RECORD, "seq");
+    private static final long STREAM = Structs.offset(Structs.RECORD, "stream");
+    private static final long FLAGS = Structs.offset(Structs.RECORD, "flags");
 
     private final MemorySegment handle;
     private final Cleaner.Cleanable free;
@@ -149,7 +156,7 @@ public final class Cursor implements AutoCloseable {
      * @return an LSN
      */
     public long lsn() {
-        return Structs.getLong(current(), Structs.RECORD, "lsn");
+        return current().get(ValueLayout.JAVA_LONG, LSN);
     }
 
     /**
@@ -158,7 +165,7 @@ public final class Cursor implements AutoCloseable {
      * @return what its append returned
      */
     public long endLsn() {
-        return Structs.getLong(current(), Structs.RECORD, "end");
+        return current().get(ValueLayout.JAVA_LONG, END);
     }
 
     /**
@@ -167,7 +174,7 @@ public final class Cursor implements AutoCloseable {
      * @return true for a record by itself, too
      */
     public boolean endsTransaction() {
-        return (Structs.getInt(current(), Structs.RECORD, "flags") & LogRecord.ENDS_TRANSACTION) != 0;
+        return (current().get(ValueLayout.JAVA_INT, FLAGS) & LogRecord.ENDS_TRANSACTION) != 0;
     }
 
     /**
@@ -176,7 +183,7 @@ public final class Cursor implements AutoCloseable {
      * @return its number, or {@link LogRecord#NO_STREAM}
      */
     public int stream() {
-        return Structs.getInt(current(), Structs.RECORD, "stream");
+        return current().get(ValueLayout.JAVA_INT, STREAM);
     }
 
     /**
@@ -185,7 +192,7 @@ public final class Cursor implements AutoCloseable {
      * @return the number, 0 for a record of the log itself
      */
     public long sequence() {
-        return Structs.getLong(current(), Structs.RECORD, "seq");
+        return current().get(ValueLayout.JAVA_LONG, SEQ);
     }
 
     /**
@@ -198,8 +205,8 @@ public final class Cursor implements AutoCloseable {
         MemorySegment at = current();
         if (payload == null) {
             shown = Arena.ofConfined();
-            MemorySegment data = Structs.getPointer(at, Structs.RECORD, "data");
-            payload = data.reinterpret(Structs.getLong(at, Structs.RECORD, "bytes"), shown, null).asReadOnly();
+            MemorySegment data = at.get(ValueLayout.ADDRESS, DATA);
+            payload = data.reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES), shown, null).asReadOnly();
         }
         return payload;
     }
@@ -211,8 +218,8 @@ public final class Cursor implements AutoCloseable {
      */
     public byte[] bytes() {
         MemorySegment at = current();
-        MemorySegment data = Structs.getPointer(at, Structs.RECORD, "data");
-        return data.reinterpret(Structs.getLong(at, Structs.RECORD, "bytes")).toArray(ValueLayout.JAVA_BYTE);
+        MemorySegment data = at.get(ValueLayout.ADDRESS, DATA);
+        return data.reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES)).toArray(ValueLayout.JAVA_BYTE);
     }
 
     /**

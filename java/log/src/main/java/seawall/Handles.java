@@ -1,9 +1,9 @@
 /*
  * Frees the handles of the native library when nothing can use them any more.
  *
- * A log may be closed while other threads are in calls with it, and a freed handle would be memory of someone else to them. So a
- * closed log keeps its handle, whose calls then say that it is closed, until the object is unreachable; every call keeps the
- * object reachable until it has returned.
+ * A log may be closed while other threads are in calls with it, and the memory of a freed handle may be used for something else
+ * by then. So a closed log keeps its handle, whose calls then say that it is closed, until the object is unreachable; every call
+ * keeps the object reachable until it has returned.
  */
 package seawall;
 

@@ -57,7 +57,7 @@ public class AppendBench {
         @Param({"64", "1024"})
         int bytes;
 
-        @Param({"seawall", "chronicle", "artemis", "file"})
+        @Param({"seawall", "seawall-buffered", "chronicle", "artemis", "file"})
         String peer;
 
         byte[] record;

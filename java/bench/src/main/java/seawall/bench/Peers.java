@@ -3,6 +3,8 @@
  *
  *     seawall         Log.append, Log.commit
  *     seawall-async   Log.append, Log.commitAsync, and the writer waits for the future
+ *     seawall-buffered   the first with a commit method that copies: the others leave the memory of a batch to the device, and the
+ *                     next records there find no line of it in the cache
  *     chronicle       Chronicle Queue: an appender for each thread, a sync after each record
  *     artemis         Artemis' journal on NIO with the timer that its broker has, which gathers records for 3.3 ms at most
  *     artemis-tuned   the same with a timer of about one flush
@@ -55,8 +57,9 @@ interface Peers extends AutoCloseable {
     static Peers open(String name, Path dir, boolean durably) throws Exception {
         Files.createDirectories(dir);
         return switch (name) {
-            case "seawall" -> new Seawall(dir, false);
-            case "seawall-async" -> new Seawall(dir, true);
+            case "seawall" -> new Seawall(dir, new LogOptions(), false);
+            case "seawall-async" -> new Seawall(dir, new LogOptions(), true);
+            case "seawall-buffered" -> new Seawall(dir, new LogOptions().method("buffered+fdatasync"), false);
             case "chronicle" -> new Chronicle(dir, durably);
             // 1 s / 300, as its broker computes it for NIO, and about the time of a flush of this kind of disk.
             case "artemis" -> new Artemis(dir, 1_000_000_000 / 300);
@@ -71,8 +74,8 @@ interface Peers extends AutoCloseable {
         final Log log;
         private final boolean async;
 
-        Seawall(Path dir, boolean async) throws IOException {
-            log = Log.open(dir, new LogOptions().retentionBytes(RETENTION_BYTES));
+        Seawall(Path dir, LogOptions options, boolean async) throws IOException {
+            log = Log.open(dir, options.retentionBytes(RETENTION_BYTES));
             this.async = async;
         }
 
