@@ -9,7 +9,7 @@
 //! builds stay below the build folder.
 
 use crate::error::{Error, Result};
-use crate::files::make_folder;
+use crate::files::{make_folder, read};
 use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
 use crate::shell::{cargo, command, root, status, target, tests};
@@ -138,11 +138,11 @@ fn bench(arguments: &[String]) -> Result {
     make_folder(&order.dir)?;
     print_load();
     println!("JDK {}", newest.version);
-    status(java(
-        &newest,
-        &order.dir,
-        &["org.openjdk.jmh.Main", "-v", "SILENT", "-rf", "text", "-rff", "/dev/stdout"],
-    ))?;
+    let appends = target().join("java/appends.txt");
+    let file = appends.display().to_string();
+    let jmh = ["org.openjdk.jmh.Main", "-v", "SILENT", "-rf", "text", "-rff", &file];
+    status(java(&newest, &order.dir, &jmh))?;
+    print!("{}", read(&appends)?);
     let program = target().join("release/examples/commits");
     let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
     let commits = ["seawall.bench.CommitBench", &dir, &program, &order.rounds, &order.seconds];
