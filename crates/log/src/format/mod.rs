@@ -89,8 +89,9 @@
 //!
 //! A **batch header is self-valid** if and only if, in this order, (1) the magic is right, (2) its checksum is right,
 //! (3) the version is known, (4) log identity, segment number and offset are those of the place it was read from, (5)
-//! the kind and the flags are known and the unused bytes are zero, (6) the batch ends before the last block and is no longer than the longest
-//! record and 64 MiB. A self-valid header is a
+//! the kind and the flags are known, flag 2 stands only beside flag 1, the unused bytes are zero, the end of the batch lies before 2^64, and its
+//! acknowledged LSN neither before 0 nor, where the distance is 2^32 - 1, nearer than that to its LSN, (6) the batch ends before the
+//! last block and is no longer than the longest record and 64 MiB. A self-valid header is a
 //! *witness*: what it says about the durable and the acknowledged LSN was true when it was issued.
 //!
 //! A **batch is valid** if and only if its header is self-valid and then, in this order, (7) its epoch is the one of
@@ -101,7 +102,8 @@
 //!
 //! A **segment header is valid** if and only if (1) magic, (2) checksum, (3) version, (4) the durability class and the features are known, (5) the
 //! number is the one in the file's name, (6) the block size is 512, 1024, 2048 or 4096, the size is that of the file and the copy is the one
-//! that belongs there, (7) the unused bytes are zero. Either copy will do.
+//! that belongs there, (7) the unused bytes are zero, the segment before and the two that it names for streams and cuts are no later ones, and
+//! the first LSN that must be present does not lie past its first. Either copy will do.
 //!
 //! Invariants: no valid header starts with a zero byte; no batch is ever rewritten once acknowledged; nothing here
 //! relies on more than 512 bytes arriving together; magic, version, features and checksum stay where they are in every later version,
