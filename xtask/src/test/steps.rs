@@ -7,7 +7,10 @@ use crate::error::Result;
 use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
-use crate::{c_interface, crash, deny, explore, java, jvm, peers, python, replicated, second_kernel, shipped, tools, wine};
+use crate::{
+    c_interface, crash, deny, explore, java, jvm, peers, python, replicated, second_kernel, shipped, tools,
+    wine,
+};
 use seawall_sys::skip::in_ci;
 use std::process::Command;
 
