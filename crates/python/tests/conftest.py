@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,23 @@ SMALL: dict[str, Any] = {
     "method": "buffered+fdatasync",
 }
 """Options of a log that rotates often and is opened at once."""
+
+
+class Scratch:
+    """A folder below the one that pytest was given, for examples that have no fixtures: the system's may lie in memory."""
+
+    folder: Path
+
+    @classmethod
+    def new(cls) -> Path:
+        """A new folder in it."""
+        return Path(tempfile.mkdtemp(dir=cls.folder))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Makes it, and pytest removes it with all others."""
+    Scratch.folder = tmp_path_factory.mktemp("examples")
 
 
 def payloads(records: Any) -> list[bytes]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import warnings
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-from conftest import SMALL, payloads
+from conftest import SMALL, Scratch, payloads
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import seawall
@@ -22,8 +20,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        # Below the folder that pytest was given: the system's temporary folder may lie in memory.
-        self.folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+        self.folder = Scratch.new()
         self.records: list[tuple[int, bytes]] = []
         self.committed = 0
         self.trimmed: list[tuple[int, bytes]] = []

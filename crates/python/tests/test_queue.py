@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 import threading
 import time
 import warnings
@@ -15,7 +14,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from conftest import SMALL
+from conftest import SMALL, Scratch
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from seawall import Log, Message, Queue, errors
@@ -247,7 +246,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+        self.folder = Scratch.new()
         self.waiting: dict[int, bytes] = {}
         self.out: dict[int, Message] = {}
         self.acked: set[int] = set()
