@@ -42,7 +42,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 18] = [
+const COMMANDS: [Command; 19] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
