@@ -90,7 +90,8 @@ addEventListener('load', () => setTimeout(() => {
   const first = document.querySelector('figure fieldset input');
   const before = first && painted(first.closest('figure').querySelector('canvas'));
   if (first) first.click();
-  const plot = document.querySelector('.plot');
+  // The last: a distribution, at whose end every shown series of it may have a value.
+  const plot = [...document.querySelectorAll('.plot')].pop();
   if (plot) plot.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
   setTimeout(() => {
     const after = first && painted(first.closest('figure').querySelector('canvas'));
@@ -244,7 +245,7 @@ fn a_real_result_is_drawn_and_its_figures_are_the_result_s() {
     assert_eq!(found["changed"], true, "a series that is switched off is no longer drawn");
     let readout = found["readout"].as_str().expect("a readout");
     assert!(
-        readout.contains(" s: ") && readout.contains("buffered"),
+        readout.contains("%: ") && readout.contains("buffered"),
         "the End key reads the last value: {readout}"
     );
     let share = &list(&found, "shares")[0];

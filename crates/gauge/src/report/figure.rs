@@ -324,19 +324,14 @@ impl Drawing {
         let size = self.lengths.words * if narrow { 1.0 } else { 0.97 };
         let name = Face { mono: true, size, bold: bar.is_best, ..self.face(Ink::Text) };
         let figures = self.figures(bar.latency);
-        let room = if narrow {
-            let used = width_of(&figures[0], &name);
-            self.lengths.width - 2.0 * self.lengths.margin - used - 10.0
-        } else {
-            axis.plot[0] - self.lengths.margin - 16.0
-        };
-        let text = cut(&bar.name, &name, room);
-        self.text(self.lengths.margin, base, name, &text);
         let end = Face { anchor: Anchor::End, size: size * 0.92, ..self.face(Ink::Text) };
+        let both = format!("{} – {}", figures[0], figures[2]);
+        let right = self.lengths.width - self.lengths.margin;
+        let room_end = if narrow { right - width_of(&both, &end) } else { axis.plot[0] - 6.0 };
+        let text = cut(&bar.name, &name, room_end - self.lengths.margin - 10.0);
+        self.text(self.lengths.margin, base, name, &text);
         if narrow {
-            let [p50, _, far] = &figures;
-            let words = format!("{p50} – {far}");
-            self.text(self.lengths.width - self.lengths.margin, base, end, &words);
+            self.text(right, base, end, &both);
         } else {
             for (nth, (x, figure)) in self.columns().into_iter().zip(figures).enumerate() {
                 let face = if nth == 0 { Face { bold: true, ..end } } else { end };
