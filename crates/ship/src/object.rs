@@ -42,6 +42,8 @@ impl Bucket {
     /// # Errors
     /// [`Error::Unfit`] if they are not sound.
     pub fn open(bucket: &str, prefix: &str) -> Result<Self> {
+        // The client takes what the process has; one that was installed before is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|source| Error::unavailable("no runtime for the client of S3", source))?;
