@@ -70,10 +70,9 @@ fn a_damaged_archive_and_a_wrong_address_are_named() {
     let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
     assert!(shipped.status.success(), "{}", text(&shipped).1);
     std::fs::remove_file(dir.path().join("archive/messages/00000000000000000003")).expect("removes");
-    for words in [
-        &["log", "drill", "--from", &archive][..],
-        &["log", "rebuild", &path("again"), "--from", &archive],
-    ] {
+    for words in
+        [&["log", "drill", "--from", &archive][..], &["log", "rebuild", &path("again"), "--from", &archive]]
+    {
         let refused = seawall(words);
         let (_, err) = text(&refused);
         assert_eq!(refused.status.code(), Some(1), "{err}");
