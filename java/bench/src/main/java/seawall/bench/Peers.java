@@ -3,8 +3,8 @@
  *
  *     seawall         Log.append, Log.commit
  *     seawall-async   Log.append, Log.commitAsync, and the writer waits for the future
- *     seawall-buffered   the first with a commit method that copies: the others leave the memory of a batch to the device, and the
- *                     next records there find no line of it in the cache
+ *     seawall-buffered   the first with one commit method, whatever a probe finds here: the method decides in whose cache the memory is
+ *                     that the next records are copied to
  *     chronicle       Chronicle Queue: an appender for each thread, a sync after each record
  *     artemis         Artemis' journal on NIO with the timer that its broker has, which gathers records for 3.3 ms at most
  *     artemis-tuned   the same with a timer of about one flush
