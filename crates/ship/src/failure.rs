@@ -154,11 +154,10 @@ impl Facts {
                     Err(format!("{} does not say when it syncs ({})", self.name, self.setting))
                 }
             },
-            Failure::Machine => machine(),
             Failure::Site if !self.elsewhere => {
                 Err(format!("nobody said that {} lies at another site", self.name))
             }
-            Failure::Site => machine(),
+            Failure::Machine | Failure::Site => machine(),
         }
     }
 }

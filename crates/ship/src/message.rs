@@ -96,7 +96,9 @@ pub struct Header {
 
 fn crc32c(parts: [&[u8]; 2]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    parts.iter().for_each(|part| digest.update(part));
+    for part in parts {
+        digest.update(part);
+    }
     u32::try_from(digest.finalize() & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 

@@ -90,8 +90,8 @@ impl Note {
 
     /// What [`Note::text`] wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        let words: Vec<&str> = line("chain")?.split(' ').collect();
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let words: Vec<&str> = value("chain")?.split(' ').collect();
         let [position, number, last, term, owner, log_id, lsn, link, needed] = words[..] else { return None };
         let log_id = if log_id == "-" { None } else { Some(LogId(unhex(log_id)?)) };
         let to_lsn = |text: &str| text.parse().ok().map(Lsn::new);
@@ -99,7 +99,7 @@ impl Note {
         (chain.number, chain.last) = (number.parse().ok()?, unhex(last)?);
         (chain.term, chain.owner, chain.log_id) = (term.parse().ok()?, unhex(owner)?, log_id);
         (chain.lsn, chain.link, chain.needed) = (to_lsn(lsn)?, link.parse().ok()?, to_lsn(needed)?);
-        Some(Self { address: line("to")?.to_owned(), owner: unhex(line("owner")?)?, chain })
+        Some(Self { address: value("to")?.to_owned(), owner: unhex(value("owner")?)?, chain })
     }
 }
 

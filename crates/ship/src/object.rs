@@ -129,9 +129,10 @@ impl Store for Bucket {
             listed.map_ok(|found| found.location.to_string()).try_collect::<Vec<_>>().await
         };
         let found = self.run(|| format!("{} was not listed", self.address), list)?;
-        let named = found.into_iter().filter_map(|path| path.strip_prefix(&self.prefix).map(str::to_owned));
+        let stripped =
+            found.into_iter().filter_map(|path| path.strip_prefix(&self.prefix).map(str::to_owned));
         let mut names: Vec<String> =
-            named.filter(|name| name.starts_with(prefix) && name.as_str() > after).collect();
+            stripped.filter(|name| name.starts_with(prefix) && name.as_str() > after).collect();
         names.sort();
         Ok(names)
     }

@@ -134,7 +134,9 @@ impl Shared {
         drop(state);
         self.work.notify_all();
         self.progress.notify_all();
-        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in wakers {
+            waker.wake();
+        }
     }
 }
 
@@ -319,22 +321,22 @@ impl Shipping {
     /// # Errors
     /// [`Error::Log`] if they cannot be read.
     pub fn at_risk(&self) -> Result<AtRisk> {
-        let mut counter = self.shared.counter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept_counter = self.shared.counter.lock().unwrap_or_else(PoisonError::into_inner);
         let (read, already) = {
             let state = self.shared.lock();
             (state.read, state.records_read)
         };
-        // One that is behind would read what the reader has counted.
-        let kept = counter.take().filter(|(follower, _)| follower.lsn() >= read);
+        // One that is behind would read what the reader has records_seen.
+        let kept = kept_counter.take().filter(|(follower, _)| follower.lsn() >= read);
         let fresh = || Ok::<_, Error>((View::open(&self.shared.dir)?.follow_sealed(read)?, already));
-        let (follower, counted) = counter.insert(kept.map_or_else(fresh, Ok)?);
+        let (follower, records_seen) = kept_counter.insert(kept.map_or_else(fresh, Ok)?);
         let mut oldest_us = None;
         while let Some(batch) = follower.next_batch(Duration::ZERO)? {
-            *counted += u64::from(batch.records);
+            *records_seen += u64::from(batch.records);
             oldest_us = oldest_us.or(Some(batch.time_us).filter(|_| batch.records > 0));
         }
         let state = self.shared.lock();
-        let records = counted.saturating_sub(state.records_acknowledged);
+        let records = records_seen.saturating_sub(state.records_acknowledged);
         let oldest_us = state.unacknowledged.front().map(|(_, time_us, _)| *time_us).or(oldest_us);
         let age = oldest_us.filter(|us| *us > 0 && records > 0).map_or(0, |us| unix_us().saturating_sub(us));
         Ok(AtRisk {
@@ -478,7 +480,7 @@ impl Reader {
                     {
                         return;
                     }
-                    self.gather(&mut gathered, &batch, before);
+                    Self::gather(&mut gathered, &batch, before);
                 }
                 Ok(None) if hurry => {
                     if !self.put(&mut gathered) {
@@ -492,7 +494,7 @@ impl Reader {
         }
     }
 
-    fn gather(&mut self, gathered: &mut Option<Gathered>, batch: &SealedBatch, before: u32) {
+    fn gather(gathered: &mut Option<Gathered>, batch: &SealedBatch, before: u32) {
         let open = gathered.get_or_insert_with(|| Gathered {
             parcel: Parcel {
                 lsn: batch.lsn,

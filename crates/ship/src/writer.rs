@@ -317,9 +317,11 @@ impl Writer {
         match self.phase {
             Phase::Ended(_) => None,
             _ if self.asked.is_some() => None,
-            Phase::Looking => self.ask(next),
-            _ if self.refusals >= REFUSALS_MAX && self.chain.position > 0 => self.ask(self.chain.position),
-            _ if self.doubt => self.ask(next),
+            Phase::Looking => Some(self.ask(next)),
+            _ if self.refusals >= REFUSALS_MAX && self.chain.position > 0 => {
+                Some(self.ask(self.chain.position))
+            }
+            _ if self.doubt => Some(self.ask(next)),
             _ if self.sent < self.queue.len().min(self.bounds.in_flight_max) => {
                 let entry = &self.queue[self.sent];
                 let position = next + self.sent as u64;
@@ -331,9 +333,9 @@ impl Writer {
         }
     }
 
-    fn ask(&mut self, position: u64) -> Option<Action> {
+    fn ask(&mut self, position: u64) -> Action {
         self.asked = Some(position);
-        Some(Action::Read { position })
+        Action::Read { position }
     }
 
     /// A read could not be answered: it is asked again.

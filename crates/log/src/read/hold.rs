@@ -21,7 +21,9 @@ use crate::lock::open_dir;
 use crate::lsn::Lsn;
 
 /// What the names of all of them begin with.
-pub(crate) const HOLD_PREFIX: &str = "HOLD-";
+const HOLD_PREFIX: &str = "HOLD-";
+/// What the name of one that is being written begins with.
+const STAGING_PREFIX: &str = "HOLD.new-";
 /// The longest file that is read, in bytes.
 const HOLD_BYTES_MAX: u64 = 64 << 10;
 
@@ -52,7 +54,7 @@ impl Hold {
     /// As [`Hold::read`].
     pub fn write(&self, dir: impl AsRef<Path>, name: &str) -> Result<()> {
         let dir = open_dir(dir.as_ref())?;
-        let (file, staging) = (file_name(name)?, format!("{}.new", file_name(name)?));
+        let (file, staging) = (file_name(name)?, format!("{STAGING_PREFIX}{name}"));
         let write = || {
             remove_if_there(&dir, &staging)?;
             let mut made = dir.make_file(&staging, Permissions::OwnerOnly)?;
@@ -109,13 +111,13 @@ fn read_in(dir: &Directory, file: &str) -> std::io::Result<Option<Hold>> {
 
 /// Whether a file of this name is a hold, or one that is being written.
 pub(crate) fn is_hold(name: &str) -> bool {
-    name.starts_with(HOLD_PREFIX)
+    name.starts_with(HOLD_PREFIX) || name.starts_with(STAGING_PREFIX)
 }
 
 /// The lowest LSN that a hold in `dir` names.
 pub(crate) fn lowest(dir: &Directory) -> Result<Option<Lsn>> {
     let names = dir.list().map_err(|source| Error::io("list", dir.path(), source))?;
-    let holds = names.into_iter().filter(|entry| is_hold(&entry.name) && !entry.name.ends_with(".new"));
+    let holds = names.into_iter().filter(|entry| entry.name.starts_with(HOLD_PREFIX));
     let mut lowest = None;
     for entry in holds {
         let read = read_in(dir, &entry.name);
