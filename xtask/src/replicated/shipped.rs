@@ -17,6 +17,7 @@ use crate::files;
 use crate::runner;
 use crate::shell::{output, target};
 use crate::tools;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -197,8 +198,11 @@ impl Campaign {
     fn append(&mut self, steps: u64) -> Result {
         for _ in 0..steps {
             self.keep_running()?;
-            let lines: String = (self.next..self.next + 20).map(|number| format!("{number}\n")).collect();
-            self.next += 20;
+            let mut lines = String::new();
+            for _ in 0..20 {
+                let _ = writeln!(lines, "{}", self.next);
+                self.next += 1;
+            }
             let stdin = self.appender.as_mut().and_then(|appender| appender.stdin.as_mut());
             // One that was killed is started again, and knows what it has.
             if stdin.is_none_or(|stdin| stdin.write_all(lines.as_bytes()).is_err()) {
