@@ -587,8 +587,8 @@ impl Core {
         }
         // Without a segment ahead what is left of this one is for marks.
         let joins = |open: &Batch| {
-            let records = planted!(RecordsJoinLastTrim, open.kind == BatchKind::Records, false);
-            records || self.now.takes_what_records_leave() || self.ahead() > 0
+            let planted = planted!(RecordsJoinLastTrim, true, false) && open.kind == BatchKind::Records;
+            planted || self.now.takes_what_records_leave() || self.ahead() > 0
         };
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
