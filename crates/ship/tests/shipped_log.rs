@@ -117,6 +117,6 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let std::task::Poll::Ready(done) = future.as_mut().poll(&mut context) {
             return done;
         }
-        std::thread::park_timeout(Duration::from_secs(60));
+        std::thread::park_timeout(Duration::from_mins(1));
     }
 }

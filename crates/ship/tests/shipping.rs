@@ -280,7 +280,7 @@ fn a_future_is_ready_when_the_destination_has_acknowledged() {
     let mut context = std::task::Context::from_waker(&waker);
     assert!(std::future::Future::poll(waiting.as_mut(), &mut context).is_pending());
     memory.with(|weather| weather.away = false);
-    woken.recv_timeout(Duration::from_secs(60)).expect("is woken");
+    woken.recv_timeout(Duration::from_mins(1)).expect("is woken");
     assert!(matches!(
         std::future::Future::poll(waiting.as_mut(), &mut context),
         std::task::Poll::Ready(Ok(()))

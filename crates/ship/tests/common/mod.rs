@@ -11,7 +11,7 @@ use seawall_ship::destination::{Answer, Destination};
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Facts, Result, Synced};
 
-pub(crate) const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
+pub(crate) const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
 
 pub(crate) fn options() -> Options {
     Options::default()
