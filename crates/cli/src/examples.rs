@@ -161,13 +161,13 @@ const TABLE: &[Row] = &[
     (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
     (&["log", "ship"], &[], &[
         ("seawall log ship orders --to nats://127.0.0.1:4222/orders --nats-monitor 127.0.0.1:8222", "batch by batch, until interrupted"),
-        ("seawall log ship orders --to folder:/mnt/other/orders --once", "an archive, up to what is durable now"),
+        ("seawall log ship orders --to folder:kept/orders --once", "an archive, up to what is durable now"),
     ]),
     (&["log", "rebuild"], &[], &[
         ("seawall log rebuild orders --from nats://127.0.0.1:4222/orders", "the same log again; its old writer is refused from then on"),
-        ("seawall log rebuild earlier --from folder:/mnt/other/orders --ago 1h", "a copy of what it was an hour ago"),
+        ("seawall log rebuild earlier --from folder:kept/orders --ago 1h", "a copy of what it was an hour ago"),
     ]),
-    (&["log", "drill"], &[], &[("seawall log drill --from folder:/mnt/other/orders --log orders", "finds what is missing or damaged, before it is needed")]),
+    (&["log", "drill"], &[], &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];
 
 /// The whole command line, with its examples and exit codes.
