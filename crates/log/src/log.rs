@@ -812,7 +812,8 @@ impl Log {
     /// no more; what it could not trim is not remembered when the log is opened again.
     ///
     /// # Errors
-    /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`].
+    /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`], and [`Error::Io`] where the holds
+    /// in the directory cannot be read, as without a free descriptor: nothing is trimmed then.
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
         self.group.status().check_process()?;

@@ -449,7 +449,12 @@ fn descriptors_may_run_out_at_any_call() {
                     let taken = fill_descriptors(free);
                     for _ in 0..40 {
                         if trims {
-                            log.trim(log.durable_lsn()).expect("trims");
+                            // It looks for the holds of other processes in the directory.
+                            let trimmed = log.trim(log.durable_lsn());
+                            trimmed.map_or_else(
+                                |error| assert_eq!(error.raw_os_error(), Some(24), "{error}"),
+                                drop,
+                            );
                         }
                         match log.append_commit(&[1; RECORD_BYTES]) {
                             Ok(_) => acknowledged += 1,

@@ -132,13 +132,9 @@ mod tests {
         let new = Note { chain: Chain::default(), ..note.clone() };
         assert_eq!(Note::parse(&new.text()), Some(new));
         for line in 0..3 {
-            let cut: String = note
-                .text()
-                .lines()
-                .enumerate()
-                .filter(|(at, _)| *at != line)
-                .map(|(_, l)| format!("{l}\n"))
-                .collect();
+            let text = note.text();
+            let kept = text.lines().enumerate().filter(|(at, _)| *at != line);
+            let cut = kept.fold(String::new(), |cut, (_, line)| cut + line + "\n");
             assert_eq!(Note::parse(&cut), None, "{cut}");
         }
         assert_eq!(hex(&[0, 255]), "00ff");
