@@ -262,13 +262,14 @@ fn an_append_in_line_gets_the_memory_that_a_stream_held_in_vain() {
     // So many pieces the cap allows; the log under test has room for half a dozen more, which is too little for `taken`.
     let dir = scratch();
     let log = Log::open(dir.path(), capped(OnFull::Error)).expect("opens");
-    let pieces = (0..).take_while(|_| log.append_commit(&[0; PIECE]).is_ok()).count();
+    let piece = vec![0; PIECE];
+    let pieces = (0..1000).take_while(|_| log.append_commit(&piece).is_ok()).count();
     drop(log);
     let dir = scratch();
     let faults = Arc::new(Faults::default());
     let log = Log::open(dir.path(), capped(OnFull::Wait).faults(Arc::clone(&faults))).expect("opens");
     for _ in 0..pieces - 6 {
-        log.append_commit(&[0; PIECE]).expect("commits");
+        log.append_commit(&piece).expect("commits");
     }
     faults.hold_copies(true);
     let stream = log.stream(seawall::StreamId::new(1).expect("is small"));

@@ -21,7 +21,7 @@ fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("is small")
 }
 
-fn refused<T: std::fmt::Debug>(result: seawall::Result<T>) {
+fn refused<T: std::fmt::Debug>(result: &seawall::Result<T>) {
     assert!(matches!(result, Err(Error::WouldBlock)), "{result:?}");
 }
 
@@ -30,14 +30,14 @@ fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
     let dir = scratch();
     let log = Log::open(dir.path(), small().record_bytes_max(1 << 20)).expect("opens");
     assert_eq!(log.append_unless_busy(b"one").expect("there is room"), Lsn::new(7));
-    refused(log.append_unless_busy(&[0; 16 << 10]));
-    assert!(matches!(log.append_unless_busy(&[0; (1 << 20) + 1]), Err(Error::TooLong { .. })));
+    refused(&log.append_unless_busy(&[0; 16 << 10]));
+    assert!(matches!(log.append_unless_busy(&vec![0; (1 << 20) + 1]), Err(Error::TooLong { .. })));
     // Streams need a thread of the log, which the first append that may wait starts.
-    refused(log.stream(id(1)).append_unless_busy(b"x"));
+    refused(&log.stream(id(1)).append_unless_busy(b"x"));
     log.stream(id(1)).append(b"x").expect("appends");
     let appended = log.stream(id(1)).append_unless_busy(b"y").expect("there is room");
     assert_eq!((appended.seq, appended.end), (1, log.appended_lsn()));
-    refused(log.stream(id(1)).append_unless_busy(&[0; 16 << 10]));
+    refused(&log.stream(id(1)).append_unless_busy(&[0; 16 << 10]));
     // Without commits the memory fills, however often that is tried, and an append that may wait makes room.
     let record = [7; 1000];
     let mut accepted = 3_u64;
@@ -45,7 +45,7 @@ fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
         accepted += 1;
         assert!(accepted < 100_000, "the memory never fills");
     }
-    refused(log.stream(id(1)).append_unless_busy(&record));
+    refused(&log.stream(id(1)).append_unless_busy(&record));
     assert_eq!(log.stats().stalls, 0, "an append waited");
     log.append(&record).expect("waits for room");
     log.commit(log.appended_lsn()).expect("commits");

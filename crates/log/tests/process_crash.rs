@@ -132,12 +132,12 @@ fn shown(log: &Log, cut: Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, bool) {
         end = record.lsn;
         backwards.push(record.payload.to_vec());
     }
-    let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let followed = std::iter::from_fn(|| follower.poll_record().expect("reads").map(|r| r.payload.to_vec()));
     backwards.reverse();
-    let followed = followed.collect();
-    assert_eq!(records(log), followed, "a reader and a follower");
-    (followed, backwards, log.read_at(cut).is_ok())
+    let mut follower = log.follow(log.first_lsn()).expect("follows");
+    let payloads = std::iter::from_fn(|| follower.poll_record().expect("reads").map(|r| r.payload.to_vec()));
+    let forwards = payloads.collect();
+    assert_eq!(records(log), forwards, "a reader and a follower");
+    (forwards, backwards, log.read_at(cut).is_ok())
 }
 
 /// Only the opening itself may have readers see such a cut: it makes it durable, and no cut follows.
@@ -419,7 +419,7 @@ fn what_was_accepted_under_a_cap_is_taken_over_under_it() {
     let opened = Arc::new(std::sync::OnceLock::new());
     let (into, at) = (Arc::clone(&opened), left.path().to_owned());
     // It is not joined: an opening that waits for ever must not keep the test from failing.
-    std::thread::spawn(move || into.set(Log::open(at, capped())));
+    std::thread::spawn(move || drop(into.set(Log::open(at, capped()))));
     let opened_in_time = (0..3000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         opened.get().is_some()
