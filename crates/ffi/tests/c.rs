@@ -177,6 +177,8 @@ fn the_shared_library_has_the_functions_of_the_header_and_no_others() {
     let listed = text(&listed);
     let mut exported: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     let mut declared = functions();
+    // The build of all tests has a C interface in a dependency, which the library that is installed has not.
+    exported.retain(|name| !name.starts_with("crc_fast_"));
     exported.sort_unstable();
     declared.sort_unstable();
     assert_eq!(exported, declared);

@@ -123,10 +123,11 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
         path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("mutant.rs")
     });
     let text: String = sources.map(|path| std::fs::read_to_string(path).expect("a source")).collect();
+    let squeezed: String = text.split_whitespace().collect();
     for (mutant, test) in FOUND_BY_ORDERS.iter().chain(&FOUND_BY_TESTS) {
         assert!(text.contains(&format!("fn {test}()")), "{mutant:?}: no test is called {test}");
-        let tried = [format!("finds(Mutant::{mutant:?},"), format!("(Mutant::{mutant:?}, ")];
-        assert!(tried.iter().any(|tried| text.contains(tried)), "{mutant:?} is never switched on");
+        let tried = format!("(Mutant::{mutant:?},");
+        assert!(squeezed.contains(&tried), "{mutant:?} is never switched on");
     }
 }
 

@@ -131,7 +131,7 @@ fn lints() -> StepOutcome {
     status(cargo(&all)).and_then(|()| status(cargo(&plain))).into()
 }
 
-/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`] and [`c_interface`].
+/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`] and [`c_interface()`].
 fn all_tests() -> StepOutcome {
     let wanted = |label: &str| !PROMISES.contains(&label) && label != IN_C;
     built(&[], wanted, &Plan::default(), StepOutcome::Tests)
