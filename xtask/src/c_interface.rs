@@ -149,6 +149,16 @@ pub(crate) fn check() -> Result {
     let _ = std::fs::remove_dir_all(&folder);
     let prefix = folder.join("prefix");
     Installation { prefix: prefix.clone(), debug: true }.make()?;
+    let mut list = command("nm", &["-D", "--defined-only"]);
+    list.arg(prefix.join("lib/libseawall.so.0"));
+    let exported = output(list)?;
+    let names = exported.lines().filter_map(|line| line.split(' ').nth(2));
+    if let Some(other) = names.clone().find(|name| !name.starts_with("seawall_")) {
+        return Err(Error::check(format!("the installed library exports {other}")));
+    }
+    if names.count() < 40 {
+        return Err(Error::check(format!("the installed library exports no more than: {exported}")));
+    }
     let page = files::read(&root().join(CRATE).join("README.md"))?;
     let source = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
     let source = source.ok_or_else(|| Error::check("the README of crates/ffi shows no program"))?;
