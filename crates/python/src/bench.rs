@@ -48,6 +48,7 @@ const SETTINGS: [(&str, Set); 8] = [
     ("seed", |settings, value| value.extract().map(|seed| settings.seed = seed)),
     ("methods", |settings, value| {
         settings.methods = choose_methods(&value.extract::<String>()?).map_err(refused)?;
+        settings.others = Vec::new();
         Ok(())
     }),
 ];

@@ -118,7 +118,7 @@ fn trace_commits_of(writes: usize) {
     let commits = COMMITS.to_string();
     let per_commit = writes.to_string();
     let arguments =
-        ["--journal", "1MiB", "--transactions", &commits, "--rounds", "1", "--writes", &per_commit];
+        ["--all", "--journal", "1MiB", "--transactions", &commits, "--rounds", "1", "--writes", &per_commit];
     let wrapper = ["strace", "-f", "-y", "-s", "0", "-e", TRACED, "-e", "signal=none", "-o"];
     let wrapper = [&wrapper[..], &[trace.to_str().expect("UTF-8")]].concat();
     let result = Bench::new(folder.path(), &arguments).under(&wrapper).run().result();
