@@ -66,9 +66,7 @@ pub(crate) fn test() -> Result<(Counts, Result)> {
     install("tools", &wheel)?;
     let base = folder("tmp");
     let mut pytest = here(of("tools", "python"), &["-m", "pytest", "--basetemp"]);
-    if root().join("tests/behaviour/cases.txt").exists() {
-        pytest.env("SEAWALL_INTERPRETER", interpreter()?);
-    }
+    pytest.env("SEAWALL_INTERPRETER", interpreter()?);
     pytest.arg(&base).env("SEAWALL_CACHE", folder("cache")).env("PYTHONDONTWRITEBYTECODE", "1");
     files::make_folder(&folder("cache"))?;
     Ok(tests(pytest))

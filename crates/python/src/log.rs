@@ -170,10 +170,10 @@ impl Log {
         Ok((end - (seawall::RECORD_HEADER_BYTES + record.len()) as u64, end))
     }
 
-    /// As ``append``, but raises ``WouldBlock`` where that would wait.
+    /// The append that never waits: raises ``WouldBlock`` where ``append`` would wait, where another thread is in the log just now, and
+    /// for a record that fills a batch of its own.
     fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
-        let log = self.open(py)?;
-        py.detach(|| log.try_append(&record)).or_raise(py).map(Lsn::get)
+        self.open(py)?.append_unless_busy(&record).or_raise(py).map(Lsn::get)
     }
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.

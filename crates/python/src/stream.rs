@@ -63,9 +63,10 @@ impl Stream {
         self.with(py, |stream| stream.append_commit(&record)).map(Into::into)
     }
 
-    /// As ``append``, but raises ``WouldBlock`` where that would wait.
+    /// The append that never waits: see ``Log.try_append``. The first record of an open log that goes to any stream is refused so too.
     fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
-        self.with(py, |stream| stream.try_append(&record)).map(Into::into)
+        let log = self.log.get().open(py)?;
+        log.stream(self.id).append_unless_busy(&record).or_raise(py).map(Into::into)
     }
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
