@@ -123,7 +123,10 @@ impl Life {
             }
             self.catch_up();
         }
-        if judged {
+        // With streams, a large record that waits for a segment of its own may come to a last segment that has no room for the mark
+        // which a trim needs: such a life gets no further, and is not judged.
+        let large = streams && self.needed.is_some_and(|bytes| bytes > self.habits.segment_bytes);
+        if judged && !large {
             self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
         }
     }
