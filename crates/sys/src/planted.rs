@@ -145,6 +145,7 @@ mod switch {
         CloseBeforeMark
         StallOfFinishedBatch
         CapIgnoresSpares
+        CapForgetsLargeSpare
         CapNeverReleased
         RecordsTakeLastSpare
         CutsTakeNoLastSegment

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::{FileRole, SegmentHeader, file_role};
 use crate::segment::Spare;
 use crate::storage::disk::Disk;
+use seawall_sys::planted;
 
 /// Segments that records leave to trims and openings.
 pub(crate) const RECORDS_LEAVE: usize = 2;
@@ -46,17 +47,22 @@ pub(crate) struct Cap {
     pub(crate) disk_bytes: u64,
     /// The size of the newest segment, in bytes.
     pub(crate) newest_bytes: u64,
+    /// The size of the largest one that is prepared, in bytes, 0 if there is none: it may be the newest next, and what is held
+    /// back for that must not be missing then.
+    pub(crate) spare_bytes: u64,
 }
 
 impl Cap {
     fn left(&self) -> Option<u64> {
-        let held_back = self.segment_bytes.max(self.newest_bytes);
+        let spare_bytes = planted!(CapForgetsLargeSpare, 0, self.spare_bytes);
+        let held_back = self.segment_bytes.max(self.newest_bytes).max(spare_bytes);
         self.bytes_max.map(|max| max.saturating_sub(held_back).saturating_sub(self.disk_bytes))
     }
 
-    /// Whether `bytes` more may be taken.
+    /// Whether a segment of `bytes` bytes may be prepared.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.left().is_none_or(|left| bytes <= left)
+        let with_it = Self { spare_bytes: self.spare_bytes.max(bytes), ..*self };
+        with_it.left().is_none_or(|left| bytes <= left)
     }
 
     /// How many segments may be prepared.
@@ -70,8 +76,9 @@ impl Cap {
     pub(crate) fn never_fits(&self, bytes: u64) -> bool {
         let spare_and_left = (1 + RECORDS_LEAVE as u64) * self.segment_bytes;
         let fits_behind = |newest_bytes: u64, bytes: u64| {
-            let least = Self { disk_bytes: newest_bytes, newest_bytes, ..*self };
-            least.has_room(bytes.saturating_add(spare_and_left))
+            let disk_bytes = newest_bytes.saturating_add(bytes);
+            let least = Self { disk_bytes, newest_bytes, spare_bytes: bytes, ..*self };
+            least.left().is_none_or(|left| spare_and_left <= left)
         };
         !(fits_behind(self.newest_bytes, bytes) && fits_behind(bytes, self.segment_bytes))
     }
@@ -106,7 +113,8 @@ pub(crate) fn check_opening<D: Disk>(
 ) -> Result<()> {
     let Some(max) = bytes_max else { return Ok(()) };
     let newest_bytes = newest.map_or(0, |newest| newest.segment_bytes);
-    let cap = Cap { bytes_max, segment_bytes, disk_bytes: owned_bytes(disk)?, newest_bytes };
+    // A spare that it starts holds marks enough for a trim, whatever is held back behind it.
+    let cap = Cap { bytes_max, segment_bytes, disk_bytes: owned_bytes(disk)?, newest_bytes, spare_bytes: 0 };
     let ahead = spares.len().saturating_add(cap.rooms());
     let fits = cap.disk_bytes <= max && ahead > usize::from(starts);
     if fits { Ok(()) } else { Err(cap.refusal(segment_bytes)) }
@@ -116,6 +124,21 @@ pub(crate) fn check_opening<D: Disk>(
 mod tests {
     use super::Cap;
 
+    /// What an opening copies must be held back for the segment that is newest then.
+    #[test]
+    fn a_large_segment_takes_what_is_held_back_for_it_as_well() {
+        let cap = |bytes_max, spare_bytes| Cap {
+            bytes_max: Some(bytes_max),
+            segment_bytes: 10,
+            disk_bytes: 20,
+            newest_bytes: 10,
+            spare_bytes,
+        };
+        assert!(cap(70, 0).has_room(25) && !cap(69, 0).has_room(25));
+        let started = Cap { newest_bytes: 25, spare_bytes: 0, ..cap(85, 25) };
+        assert_eq!((cap(85, 0).rooms(), cap(85, 25).rooms(), started.rooms()), (5, 4, 4));
+    }
+
     #[test]
     fn one_segment_is_held_back_and_the_rest_are_rooms() {
         let cap = |bytes_max, disk_bytes, newest_bytes| Cap {
@@ -123,6 +146,7 @@ mod tests {
             segment_bytes: 10,
             disk_bytes,
             newest_bytes,
+            spare_bytes: 0,
         };
         for (max, taken, newest, rooms) in [
             (60, 20, 10, 3),
@@ -134,8 +158,9 @@ mod tests {
         ] {
             let cap = cap(Some(max), taken, newest);
             assert_eq!(cap.rooms(), rooms, "{cap:?}");
-            assert!(cap.has_room(10 * rooms as u64), "{cap:?}");
-            assert!(!cap.has_room(10 * (rooms as u64 + 1)), "{cap:?}");
+            let left = cap.left().expect("it has a cap");
+            assert!(left >= 10 * rooms as u64 && left < 10 * (rooms as u64 + 1), "{cap:?}");
+            assert_eq!(cap.has_room(10), rooms > 0, "{cap:?}");
         }
         let none = cap(None, u64::MAX, 10);
         assert!(none.has_room(u64::MAX) && none.rooms() == usize::MAX && !none.never_fits(1 << 40));

@@ -102,18 +102,23 @@ impl SegmentInventory {
         let prepared: u64 = self.prepared.iter().map(|spare| spare.bytes).sum();
         let prepared = planted!(CapIgnoresSpares, 0, prepared);
         let leaving = self.leaving.map_or(0, |(_, header)| header.segment_bytes);
-        let staging = match self.busy {
+        started + prepared + leaving + self.staging_bytes() + self.left_behind
+    }
+
+    /// What is being prepared, in bytes.
+    fn staging_bytes(&self) -> u64 {
+        match self.busy {
             Some(Task::Prepare(to) | Task::Replace(to)) => to.bytes,
             Some(Task::Recycle { .. } | Task::Remove(_)) | None => 0,
-        };
-        started + prepared + leaving + staging + self.left_behind
+        }
     }
 
     /// What the log takes, and may take.
     pub(crate) fn cap(&self) -> Cap {
         let newest_bytes = self.segments.back().map_or(0, |header| header.segment_bytes);
+        let spare_bytes = self.prepared.iter().map(|spare| spare.bytes).fold(self.staging_bytes(), u64::max);
         let (bytes_max, segment_bytes) = (self.bytes_max, self.segment_bytes);
-        Cap { bytes_max, segment_bytes, disk_bytes: self.disk_bytes(), newest_bytes }
+        Cap { bytes_max, segment_bytes, disk_bytes: self.disk_bytes(), newest_bytes, spare_bytes }
     }
 
     /// The started segments, oldest first.

@@ -99,12 +99,6 @@ impl Life {
         false
     }
 
-    /// Whether all segments have the size that the log is opened with. A log at its cap that is opened with larger segments than it
-    /// has may have no room for the mark that a trim needs behind the last one: such a life gets no further, and is not judged.
-    fn has_segments_of_one_size(&self) -> bool {
-        self.inventory.segments().iter().all(|header| header.segment_bytes == self.habits.segment_bytes)
-    }
-
     /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
     pub(super) fn make_room(&mut self) {
         const ROUNDS: usize = 2000;
@@ -113,7 +107,7 @@ impl Life {
         // Each trim of a stream takes a block, of which the smallest segments have six: what the life did before may have used
         // up all of them.
         let streams = self.core.tagged().streams_from != 0;
-        let judged = self.has_segments_of_one_size() && (!streams || self.trim_into_the_last_segment());
+        let judged = !streams || self.trim_into_the_last_segment();
         let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
         let goal = newest(self) + 5;
         for _ in 0..ROUNDS {
