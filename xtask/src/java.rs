@@ -13,7 +13,7 @@ use crate::files::{make_folder, read};
 use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
 use crate::shell::{cargo, command, root, status, target, tests};
-use crate::studies::print_load;
+use crate::studies::rest_and_print_load;
 use crate::tally::Counts;
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ fn bench(arguments: &[String]) -> Result {
     arguments.extend(["--quiet", "--activate-profiles=bench", "-DskipTests", "package"].map(str::to_owned));
     status(maven(&newest, POM, &arguments))?;
     make_folder(&order.dir)?;
-    print_load();
+    rest_and_print_load();
     println!("JDK {}", newest.version);
     let appends = target().join("java/appends.txt");
     let file = appends.display().to_string();

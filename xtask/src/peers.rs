@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, root, status, target};
-use crate::studies::print_load;
+use crate::studies::rest_and_print_load;
 use crate::tools;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     }
     let folder = target().join("peers/journals");
     files::make_folder(&folder)?;
-    print_load();
+    rest_and_print_load();
     let json = target().join("peers/result.json");
     let mut bench = command(&program, &["bench", "peers", "--no-out"]);
     if arguments.first().is_none_or(|first| first.starts_with('-')) {

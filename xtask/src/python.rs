@@ -12,7 +12,7 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, find_program, output, root, status, target, tests};
-use crate::studies::print_load;
+use crate::studies::rest_and_print_load;
 use crate::tally::Counts;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -199,7 +199,7 @@ fn bench(arguments: &[String]) -> Result {
     status(pip(&["install", "persist-queue==1.1.0"]))?;
     install("tools", &build(&["--release"])?)?;
     status(built_apart(cargo(&["build", "--locked", "--release", "--quiet", "--example", "native"])))?;
-    print_load();
+    rest_and_print_load();
     let mut bench = here(of("tools", "python"), &["bench/bench.py"]);
     if arguments.first().is_none_or(|first| first.starts_with('-')) {
         bench.arg(folder("measured"));

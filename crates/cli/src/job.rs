@@ -15,7 +15,7 @@ use seawall_gauge::report;
 use seawall_gauge::require::{self, Checked, Requirement, RequirementOutcome};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::path::jvm::StartedJvms;
-use seawall_gauge::scenario::replicated::{EngineClient, Engines};
+use seawall_gauge::scenario::replicated::Engines;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
@@ -131,7 +131,7 @@ impl Job {
             self.places.iter().for_each(|(folder, _)| leftovers::sweep(folder));
             RealTestbed::in_folders(self.places.clone())
         };
-        testbed.attach(Engines(connect(&self.clusters)?));
+        testbed.attach(self.connect()?);
         if settings.jvms.is_some() {
             let started = start(self.jar.as_deref(), &self.jdks);
             settings.jvms = Some(started.jvms);
@@ -143,6 +143,21 @@ impl Job {
         progress.done();
         let named = |result| RunResult { label: common.label.clone(), ..result };
         measured(result.map(named), (!left.is_empty()).then(|| left.join("; ")))
+    }
+
+    /// Connects to the clusters that were named, if any: with their own clients, and with logs that are shipped there.
+    fn connect(&self) -> Result<Engines, Failure> {
+        let connected = seawall_replicated::connect(&self.clusters, &STOP).map_err(not_connected)?;
+        #[cfg_attr(
+            not(feature = "nats"),
+            expect(unused_mut, reason = "a build without clients ships nothing")
+        )]
+        let mut engines = Engines(connected);
+        #[cfg(feature = "nats")]
+        if let Some((folder, _)) = self.places.first() {
+            engines.0.extend(crate::shipped_engine::connect(&self.clusters, folder).map_err(not_connected)?);
+        }
+        Ok(engines)
     }
 
     /// What became of `--require`.
@@ -205,11 +220,9 @@ fn writers(jdks: &[Jdk]) -> String {
     format!("Beside the native ways: {}.", each.join(", "))
 }
 
-/// Connects to the clusters that were named, if any.
-fn connect(clusters: &Named) -> Result<Vec<Box<dyn EngineClient>>, Failure> {
-    seawall_replicated::connect(clusters, &STOP).map_err(|error| {
-        if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
-    })
+/// A cluster that could not be had; an interrupt is why, if there was one.
+fn not_connected(error: impl std::fmt::Display) -> Failure {
+    if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
 }
 
 /// The exit code of a run.

@@ -28,6 +28,8 @@ mod progress;
 mod report;
 mod report_args;
 mod scenario_args;
+#[cfg(feature = "nats")]
+mod shipped_engine;
 mod signals;
 
 use clap::FromArgMatches as _;

@@ -1,12 +1,13 @@
-//! Counts durable commits of several writers for some seconds: the yardstick of front ends in other languages.
+//! Counts commits of several writers for some seconds: the yardstick of front ends in other languages.
 //!
-//! `commits DIR WRITERS BYTES SECONDS` prints how many records were appended and committed one by one, and the seconds that took. The
-//! log in DIR is opened with [`RETENTION_BYTES`], so that it does not fill the disk.
+//! `commits DIR WRITERS BYTES SECONDS [power-loss | process-crash]` prints how many records were appended and committed one by one
+//! for what they have to outlive, and the seconds that took. The log in DIR promises power loss, and is opened with
+//! [`RETENTION_BYTES`], so that it does not fill the disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seawall::{Log, Options, Retention};
+use seawall::{Durability, Log, Options, Retention};
 use seawall_sys::clock::monotonic_ns;
 
 /// The log is trimmed to so many bytes.
@@ -14,8 +15,15 @@ const RETENTION_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, writers, bytes, seconds] = &arguments[..] else {
-        return Err("usage: commits DIR WRITERS BYTES SECONDS".into());
+    let usage = "usage: commits DIR WRITERS BYTES SECONDS [power-loss | process-crash]";
+    let [dir, writers, bytes, seconds, outlive @ ..] = &arguments[..] else {
+        return Err(usage.into());
+    };
+    let class = match outlive {
+        [] => Durability::PowerLoss,
+        [word] if word == "power-loss" => Durability::PowerLoss,
+        [word] if word == "process-crash" => Durability::ProcessCrash,
+        _ => return Err(usage.into()),
     };
     let (writers, bytes): (usize, usize) = (writers.parse()?, bytes.parse()?);
     let time = Duration::from_secs_f64(seconds.parse()?);
@@ -30,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let record = vec![b'x'; bytes];
                     while !over.load(Ordering::Relaxed) {
                         let lsn = log.append(&record)?;
-                        log.commit(lsn)?;
+                        log.commit_as(lsn, class)?;
                         committed.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok::<(), seawall::Error>(())

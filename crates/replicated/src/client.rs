@@ -55,7 +55,8 @@ pub(crate) fn facts(
 }
 
 /// A name for a stream of this process; its start names the process, its end no other stream has.
-pub(crate) fn unique_name(what: &str) -> String {
+#[must_use]
+pub fn unique_name(what: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("seawall-{}-{}-{what}-{number}", std::process::id(), seawall_sys::clock::unix_seconds())

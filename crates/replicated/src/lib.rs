@@ -21,6 +21,8 @@ pub mod nats;
 #[cfg(any(test, feature = "nats"))]
 mod plain;
 
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub use client::unique_name;
 pub use error::{Cause, Error, Result};
 
 use seawall_gauge::scenario::replicated::EngineClient;

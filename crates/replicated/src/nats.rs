@@ -17,9 +17,7 @@ mod monitor;
 use crate::address::is_loopback;
 use crate::client::{Policy, facts, ns, unique_name};
 use crate::{Cause, Error, Named, Result, plain};
-use async_nats::jetstream::context::{
-    CreateStreamErrorKind, DeleteStreamError, DeleteStreamErrorKind, PublishAckFuture,
-};
+use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use async_nats::rustls::{self, AlertDescription};
@@ -74,10 +72,7 @@ pub(crate) fn connect(
     stop: &'static AtomicBool,
     engines: &mut Vec<Box<dyn EngineClient>>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::caused("no runtime for its client", error, ""))?;
+    let runtime = runtime()?;
     let client = runtime.block_on(client(url, named.nats_plain_password))?;
     let version = client.server_info().version.clone();
     let on_this_machine = on_this_machine(url, &client);
@@ -325,24 +320,41 @@ impl Nats {
             }
         }
     }
+}
 
-    async fn delete(&self) -> Result<(), DeleteStreamError> {
-        let short = ContextBuilder::new().timeout(CONNECT).build(self.context.client());
-        let mut attempts_left = 3;
-        loop {
-            attempts_left -= 1;
-            let Err(error) = short.delete_stream(&self.stream).await else { return Ok(()) };
-            match error.kind() {
-                DeleteStreamErrorKind::JetStream(refusal)
-                    if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
-                {
-                    return Ok(());
-                }
-                _ if attempts_left == 0 => return Err(error),
-                _ => {}
+/// Removes a stream; it may be gone already.
+async fn delete(client: Client, stream: &str) -> Result<()> {
+    let short = ContextBuilder::new().timeout(CONNECT).build(client);
+    let mut attempts_left = 3;
+    loop {
+        attempts_left -= 1;
+        let Err(error) = short.delete_stream(stream).await else { return Ok(()) };
+        match error.kind() {
+            DeleteStreamErrorKind::JetStream(refusal)
+                if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                return Ok(());
             }
+            _ if attempts_left == 0 => {
+                let remedy = format!("remove it with `nats stream rm {stream}`");
+                return Err(Error::caused(format!("the stream {stream} may be left behind"), error, remedy));
+            }
+            _ => {}
         }
     }
+}
+
+/// Removes `stream` from the cluster at `url`; it may be gone already.
+///
+/// # Errors
+/// It may be left behind, and how to remove it.
+pub fn remove_stream(url: &str, plain_password: bool, stream: &str) -> Result<()> {
+    runtime()?.block_on(async { delete(client(url, plain_password).await?, stream).await })
+}
+
+fn runtime() -> Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::caused("no runtime for its client", error, ""))
 }
 
 impl EngineClient for Nats {
@@ -358,11 +370,9 @@ impl EngineClient for Nats {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
-        let stream = &self.stream;
-        Ok(self.runtime.block_on(self.delete()).map_err(|error| {
-            let remedy = format!("remove it with `nats stream rm {stream}`");
-            Error::caused(format!("the stream {stream} may be left behind"), error, remedy)
-        })?)
+        // It starts a task of its own.
+        let _inside = self.runtime.enter();
+        Ok(self.runtime.block_on(delete(self.context.client(), &self.stream))?)
     }
 }
 

@@ -19,7 +19,7 @@ mod contenders;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, root, status, target};
-use crate::studies::print_load;
+use crate::studies::rest_and_print_load;
 use crate::studies::rounds::{Options, median};
 use crate::tools;
 use contenders::{Bench, Figures};
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let options = defaults.changed_by(arguments, 0.05)?;
     tools::provide(&tools::FIDELITY)?;
     let bench = build(&options)?;
-    print_load();
+    rest_and_print_load();
     let mut rows = Vec::new();
     for method in METHODS {
         let commits = bench.calibrate(method, options.seconds)?;

@@ -23,7 +23,7 @@ mod sqlite;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::target;
-use crate::studies::print_load;
+use crate::studies::rest_and_print_load;
 use crate::studies::rounds::{Options, median};
 use crate::tools;
 use postgres::Cluster;
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let scratch = options.folder.join(format!("seawall-observe-{}", std::process::id()));
     std::fs::create_dir(&scratch).map_err(Error::at(scratch.display()))?;
     let scratch = Scratch(scratch);
-    print_load();
+    rest_and_print_load();
     let mut cases = postgres_cases(&scratch.0, &options)?;
     cases.extend(sqlite_cases(&scratch.0, &options)?);
     drop(scratch);

@@ -179,11 +179,14 @@ pub fn run(
     let study = Study {
         title: "the log beside plain loops of durable writes".to_owned(),
         row_title: "workload".to_owned(),
-        notes: vec![
-            "floor: a plain loop of durable writes, each of new bytes, by the log's method; bare: the same with a buffer that never changes.".to_owned(),
-            format!("vs base: {}.", bases(&cases)),
-            format!("Goals of this project for its log, which do not judge the disk: {}.", goals(&settings.workloads)),
-        ],
+        notes: [
+            Some("floor: a plain loop of durable writes, each of new bytes, by the log's method; bare: the same with a buffer that never changes.".to_owned()),
+            bases(&cases).map(|bases| format!("vs base: {bases}.")),
+            Some(format!("Goals of this project for its log, which do not judge the disk: {}.", goals(&settings.workloads))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         ..Study::default()
     };
     compete(NAME, settings, (testbed, observer), study, &cases)
@@ -458,12 +461,13 @@ fn named(column: &Column) -> String {
 }
 
 /// What rows are compared with besides their floors, in words.
-fn bases(cases: &[Case]) -> String {
+fn bases(cases: &[Case]) -> Option<String> {
     let words = cases.iter().filter_map(|case| match case.base {
         Base::Row(base) => Some(format!("{} by {base}", case.id)),
         Base::None | Base::OtherLog => None,
     });
-    words.collect::<Vec<_>>().join(", ")
+    let words = words.collect::<Vec<_>>().join(", ");
+    (!words.is_empty()).then_some(words)
 }
 
 /// The goals of the workloads that run, in words.

@@ -118,8 +118,10 @@ impl Mapping {
     }
 
     pub(crate) fn wait(&self, at: usize, value: u32, limit: Duration) {
+        // As long as a `timespec` of any C library can say, whose type for seconds differs.
+        let seconds = i32::try_from(limit.as_secs()).unwrap_or(i32::MAX);
         let limit = libc::timespec {
-            tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: seconds.into(),
             tv_nsec: libc::c_long::from(limit.subsec_nanos().cast_signed()),
         };
         let word = self.address(at, 4);

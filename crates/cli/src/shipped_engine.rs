@@ -1,0 +1,285 @@
+//! Measures a Seawall log that is shipped to a cluster while it commits: the rows of `replicated` beside the engine's own client.
+//!
+//! ```text
+//!   block     append ─► synced here ─► shipped ─► acknowledged there: a commit
+//!   behind    append ─► synced here: a commit; shipped and acknowledged meanwhile
+//! ```
+//!
+//! One thread keeps the commits in flight that the row asks for; each is timed from its append. What a block leaves on its way is
+//! acknowledged before the next block begins, in nobody's time.
+//!
+//! Invariants: the log and its stream are of this run alone; [`EngineClient::close`] removes both.
+
+use seawall::{Commit, Durability, Lsn, Options, Retention};
+use seawall_gauge::measure::Sample;
+use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
+use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient, EngineError};
+use seawall_gauge::testbed::Until;
+use seawall_replicated::{Named, unique_name};
+use seawall_ship::address::{self, Opening};
+use seawall_ship::shipping::Settings;
+use seawall_ship::{Error, Facts, ShippedLog};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::scratch::Scratch;
+use seawall_sys::thread::Accounts;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A stream that holds more is replaced before the next block: it forgets nothing by itself.
+const STREAM_BYTES: u64 = 256 << 20;
+/// How often a wait looks whether the run was stopped.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a commit waits for: a row of the table.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    name: &'static str,
+    there: bool,
+    title: &'static str,
+}
+
+const WAITS: [Wait; 2] = [
+    Wait { name: "block", there: true, title: "each commit waits for it" },
+    Wait { name: "behind", there: false, title: "commits do not wait for it" },
+];
+
+/// A log, and the stream it is shipped to.
+struct Open {
+    log: ShippedLog,
+    stream: String,
+    begin: Lsn,
+}
+
+struct ShippedEngine {
+    cluster: String,
+    opening: Opening,
+    ack_timeout: Duration,
+    wait: Wait,
+    facts: EngineFacts,
+    scratch: Scratch,
+    open: Option<Open>,
+}
+
+/// A log in `folder` for each cluster of `named` and each row of the table.
+///
+/// # Errors
+/// The cluster, and what is wrong with it.
+pub(crate) fn connect(named: &Named, folder: &Path) -> Result<Vec<Box<dyn EngineClient>>, EngineError> {
+    let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
+    for (number, url) in named.nats.iter().enumerate() {
+        for wait in WAITS {
+            let opening = Opening {
+                create: true,
+                monitors: named.nats_monitors.clone(),
+                plain_password: named.nats_plain_password,
+                ..Opening::default()
+            };
+            let cluster = if url.contains("://") { url.clone() } else { format!("nats://{url}") };
+            let mut engine = ShippedEngine {
+                cluster,
+                opening,
+                ack_timeout: named.ack_timeout,
+                wait,
+                facts: unnamed(),
+                scratch: Scratch::new_in(folder)?,
+                open: None,
+            };
+            let of = engine.renew()?.log.ships()[0].facts().clone();
+            engine.facts = facts(&of, engine.opening.replicas, wait);
+            let number = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+            engine.facts.id = format!("ship-nats{number}/{}", wait.name);
+            engines.push(Box::new(engine));
+        }
+    }
+    Ok(engines)
+}
+
+fn unnamed() -> EngineFacts {
+    EngineFacts {
+        id: String::new(),
+        name: String::new(),
+        version: None,
+        copies: 1,
+        acknowledged_by: 1,
+        laggard_may_lead: false,
+        policy: SyncPolicy::Before,
+        setting: String::new(),
+        read_from: "the log's own promise".to_owned(),
+        on_this_machine: false,
+    }
+}
+
+/// What a commit outlives: the log's own sync is before it in any case, the other copies only where it waits for them.
+fn facts(of: &Facts, replicas: usize, wait: Wait) -> EngineFacts {
+    let copies = if wait.there { (replicas, of.acknowledged_by) } else { (1, 1) };
+    EngineFacts {
+        name: format!("Seawall log shipped to {}: {}", of.name, wait.title),
+        copies: copies.0,
+        acknowledged_by: copies.1,
+        laggard_may_lead: of.laggard_may_lead,
+        setting: "synced here first".to_owned(),
+        on_this_machine: of.on_this_machine,
+        ..unnamed()
+    }
+}
+
+impl ShippedEngine {
+    fn log_folder(&self, stream: &str) -> PathBuf {
+        self.scratch.path().join(stream)
+    }
+
+    /// The log and its stream; new ones if there are none, or if the stream has become too large.
+    fn renew(&mut self) -> Result<&Open, EngineError> {
+        let full = |open: &Open| open.log.log().appended_lsn().get() - open.begin.get() > STREAM_BYTES;
+        if self.open.as_ref().is_none_or(full) {
+            self.discard()?;
+            let stream = unique_name("shipped");
+            let destination = address::open(&format!("{}/{stream}", self.cluster), &self.opening)?;
+            let folder = self.log_folder(&stream);
+            let retention = Retention::default().bytes(STREAM_BYTES);
+            let log = ShippedLog::open(
+                &folder,
+                Options::default().retention(retention),
+                Durability::PowerLoss,
+                vec![destination.destination],
+                Settings::default(),
+            );
+            let log = match log {
+                Ok(log) => log,
+                Err(error) => {
+                    self.remove(&stream)?;
+                    return Err(error.into());
+                }
+            };
+            let begin = log.log().appended_lsn();
+            self.open = Some(Open { log, stream, begin });
+        }
+        self.open.as_ref().ok_or_else(|| "its log is not open".into())
+    }
+
+    /// Closes the log, and removes it and its stream.
+    fn discard(&mut self) -> Result<(), EngineError> {
+        let Some(Open { log, stream, .. }) = self.open.take() else { return Ok(()) };
+        // What is not shipped yet is not needed: the stream goes.
+        let closed = match log.close(Some(Duration::ZERO)) {
+            Err(Error::TimedOut { .. }) => Ok(()),
+            closed => closed,
+        };
+        self.remove(&stream)?;
+        Ok(closed?)
+    }
+
+    fn remove(&self, stream: &str) -> Result<(), EngineError> {
+        let folder = self.log_folder(stream);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        let plain_password = self.opening.plain_password;
+        Ok(seawall_replicated::nats::remove_stream(&self.cluster, plain_password, stream)?)
+    }
+
+    /// Waits until everything before `lsn` is acknowledged; false if the run was stopped before.
+    fn acknowledged(&self, log: &ShippedLog, lsn: Lsn, until: Until<'_>) -> Result<bool, EngineError> {
+        let begun_ns = monotonic_ns();
+        loop {
+            match log.ships()[0].wait(lsn, Some(LOOK)) {
+                Ok(()) => return Ok(true),
+                Err(Error::TimedOut { .. }) if until.stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(Error::TimedOut { .. }) => {
+                    if Duration::from_nanos(monotonic_ns() - begun_ns) > self.ack_timeout {
+                        let waited = humantime::format_duration(self.ack_timeout);
+                        let why = log.ships()[0].failing().unwrap_or_else(|| "no reason given".to_owned());
+                        return Err(format!("a batch was not acknowledged within {waited}: {why}").into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl EngineClient for ShippedEngine {
+    fn facts(&self) -> &EngineFacts {
+        &self.facts
+    }
+
+    fn run(&mut self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample, EngineError> {
+        self.renew()?;
+        let open = self.open.as_ref().ok_or("its log is not open")?;
+        let log = open.log.log();
+        let payload = Aligned::incompressible(request.settings.bytes, request.settings.seed);
+        let accounts = Accounts::open();
+        let mut sample = Sample::default();
+        let mut flying: VecDeque<(u64, Lsn, Commit)> = VecDeque::with_capacity(request.in_flight);
+        let times = accounts.times();
+        let start_ns = monotonic_ns();
+        let end_ns = start_ns.saturating_add(until.block_ns);
+        let mut done_ns = start_ns;
+        loop {
+            let sending = done_ns < end_ns && !until.stop.load(Ordering::Relaxed);
+            while sending && flying.len() < request.in_flight {
+                let sent_ns = monotonic_ns();
+                let lsn = log.append(payload.as_slice())?;
+                flying.push_back((sent_ns, lsn, log.commit_async(lsn)));
+            }
+            let Some((sent_ns, lsn, commit)) = flying.pop_front() else { break };
+            if self.wait.there {
+                if !self.acknowledged(&open.log, lsn, until)? {
+                    break;
+                }
+            } else {
+                commit.wait()?;
+            }
+            done_ns = monotonic_ns();
+            sample.commits += 1;
+            sample.latency.record(done_ns - sent_ns);
+        }
+        sample.elapsed_ns = done_ns - start_ns;
+        sample.times = accounts.times().since(&times);
+        drop(flying);
+        log.commit(log.appended_lsn())?;
+        self.acknowledged(&open.log, log.durable_lsn(), until)?;
+        Ok(sample)
+    }
+
+    fn close(&mut self) -> Result<(), EngineError> {
+        self.discard()
+    }
+}
+
+impl Drop for ShippedEngine {
+    fn drop(&mut self) {
+        // A caller that reports what was left behind has called it before.
+        let _ = self.discard();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WAITS, facts};
+    use seawall_gauge::scenario::replicated::promise::{Outlived, outlives};
+    use seawall_ship::{Facts, Synced};
+
+    #[test]
+    fn a_commit_that_waits_outlives_a_machine_and_one_that_does_not_only_power_cuts() {
+        let of = Facts {
+            name: "NATS JetStream, 3 replicas".to_owned(),
+            acknowledged_by: 2,
+            laggard_may_lead: false,
+            synced: Synced::After,
+            setting: String::new(),
+            on_this_machine: false,
+            elsewhere: false,
+            keeps_copies: false,
+            message_bytes_max: 1 << 20,
+            in_flight_max: 64,
+            gather_bytes: 0,
+        };
+        let [block, behind] = WAITS.map(|wait| outlives(&facts(&of, 3, wait)));
+        assert_eq!([block.machine, behind.machine], [Outlived::Yes, Outlived::No]);
+        assert_eq!([block.power_cut, behind.power_cut], [Outlived::Yes; 2]);
+    }
+}
