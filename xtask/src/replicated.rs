@@ -80,6 +80,9 @@ const KAFKA: EngineTest = EngineTest {
     needs: &tools::KAFKA,
 };
 
+/// Rows of logs that are shipped to the cluster.
+const SHIPPED: [&str; 2] = ["ship-nats/block/1", "ship-nats/behind/1"];
+
 /// `cargo xtask replicated [--kafka]`.
 pub(crate) fn run(arguments: &[String]) -> Result {
     match arguments {
@@ -226,6 +229,15 @@ impl Bench<'_> {
             let syncs: Vec<u64> = seen.iter().map(|trace| calls(trace, promise.files)).collect();
             println!("{}: {commits} records acknowledged, fsyncs by node {syncs:?}", promise.id);
             kept(promise, commits, &syncs)?;
+        }
+        if self.engine.name == NATS.name {
+            for row in SHIPPED {
+                let commits = commits(&json, row).unwrap_or_default();
+                println!("{row}: {commits} commits");
+                if commits < 1.0 {
+                    return Err(Error::check(format!("no commits in a row {row} of the result")));
+                }
+            }
         }
         Ok(())
     }
