@@ -122,12 +122,12 @@ pub(crate) fn run(options: &WatchArgs) -> Result<ExitCode, Failure> {
     watching.stand_on(place);
     anstream::eprintln!("{}", printable(&watching.announcement()));
     watching.prepare().map_err(Failure::Message)?;
+    watching.write().map_or(Ok(()), Err)?;
     if let Some(listener) = listener {
         let address = listener.local_addr().map_err(Failure::message)?;
         server::serve(listener, move |form| lock(&metrics).text(form))?;
         anstream::eprintln!("metrics at http://{address}/metrics");
     }
-    watching.write().map_or(Ok(()), Err)?;
     watching.until_stopped(&stopped)?;
     watching.end()
 }
