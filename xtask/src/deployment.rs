@@ -28,7 +28,7 @@ const PREFIX: &str = "seawall_watch_";
 const EXPOSURE_MAX: &str = "20";
 
 const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0";
-/// It carries the OpenAPI of Kubernetes in its test data; the schemas that kubeconform fetches by itself are made from the same.
+/// It carries the API of Kubernetes in its test data; the schemas that kubeconform fetches by itself are made from the same.
 const KUBERNETES: &str = "k8s.io/kubectl@v0.34.1";
 const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
 
@@ -176,9 +176,9 @@ fn rules_and_metrics(promtool: &Path, exported: &Path, work: &Path) -> Result {
     files::write(&wrong, files::read(&deployed("rules.yml"))?.replace(" == 0", " == 1"))?;
     std::fs::copy(deployed("rules_test.yml"), work.join("rules_test.yml"))
         .map_err(Error::at(work.display()))?;
-    let mut test = command(promtool, &["test", "rules", "rules_test.yml"]);
-    test.current_dir(work);
-    must_refuse("promtool test rules", captured(test))
+    let mut tried = command(promtool, &["test", "rules", "rules_test.yml"]);
+    tried.current_dir(work);
+    must_refuse("promtool test rules", captured(tried))
 }
 
 /// That a tool accepts a wrong file is an error.
