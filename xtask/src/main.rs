@@ -6,6 +6,7 @@ mod apart;
 mod c_interface;
 mod crash;
 mod deny;
+mod deployment;
 mod error;
 mod explore;
 mod files;

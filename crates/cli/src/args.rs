@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Powercut(crate::powercut::PowercutArgs),
     /// Measure commit latency in at most 1 s; always returns a result (for the start of services)
     Probe(crate::probe::ProbeArgs),
+    /// Sample a disk gently, for ever, and export what commits cost to Prometheus
+    Watch(crate::watch::WatchArgs),
     /// Print the completions of a shell
     Completions(crate::pages::Completions),
     /// Print the manual page

@@ -97,7 +97,12 @@ const TABLE: &[Row] = &[
         ("seawall probe /var/lib/db", "at most 64 commits in at most one second"),
         ("seawall probe /var/lib/db --json", "for services, at their start"),
         ("seawall probe --budget 200ms --json", "in less time"),
-        ("seawall probe /var/lib/db --format openmetrics", "for Prometheus' textfile collector"),
+        ("seawall probe /var/lib/db --openmetrics probe.prom", "for the textfile collector of node_exporter"),
+    ]),
+    (&["watch"], &[], &[
+        ("seawall watch /var/lib/db", "a line a burst, until Ctrl-C"),
+        ("seawall watch /var/lib/db --listen 127.0.0.1:9798", "for Prometheus to scrape"),
+        ("seawall watch /var/lib/db --openmetrics watch.prom", "for the textfile collector of node_exporter"),
     ]),
     (&["completions"], &[], &[
         ("seawall completions bash", "into ~/.local/share/bash-completion/completions/seawall"),

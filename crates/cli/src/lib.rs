@@ -14,6 +14,7 @@ mod compare;
 mod compare_args;
 mod examples;
 mod exit;
+mod exposition;
 mod hints;
 mod job;
 mod leftovers;
@@ -31,6 +32,7 @@ mod scenario_args;
 #[cfg(feature = "nats")]
 mod shipped_engine;
 mod signals;
+mod watch;
 
 use clap::FromArgMatches as _;
 use seawall_gauge::scenario::log::contest::Contestant;
@@ -68,6 +70,7 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),
         args::Command::Probe(options) => probe::run(&options),
+        args::Command::Watch(options) => watch::run(&options),
         args::Command::Completions(options) => pages::completions(&options),
         args::Command::Man(options) => pages::man(&options),
         args::Command::Report(options) => report::run(&options),

@@ -3,7 +3,7 @@
 //! Invariant: a closed output pipe (`| head`) is no failure.
 
 use crate::exit::Failure;
-use crate::paths;
+use crate::{exposition, paths};
 use clap::Args;
 use seawall_gauge::report;
 use seawall_gauge::report::figure::{self, png, svg};
@@ -183,6 +183,43 @@ impl Target {
             found.existing().is_none_or(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
         };
         matches!((&self.found, &other.found), (Some(one), Some(other)) if is_file(one) && one.is_same(other))
+    }
+}
+
+/// A file of metrics, which readers may read at any time: replaced as a whole, again and again.
+#[derive(Debug)]
+pub(crate) struct ReplacedFile {
+    file: PathBuf,
+    found: OutputFile,
+}
+
+impl ReplacedFile {
+    /// Finds where it will be. Whatever is no regular file is refused: it would be gone after the first text.
+    pub(crate) fn find(file: &Path) -> Result<Self, Failure> {
+        let found = Target::look(file)?;
+        found.check_replaceable().map_err(|error| unwritten(file, error))?;
+        Ok(Self { file: file.to_path_buf(), found })
+    }
+
+    /// The form that its readers expect, by its name.
+    pub(crate) fn form(&self) -> exposition::Form {
+        if self.file.extension().is_some_and(|extension| extension == "prom") {
+            exposition::Form::Text
+        } else {
+            exposition::Form::OpenMetrics
+        }
+    }
+
+    /// Makes `bytes` its content.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.found.replace(bytes).map_err(|error| unwritten(&self.file, error))
+    }
+
+    /// Removes it.
+    pub(crate) fn remove(&self) -> Result<(), Failure> {
+        self.found
+            .remove()
+            .map_err(|error| Failure::Message(format!("cannot remove {}: {error}", self.file.display())))
     }
 }
 

@@ -1,20 +1,22 @@
 //! `seawall probe`: measures commit latency within a bounded time and prints it, also as JSON.
 //!
 //! Invariant: it never fails its caller: any failure of the disk is a field of the result, and the exit code is 0;
-//! only a wrong command line, or a closed output, is an error.
+//! only a wrong command line, a closed output, or a file that cannot be written, is an error.
 
 mod metrics;
 
 use crate::amounts;
 use crate::exit::{Failure, INTERRUPTED};
+use crate::exposition::Form;
+use crate::output::ReplacedFile;
 use crate::signals::take_over;
 use crate::{leftovers, output};
 use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
 use seawall_gauge::require::{self, PRESETS, Preset};
-use seawall_sys::scratch;
 use seawall_sys::text::printable;
+use seawall_sys::{inspect, scratch};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -39,6 +41,10 @@ pub(crate) struct ProbeArgs {
     /// How to answer
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    /// Write metrics to this file, whole at any time, or print them without one: as `OpenMetrics`, or, if its name ends in .prom,
+    /// in the older form that the textfile collector of `node_exporter` reads
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["json", "format"])]
+    openmetrics: Option<PathBuf>,
 }
 
 /// How a probe answers.
@@ -58,6 +64,8 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
             "--budget: a probe takes 1s at most; `seawall bench --time` measures longer".to_owned(),
         ));
     }
+    let file = options.openmetrics.as_deref().filter(|file| !output::is_standard(Some(file)));
+    let file = file.map(ReplacedFile::find).transpose()?;
     // Its folder must not stay behind after Ctrl-C.
     take_over(|| {
         for left in scratch::remove_all() {
@@ -66,13 +74,16 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
         std::process::exit(i32::from(INTERRUPTED));
     })?;
     let probe = seawall::probe(&options.dir, options.budget);
-    let text = match options.format {
-        Format::Openmetrics => metrics::text(&probe),
-        Format::Json => output::json(&as_json(&probe)),
-        Format::Text if options.json => output::json(&as_json(&probe)),
-        Format::Text => as_text(&probe),
-    };
-    output::print(&text)?;
+    let facts = || probe.problem.is_none().then(|| inspect::environment(&options.dir).ok()).flatten();
+    match &file {
+        Some(file) => file.write(metrics::text(&probe, facts().as_ref(), file.form()).as_bytes())?,
+        None => output::print(&match options.format {
+            Format::Json => output::json(&as_json(&probe)),
+            _ if options.json => output::json(&as_json(&probe)),
+            Format::Text if options.openmetrics.is_none() => as_text(&probe),
+            Format::Text | Format::Openmetrics => metrics::text(&probe, facts().as_ref(), Form::OpenMetrics),
+        })?,
+    }
     // After the answer, which comes in time however much there is to remove.
     leftovers::sweep(&options.dir);
     Ok(ExitCode::SUCCESS)

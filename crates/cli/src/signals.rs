@@ -24,7 +24,13 @@ pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), 
 
 /// Stops a run at the first signal.
 pub(crate) fn listen() -> Result<(), Failure> {
-    take_over(|| {
+    listen_and(|| {})
+}
+
+/// The same; `heard` is called at every signal.
+pub(crate) fn listen_and(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    take_over(move || {
+        heard();
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();
             for left in seawall_sys::scratch::remove_all() {

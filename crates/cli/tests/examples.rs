@@ -18,6 +18,7 @@ const NAMES: &[(&str, &str)] = &[
     ("/mnt/ext4", "db"),
     ("/mnt/xfs", "stall"),
     ("/usr/local/share/man/man1", "pages"),
+    ("127.0.0.1:9798", "127.0.0.1:0"),
     ("1048576", "7"),
 ];
 
@@ -28,6 +29,7 @@ const SHORTENED: &[(&str, &str)] = &[
     ("advise result.json", ""),
     ("advise", "--time 1 --allow-memory"),
     ("log follow", "--limit 1"),
+    ("watch", "--time 1 --every 1 --allow-memory"),
     ("powercut run", "--duration 1"),
 ];
 

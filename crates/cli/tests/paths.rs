@@ -25,6 +25,7 @@ fn a_path_that_cannot_be_used_is_named_and_nothing_waits_or_changes() {
 fn what_a_killed_run_left_is_removed_by_every_command_that_makes_such_files_and_said() {
     for line in [
         "probe",
+        "watch --time 1 --every 1 --method buffered --allow-memory",
         "log bench --only W1 --rounds 1 --percent 1 --no-out --allow-memory",
         "bench --no-out --time 1 --methods buffered --journal 1M --allow-memory",
     ] {
@@ -61,6 +62,9 @@ fn options_that_name_no_path_refuse_what_they_do_not_know() {
         "compare a b --fail-if @",
         "advise --only @",
         "probe --budget @",
+        "watch . --every @",
+        "watch . --method @",
+        "watch . --listen @",
         "probe --format @",
         "cluster up @",
         "powercut run . --witness @ --token-file token",

@@ -84,6 +84,12 @@ impl Latency {
         self.0.len()
     }
 
+    /// How many samples do not exceed `ns`, as finely as the histogram resolves.
+    #[must_use]
+    pub fn count_at_most(&self, ns: u64) -> u64 {
+        self.0.count_between(0, ns)
+    }
+
     /// The sample that `percent` of the samples do not exceed, with how sound it is.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Percentile {
@@ -354,6 +360,14 @@ mod tests {
         assert_eq!(latency.percentile(99.99), Percentile::Refused);
         assert!(matches!(of(1..=10_000).percentile(99.9), Percentile::Sound(_)));
         assert_eq!(of([]).percentile(50.0), Percentile::Refused);
+    }
+
+    #[test]
+    fn samples_are_counted_up_to_a_bound() {
+        let latency = of([10, 20, 30_000, 90_000_000_000]);
+        let counts = [5, 10, 25, 31_000, 89_000_000_000, 100_000_000_000].map(|ns| latency.count_at_most(ns));
+        assert_eq!(counts, [0, 1, 2, 3, 3, 4]);
+        assert_eq!(of([]).count_at_most(1), 0);
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //!    settings; [`require`] checks it against requirements.
 //! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several.
 //!
+//! [`watch`] is apart from all this: short bursts of one method, for as long as they are wanted.
+//!
 //! Invariants: judging is pure and works equally on a result read back from its file; nothing is measured by one
 //! module and named by another; a method that did not run is listed with its reason.
 
@@ -47,6 +49,7 @@ pub mod scenario;
 pub mod stats;
 pub mod study;
 pub mod testbed;
+pub mod watch;
 pub mod workload;
 
 pub use error::{Error, Result};

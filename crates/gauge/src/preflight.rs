@@ -32,7 +32,23 @@ pub fn check(
     if settings.raw_device {
         return Ok(());
     }
-    let allow_memory = allow_memory || !scenario.durable;
+    check_place(environment, allow_memory || !scenario.durable)?;
+    let found = &environment.file_system;
+    let file_system = found.kind.clone();
+    let (needed, free) = (needs_bytes.saturating_add(MARGIN_BYTES), found.free_bytes);
+    if free < needed {
+        let subject = format!("`{}` needs up to", scenario.name);
+        let remedy = "ask for less, as by a smaller --journal (`seawall bench --list` names the options)";
+        return Err(Error::NoSpace { subject, needed, file_system, free, remedy });
+    }
+    Ok(())
+}
+
+/// Refuses a place that cannot be written, or that keeps nothing unless `allow_memory`.
+///
+/// # Errors
+/// The first fact that forbids it, with the remedy.
+pub fn check_place(environment: &Environment, allow_memory: bool) -> Result<()> {
     let found = &environment.file_system;
     let file_system = found.kind.clone();
     if found.read_only {
@@ -42,16 +58,10 @@ pub fn check(
         return Err(Error::InMemory { file_system });
     }
     let lie = environment.lies.iter().find(|found| found.lie == Lie::SyncDisabled);
-    if let Some(lie) = lie.filter(|_| !allow_memory) {
-        return Err(Error::SyncDisabled { evidence: lie.evidence.clone() });
+    match lie.filter(|_| !allow_memory) {
+        Some(lie) => Err(Error::SyncDisabled { evidence: lie.evidence.clone() }),
+        None => Ok(()),
     }
-    let (needed, free) = (needs_bytes.saturating_add(MARGIN_BYTES), found.free_bytes);
-    if free < needed {
-        let subject = format!("`{}` needs up to", scenario.name);
-        let remedy = "ask for less, as by a smaller --journal (`seawall bench --list` names the options)";
-        return Err(Error::NoSpace { subject, needed, file_system, free, remedy });
-    }
-    Ok(())
 }
 
 /// What one of several runs takes.

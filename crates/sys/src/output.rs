@@ -62,6 +62,45 @@ impl OutputFile {
         replace_in(&self.directory, &self.name, bytes)
     }
 
+    /// Refuses what has this name now unless it is a regular file: a rename would put an end to a device, and to a link.
+    ///
+    /// # Errors
+    /// It is something else; the system's error.
+    pub fn check_replaceable(&self) -> io::Result<()> {
+        match self.directory.path().join(&self.name).symlink_metadata() {
+            Ok(found) if found.is_file() => Ok(()),
+            Ok(found) => {
+                let kind = if found.is_symlink() { "a link" } else { "no regular file" };
+                Err(io::Error::other(format!(
+                    "it is {kind}, which would be replaced: name a file of its own"
+                )))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the whole file by another one: a reader at any time sees the old content or the new one.
+    ///
+    /// # Errors
+    /// As [`OutputFile::check_replaceable`]; the system's error.
+    pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.check_replaceable()?;
+        replace_in(&self.directory, &self.name, bytes)
+    }
+
+    /// Removes the file, if one is there.
+    ///
+    /// # Errors
+    /// As [`OutputFile::check_replaceable`]; the system's error.
+    pub fn remove(&self) -> io::Result<()> {
+        self.check_replaceable()?;
+        match self.directory.remove(&self.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// What was found there.
     #[must_use]
     pub fn existing(&self) -> Option<&File> {
@@ -224,6 +263,24 @@ mod tests {
             assert_eq!(fs::read(&victim).expect("read"), b"precious");
             assert_eq!(fs::read(&path).expect("read"), b"new");
         }
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_neither_replaced_nor_removed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("watch.prom");
+        let found = OutputFile::find(&path).expect("writable");
+        found.replace(b"one").expect("written");
+        found.replace(b"two").expect("written again");
+        assert_eq!(fs::read(&path).expect("read"), b"two");
+        found.remove().expect("removed");
+        found.remove().expect("nothing to remove");
+        fs::write(dir.path().join("victim"), "precious").expect("written");
+        symlink("victim", &path).expect("linked");
+        assert!(found.replace(b"three").is_err() && found.remove().is_err() && path.is_symlink());
+        let device = OutputFile::find(Path::new("/dev/null")).expect("writable");
+        assert!(device.check_replaceable().is_err());
+        assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 2, "nothing else is left");
     }
 
     #[test]

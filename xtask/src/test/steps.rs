@@ -8,8 +8,8 @@ use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{
-    c_interface, crash, deny, explore, java, jvm, peers, python, replicated, second_kernel, shipped, tools,
-    wine,
+    c_interface, crash, deny, deployment, explore, java, jvm, peers, python, replicated, second_kernel,
+    shipped, tools, wine,
 };
 use seawall_sys::skip::in_ci;
 use std::process::Command;
@@ -67,7 +67,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 35] = [
+pub(super) const STEPS: [Step; 36] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -102,6 +102,7 @@ pub(super) const STEPS: [Step; 35] = [
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
     full("report in a browser",      GAUGE, 25, report_in_a_browser),
+    full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
@@ -297,6 +298,18 @@ fn replicated_commit() -> StepOutcome {
     match replicated::lacking() {
         Some(reason) => StepOutcome::Skipped(reason),
         None => replicated::nats().into(),
+    }
+}
+
+/// Rules, dashboard, manifest and unit, each by its own tool, against the metrics of a real run.
+fn deployment_of_watch() -> StepOutcome {
+    if !cfg!(target_os = "linux") {
+        return StepOutcome::Skipped("systemd and Debian's package of promtool are of Linux".to_owned());
+    }
+    match deployment::check() {
+        Ok(skipped) if skipped.is_empty() => StepOutcome::Held,
+        Ok(skipped) => StepOutcome::Skipped(skipped.join("; ")),
+        Err(error) => error.into(),
     }
 }
 

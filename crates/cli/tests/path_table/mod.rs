@@ -82,6 +82,9 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Output, "compare stall.json stall.json --markdown @"),
     (Role::Output, "report stall.json -o @"),
     (Role::Output, "powercut check . TOKEN token --json @"),
+    (Role::Output, "watch . --time 1 --every 1 --allow-memory --openmetrics @"),
+    (Role::Output, "probe . --openmetrics @"),
+    (Role::Folder, "watch @ --time 1 --every 1 --allow-memory"),
     (Role::Folder, "bench @ SMALL"),
     (Role::Folder, "bench stall @ --no-out"),
     (Role::Folder, "bench cached . @ --no-out"),
@@ -288,7 +291,8 @@ fn codes(runner: &Runner<'_>, folder: &Path, words: &[String]) -> Vec<i32> {
 fn judged(words: &[String], kind: PathKind, path: &Path, ended: &Ended) -> Option<&'static str> {
     let said = &ended.said;
     // A probe answers whatever happens.
-    let is_probe = words[0] == "probe" && kind != PathKind::Empty;
+    let is_probe =
+        words[0] == "probe" && kind != PathKind::Empty && !words.iter().any(|word| word == "--openmetrics");
     match ended.code {
         None => return Some("ended by a signal"),
         Some(0) if !is_probe => return Some("ended well"),

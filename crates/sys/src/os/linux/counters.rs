@@ -1,6 +1,6 @@
 //! Linux: reads block counters from `/sys/block/<dev>/stat`, opened once and read again at offset 0.
 
-use crate::counters::Counts;
+use crate::counters::{Activity, Counts};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -22,13 +22,21 @@ impl Reader {
     }
 
     pub(crate) fn read(&self) -> Result<Counts> {
-        let mut sum = Counts::default();
+        self.sum(Counts::parse, Counts::plus)
+    }
+
+    pub(crate) fn activity(&self) -> Result<Activity> {
+        self.sum(Activity::parse, Activity::plus)
+    }
+
+    fn sum<T: Default>(&self, parse: fn(&str) -> Option<T>, plus: fn(&T, &T) -> T) -> Result<T> {
+        let mut sum = T::default();
         for (path, file) in &self.files {
             let mut text = [0; 512];
             let read = file.read_at(&mut text, 0).map_err(|error| Error::new("read", path, error))?;
-            let counts = std::str::from_utf8(&text[..read]).ok().and_then(Counts::parse);
-            let counts = counts.ok_or_else(|| Error::new("read", path, io::ErrorKind::InvalidData.into()))?;
-            sum = sum.plus(&counts);
+            let found = std::str::from_utf8(&text[..read]).ok().and_then(parse);
+            let found = found.ok_or_else(|| Error::new("read", path, io::ErrorKind::InvalidData.into()))?;
+            sum = plus(&sum, &found);
         }
         Ok(sum)
     }

@@ -1,0 +1,382 @@
+//! `seawall watch`: samples a disk gently, for ever, and exports what it sees as metrics.
+//!
+//! ```text
+//!   Schedule (pure) ── look ──► counters of the device      metrics ──► HTTP, one thread
+//!        │                                                     ▲   └──► FILE, renamed into place
+//!        └──────────── burst ─► journal of its own ────────────┘
+//! ```
+//!
+//! Invariants: what it costs a day is printed before anything is written; after an error the journal is made anew, and the
+//! error is counted and printed once, not the end; a signal ends it within a commit, and leaves no file behind.
+
+mod metrics;
+mod server;
+
+use crate::exit::Failure;
+use crate::output::{self, ReplacedFile};
+use crate::signals::{self, STOP};
+use crate::{amounts, hints, leftovers, paths};
+use clap::Args;
+use metrics::Metrics;
+use seawall::PROBE_TIME_MAX;
+use seawall_gauge::figures::{bytes, count, duration_ns, round_duration};
+use seawall_gauge::method_names::choose_methods;
+use seawall_gauge::preflight::check_place;
+use seawall_gauge::testbed::BlockError;
+use seawall_gauge::testbed::real::RealTestbed;
+use seawall_gauge::watch::schedule::{Decision, Policy, Schedule};
+use seawall_gauge::watch::{self, COMMIT_BYTES, JOURNAL};
+use seawall_sys::clock::{monotonic_ns, unix_seconds};
+use seawall_sys::counters::{Activity, Reader};
+use seawall_sys::durability::{Class, classify};
+use seawall_sys::inspect::{self, Environment};
+use seawall_sys::method::Method;
+use seawall_sys::methods;
+use seawall_sys::text::printable;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Options of `seawall watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Folder whose disk is watched; a file of 4 MiB is made there, written round and round, and removed at the end
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// From one burst of commits to the next, 1s to 1h; longer behind a burst that took more than a thousandth of it
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = amounts::time, help_heading = "How much")]
+    every: Duration,
+
+    /// Commits of 4 KiB in a burst, at most
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "How much")]
+    commits: u32,
+
+    /// Put a burst off while others keep the device busy for more than this share of a second, per cent; 100: never
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = "How much")]
+    busy: u32,
+
+    /// End after this time; by default only a signal ends it
+    #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
+    time: Option<Duration>,
+
+    /// Method of the commits, by its id (see `seawall methods`)
+    /// [default: the fastest that outlives a power cut, by a probe of at most a second]
+    #[arg(long, value_name = "ID", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
+    method: Option<String>,
+
+    /// A commit that takes longer counts as a stall
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = amounts::time, help_heading = "What")]
+    stall: Duration,
+
+    /// Serve the metrics over HTTP at this address and port, under /metrics; port 0 takes a free one and prints it
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Output")]
+    listen: Option<SocketAddr>,
+
+    /// Write the metrics to this file after every burst, whole at any time: as `OpenMetrics`, or, if its name ends in .prom, in
+    /// the older form that the textfile collector of `node_exporter` reads
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    openmetrics: Option<PathBuf>,
+
+    /// Watch a file system that keeps nothing: memory, or syncs turned off
+    #[arg(long, help_heading = "Safety")]
+    allow_memory: bool,
+}
+
+/// How old what is known of the device may be, nanoseconds: a remount or another write cache changes what commits outlive.
+const KNOWN_FOR_NS: u64 = 60_000_000_000;
+
+pub(crate) fn run(options: &WatchArgs) -> Result<ExitCode, Failure> {
+    let policy = options.policy()?;
+    let place = paths::folder(&options.dir, "name a folder on the disk to be watched")?;
+    check_place(&place, options.allow_memory).map_err(Failure::message)?;
+    let file = options.openmetrics.as_deref().map(ReplacedFile::find).transpose()?;
+    let listener = options.listen.map(server::listen).transpose()?;
+    let (sender, stopped) = mpsc::channel();
+    signals::listen_and(move || {
+        // There is nobody to tell any more once the loop has ended.
+        let _ = sender.send(());
+    })?;
+    leftovers::sweep(&options.dir);
+    let method = options.choose()?;
+    let metrics = Metrics::new(method.id, options.every, options.stall, place.clone());
+    let metrics = Arc::new(Mutex::new(metrics));
+    let mut watching = Watching {
+        options,
+        policy,
+        method,
+        testbed: None,
+        counters: Reader::open(&place),
+        commits: 0,
+        metrics: Arc::clone(&metrics),
+        class: None,
+        known_at_ns: monotonic_ns(),
+        trouble: None,
+        unwritten: false,
+        file,
+    };
+    watching.stand_on(place);
+    anstream::eprintln!("{}", printable(&watching.announcement()));
+    watching.prepare().map_err(Failure::Message)?;
+    watching.write().map_or(Ok(()), Err)?;
+    if let Some(listener) = listener {
+        let address = listener.local_addr().map_err(Failure::message)?;
+        server::serve(listener, move |form| lock(&metrics).text(form))?;
+        anstream::eprintln!("metrics at http://{address}/metrics");
+    }
+    watching.until_stopped(&stopped)?;
+    watching.end()
+}
+
+impl WatchArgs {
+    fn policy(&self) -> Result<Policy, Failure> {
+        let hour = Duration::from_hours(1);
+        if !(Duration::from_secs(1)..=hour).contains(&self.every) {
+            return Err(Failure::Usage("--every must be from 1s to 1h".to_owned()));
+        }
+        if !(Duration::from_micros(10)..=hour).contains(&self.stall) {
+            return Err(Failure::Usage("--stall must be from 10us to 1h".to_owned()));
+        }
+        if self.time.is_some_and(|time| time.is_zero()) {
+            return Err(Failure::Usage("--time must be more than nothing".to_owned()));
+        }
+        if output::is_standard(self.openmetrics.as_deref()) {
+            return Err(Failure::Usage(
+                "--openmetrics - would print the metrics after every burst: name a file, which is replaced"
+                    .to_owned(),
+            ));
+        }
+        Ok(Policy { every_ns: nanoseconds(self.every), commits: self.commits, busy_percent: self.busy })
+    }
+
+    /// The method that was named, or the one that a probe finds.
+    fn choose(&self) -> Result<&'static Method, Failure> {
+        if let Some(name) = &self.method {
+            return match choose_methods(name).map_err(Failure::usage)?.as_slice() {
+                [one] => Ok(one),
+                _ => Err(Failure::Usage(format!("--method {name}: name one method"))),
+            };
+        }
+        let probe = seawall::probe(&self.dir, PROBE_TIME_MAX);
+        let found = probe.fastest.as_ref().and_then(|fastest| methods::find(fastest.method));
+        found.ok_or_else(|| {
+            let why = probe.problem.unwrap_or_else(|| "no method works here".to_owned());
+            Failure::Message(format!("cannot watch {}: {why}", self.dir.display()))
+        })
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn lock(metrics: &Mutex<Metrics>) -> MutexGuard<'_, Metrics> {
+    metrics.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A watch at work.
+struct Watching<'a> {
+    options: &'a WatchArgs,
+    policy: Policy,
+    method: &'static Method,
+    /// Holds the journal; none after an error.
+    testbed: Option<RealTestbed>,
+    counters: Option<Reader>,
+    /// All so far.
+    commits: u64,
+    metrics: Arc<Mutex<Metrics>>,
+    class: Option<Class>,
+    /// When the place was last looked at.
+    known_at_ns: u64,
+    /// What the last burst ended with, if with an error.
+    trouble: Option<String>,
+    /// Whether the file could not be written the last time.
+    unwritten: bool,
+    file: Option<ReplacedFile>,
+}
+
+impl Watching<'_> {
+    fn announcement(&self) -> String {
+        let Self { policy, method, options, .. } = self;
+        let outlives = self.class.map_or("nothing that is known", Class::name);
+        let commits = policy.commits_a_day();
+        let busy = if self.counters.is_none() {
+            "this system counts no I/O of the device, so that no burst is put off".to_owned()
+        } else {
+            format!(
+                "bursts are put off while others keep the device busy for more than {} %",
+                policy.busy_percent
+            )
+        };
+        format!(
+            "watches {} by {} (outlives: {outlives}): at most {} commits of {} every {}, {} commits and {} MiB a day, and 0.1 % of the disk's time unless commits stall; {busy}",
+            options.dir.display(),
+            method.id,
+            policy.commits,
+            bytes(COMMIT_BYTES as u64),
+            round_duration(policy.every_ns),
+            count(commits),
+            count((commits * COMMIT_BYTES as u64).div_ceil(1 << 20)),
+        )
+    }
+
+    /// Takes note of what commits outlive in this place, and says so if it changed.
+    fn stand_on(&mut self, place: Environment) {
+        let durability = classify(self.method, &place.surroundings(JOURNAL.state));
+        let before = self.class.replace(durability.class);
+        if before.is_some_and(|before| before != durability.class) {
+            let because = durability.because.join("; ");
+            let class = durability.class.name();
+            let what = format!("a commit by {} outlives from now on: {class}; {because}", self.method.id);
+            anstream::eprintln!("{}", printable(&what));
+        }
+        lock(&self.metrics).stands_on(durability.class, place);
+        self.known_at_ns = monotonic_ns();
+    }
+
+    /// Makes the journal.
+    fn prepare(&mut self) -> Result<(), String> {
+        let place = inspect::environment(&self.options.dir).map_err(|error| error.to_string())?;
+        let mut testbed = RealTestbed::in_folder(&self.options.dir, place);
+        watch::prepare(&mut testbed, self.method).map_err(|error| in_words(&error))?;
+        self.testbed = Some(testbed);
+        Ok(())
+    }
+
+    /// Samples until a signal or the end of `--time`.
+    fn until_stopped(&mut self, stopped: &Receiver<()>) -> Result<(), Failure> {
+        let began_ns = monotonic_ns();
+        let end_ns = self.options.time.map_or(u64::MAX, |time| began_ns.saturating_add(nanoseconds(time)));
+        let mut schedule = Schedule::new(self.policy, began_ns);
+        loop {
+            if !waited(stopped, schedule.look_at_ns(), end_ns) {
+                return Ok(());
+            }
+            let (looked_ns, before) = (monotonic_ns(), self.activity());
+            if !waited(stopped, looked_ns + self.policy.look_ns(), end_ns) {
+                return Ok(());
+            }
+            let now_ns = monotonic_ns();
+            let seen = before.zip(self.activity()).map(|(before, after)| after.since(&before));
+            let decision = schedule.looked(now_ns, seen, now_ns - looked_ns);
+            match decision {
+                Decision::PutOff => lock(&self.metrics).put_off += 1,
+                Decision::BurstUnread => lock(&self.metrics).unread += 1,
+                Decision::Burst => {}
+            }
+            if decision == Decision::PutOff {
+                self.line("put off: others keep the device busy")?;
+            } else {
+                self.burst(&mut schedule)?;
+            }
+            self.export();
+        }
+    }
+
+    fn activity(&self) -> Option<Activity> {
+        self.counters.as_ref()?.activity().ok()
+    }
+
+    fn burst(&mut self, schedule: &mut Schedule) -> Result<(), Failure> {
+        if monotonic_ns() - self.known_at_ns >= KNOWN_FOR_NS
+            && let Ok(place) = inspect::environment(&self.options.dir)
+        {
+            // A device that was away has other counters.
+            self.counters = Reader::open(&place);
+            self.stand_on(place);
+        }
+        let began_ns = monotonic_ns();
+        let ended = self.commit();
+        match ended {
+            Ok(block) => {
+                schedule.done(began_ns, block.elapsed_ns);
+                let Some(sample) = block.samples.first().filter(|sample| sample.commits > 0) else {
+                    return Ok(());
+                };
+                self.commits += sample.commits;
+                lock(&self.metrics).burst(&sample.latency, unix_seconds());
+                if self.trouble.take().is_some() {
+                    anstream::eprintln!("commits are made again");
+                }
+                let times = [sample.latency.p50_ns(), sample.latency.max_ns()].map(duration_ns);
+                self.line(&format!(
+                    "{} commits by {}, p50 {}, max {}",
+                    sample.commits, self.method.id, times[0], times[1]
+                ))
+            }
+            Err(error) => {
+                schedule.done(began_ns, monotonic_ns() - began_ns);
+                // Nothing is certain about the journal any more.
+                self.testbed = None;
+                lock(&self.metrics).failed += 1;
+                if self.trouble.as_ref() != Some(&error) {
+                    anstream::eprintln!(
+                        "{}",
+                        printable(&format!("a burst failed, and is tried again with a new journal: {error}"))
+                    );
+                }
+                self.trouble = Some(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<seawall_gauge::testbed::Block, String> {
+        if self.testbed.is_none() {
+            self.prepare()?;
+        }
+        let Some(testbed) = &mut self.testbed else { return Err("there is no journal".to_owned()) };
+        watch::burst(testbed, self.method, &self.policy, self.commits, &STOP)
+            .map_err(|error| in_words(&error))
+    }
+
+    /// Prints what happened, where nothing else shows it.
+    fn line(&self, what: &str) -> Result<(), Failure> {
+        if self.options.listen.is_some() || self.file.is_some() {
+            return Ok(());
+        }
+        let now = std::time::UNIX_EPOCH + Duration::from_secs(unix_seconds());
+        output::print(&format!("{} {what}\n", humantime::format_rfc3339_seconds(now)))
+    }
+
+    fn write(&self) -> Option<Failure> {
+        let file = self.file.as_ref()?;
+        let text = lock(&self.metrics).text(file.form());
+        file.write(text.as_bytes()).err()
+    }
+
+    /// Writes the file, and says once if that fails.
+    fn export(&mut self) {
+        let failed = self.write();
+        if let Some(failure) = failed.as_ref().filter(|_| !self.unwritten) {
+            failure.print();
+        }
+        self.unwritten = failed.is_some();
+    }
+
+    /// Removes what was made; after a signal also the file of metrics, which would look as if somebody still watched.
+    fn end(mut self) -> Result<ExitCode, Failure> {
+        self.testbed = None;
+        if let Some(file) = self.file.filter(|_| STOP.load(Ordering::SeqCst)) {
+            file.remove()?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn in_words(error: &BlockError) -> String {
+    match error {
+        BlockError::Row(error) | BlockError::Run(error) => error.to_string(),
+    }
+}
+
+/// Waits until `deadline_ns`; whether to go on then: no signal came, and the clock has not reached `end_ns`.
+fn waited(stopped: &Receiver<()>, deadline_ns: u64, end_ns: u64) -> bool {
+    let left_ns = deadline_ns.min(end_ns).saturating_sub(monotonic_ns());
+    let heard = stopped.recv_timeout(Duration::from_nanos(left_ns));
+    heard == Err(RecvTimeoutError::Timeout) && monotonic_ns() < end_ns
+}
