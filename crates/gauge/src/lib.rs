@@ -12,7 +12,8 @@
 //!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] checks it against requirements.
-//! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several.
+//! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several; a [`gallery`] shows those of
+//!    many machines to everybody.
 //!
 //! Invariants: judging is pure and works equally on a result read back from its file; nothing is measured by one
 //! module and named by another; a method that did not run is listed with its reason.
@@ -30,6 +31,7 @@ mod error;
 pub mod evidence;
 pub mod figures;
 pub mod findings;
+pub mod gallery;
 pub mod latency;
 pub mod lookup;
 pub mod measure;
