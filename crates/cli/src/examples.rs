@@ -81,6 +81,10 @@ const TABLE: &[Row] = &[
         ("seawall report old.json new.json -o both.html", "two runs compared"),
         ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "compared with a published table"),
     ]),
+    (&["gallery"], &[], &[
+        ("seawall gallery results/*/commit.json --out site", "pages for any static host"),
+        ("seawall gallery handed-in.json --dry-run", "what would be shown, and what would be left out"),
+    ]),
     (&["methods"], &[], &[
         ("seawall methods", "the commit methods of this system"),
         ("seawall methods /var/lib/db", "what each outlives in that folder"),

@@ -15,6 +15,7 @@ mod compare_args;
 mod examples;
 mod exit;
 mod exposition;
+mod gallery;
 mod hints;
 mod job;
 mod leftovers;
@@ -66,6 +67,7 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Cluster(options) => cluster::run(&options),
         args::Command::Compare(options) => compare::run(&options),
+        args::Command::Gallery(options) => gallery::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),

@@ -19,6 +19,7 @@ use seawall_gauge::scenario::{self, SCENARIOS, Unwatched};
 use seawall_gauge::study::Study;
 use seawall_gauge::testbed::sim::SimTestbed;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -151,8 +152,14 @@ impl Browser {
 
     /// What the probe finds in `page` on such a screen.
     fn probe(&self, page: &str, screen: Screen, more: &[&str]) -> Value {
-        let mut probed = page.replacen("</body>", &format!("{PROBE}</body>"), 1);
-        assert_ne!(probed, page, "the page has no end for the probe to stand at");
+        let script = PROBE.trim_start_matches("<script>").trim_end_matches("</script>");
+        // The policy of the page lets its own scripts run, and this one.
+        let allowed = format!("script-src 'sha256-{}' ", STANDARD.encode(Sha256::digest(script)));
+        let mut probed = page.replacen("script-src ", &allowed, 1);
+        assert_ne!(probed, page, "the page has no policy");
+        let unprobed = probed.clone();
+        probed = probed.replacen("</body>", &format!("{PROBE}</body>"), 1);
+        assert_ne!(probed, unprobed, "the page has no end for the probe to stand at");
         if screen == Phone {
             let framed = probed.replace('&', "&amp;").replace('"', "&quot;");
             probed = format!(

@@ -6,10 +6,11 @@
 //!         └─ pictures as JSON        drawn by page.js with uPlot              html/picture.rs
 //! ```
 //!
-//! Invariants: the page loads nothing (its own policy forbids it); every text goes through `escape`; every
+//! Invariants: the page loads nothing and runs nothing but its own scripts (its policy forbids it); every text goes through `escape`; every
 //! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
 
 mod charts;
+pub(crate) mod document;
 pub(crate) mod escape;
 mod picture;
 mod rows;
@@ -18,12 +19,15 @@ mod versus;
 
 use crate::compare::families::Families;
 use crate::compare::side::Side;
+use crate::report::figure::scene::Ink;
 use crate::report::markdown::add;
 use crate::result::RunResult;
+use document::Document;
 use escape::{Text, Words, script_json};
 use picture::Picture;
 
-const CSS: &str = include_str!("html/page.css");
+/// The style of all pages.
+pub(crate) const CSS: &str = include_str!("html/page.css");
 const JS: &str = include_str!("html/page.js");
 const CHARTS_JS: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
 const CHARTS_CSS: &str = include_str!("../../vendor/uplot/uPlot.min.css");
@@ -82,7 +86,9 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     };
     sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
-    whole(&page, &title, version, &contents)
+    let made = format!("seawall {version}");
+    let footer = format!("Made by {} from measurements of this machine. One file, nothing is loaded.", Text(&made));
+    whole(&page, &title, &made, &Text(&made).to_string(), &footer, &contents)
 }
 
 fn several_scenarios(results: &[Named<'_>]) -> bool {
@@ -118,37 +124,76 @@ fn several_title(sides: &[Side], families: Option<&Families>) -> String {
     format!("{number}: {}", crate::figures::listing(&scenarios, scenarios.len()))
 }
 
-fn whole(page: &Page, title: &str, version: &str, contents: &[(String, String)]) -> String {
-    let title = Text(title);
-    let links = contents
-        .iter()
-        .map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)))
-        .collect::<Vec<_>>()
-        .concat();
+/// The page of a result or of a published table in a gallery: without what names the machine, with the way back.
+pub(crate) fn of_gallery(shown: Shown<'_>, generator: &str, remarks: &[String]) -> String {
+    let mut page = Page::default();
+    let mut contents = Vec::new();
+    for remark in remarks {
+        page.add(&format!("<p class=\"soft\">{}</p>\n", Words(remark)));
+    }
+    let title = match shown {
+        Shown::Measured(result) => {
+            run::section(&mut page, result, false, &mut contents);
+            run::heading(result)
+        }
+        Shown::Published(side) => {
+            versus::lone(&mut page, side, &mut Vec::new());
+            "A published table".to_owned()
+        }
+    };
+    let brand = "<a href=\"index.html\">the gallery</a>";
+    let made = "Made by seawall from a result that was handed in. One file, nothing is loaded.";
+    whole(&page, &title, generator, brand, made, &contents)
+}
+
+/// What a page of a gallery is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shown<'a> {
+    /// A result.
+    Measured(&'a RunResult),
+    /// A published table.
+    Published(&'a Side),
+}
+
+fn whole(
+    page: &Page,
+    title: &str,
+    generator: &str,
+    brand: &str,
+    made: &str,
+    contents: &[(String, String)],
+) -> String {
     let pictures = serde_json::to_string(&page.pictures).unwrap_or_else(|_| "[]".to_owned());
-    let pictures = script_json(&pictures);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
-         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"seawall {version}\">\n<title>{title}</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <style>{CHARTS_CSS}</style>\n<style>\n{CSS}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#content\">to the content</a>\n\
-         <header class=\"top\">\n<p class=\"brand\">seawall {version}</p>\n<h1>{title}</h1>\n\
-         <nav class=\"contents\" aria-label=\"Contents\"><ul>{links}</ul></nav>\n</header>\n\
-         <main id=\"content\">\n<noscript><p class=\"advice bad\">The pictures need scripts, which are off. Every \
-         figure stands in a table.</p></noscript>\n{body}</main>\n\
-         <footer>Made by seawall {version} from measurements of this machine. One file, nothing is loaded. \
-         Pictures by uPlot 1.6.32 (MIT).</footer>\n\
-         <script type=\"application/json\" id=\"pictures\">{pictures}</script>\n\
-         <!-- uPlot 1.6.32\n{CHARTS_LICENCE}-->\n<script>{CHARTS_JS}</script>\n<script>\n{JS}</script>\n\
-         </body>\n</html>\n",
-        version = Text(version),
-        body = page.out,
-    )
+    let main = format!(
+        "<noscript><p class=\"advice bad\">The pictures need scripts, which are off. Every figure stands in a \
+         table.</p></noscript>\n{}",
+        page.out
+    );
+    let data = format!(
+        "<script type=\"application/json\" id=\"pictures\">{}</script>\n<!-- uPlot 1.6.32\n{CHARTS_LICENCE}-->\n",
+        script_json(&pictures)
+    );
+    Document {
+        title,
+        generator,
+        brand,
+        contents,
+        main: &main,
+        footer: &format!("{made} Pictures by uPlot 1.6.32 (MIT)."),
+        styles: &[CHARTS_CSS, CSS, &inks(), &page.rules],
+        data: &data,
+        scripts: &[CHARTS_JS, JS],
+    }
+    .text()
+}
+
+/// The colours of a picture's shapes, as rules: the policy of a page forbids styles in attributes.
+fn inks() -> String {
+    let rule = |ink: Ink| {
+        let name = ink.name();
+        format!(".fill-{name} {{ fill: var(--{name}); }}\n.stroke-{name} {{ stroke: var(--{name}); }}\n")
+    };
+    Ink::ALL.map(rule).concat()
 }
 
 /// What is being written.
@@ -157,6 +202,8 @@ struct Page {
     out: String,
     pictures: Vec<Picture>,
     ids: usize,
+    /// Rules of the style sheet that are this page's alone.
+    rules: String,
 }
 
 /// The words around a picture.
@@ -177,6 +224,13 @@ impl Page {
     fn id(&mut self, what: &str) -> String {
         self.ids += 1;
         format!("{what}-{}", self.ids)
+    }
+
+    /// A class of that width, per cent.
+    fn wide(&mut self, percent: f64) -> String {
+        let id = self.id("wide");
+        add(&mut self.rules, &format!(".{id} {{ width: {percent:.3}%; }}\n"));
+        id
     }
 
     fn heading(&mut self, contents: &mut Vec<(String, String)>, nav: bool, words: &str) {

@@ -125,13 +125,14 @@ impl std::error::Error for Refusal {
     }
 }
 
-/// Reads the file at `path`.
+/// Reads the file at `path`; its text as well.
 ///
 /// # Errors
 /// The file cannot be read, is no result, is of a newer version, or claims more than a run can have.
-pub(super) fn read(path: &Path) -> Result<RunResult, Error> {
+pub(super) fn read(path: &Path) -> Result<(RunResult, String), Error> {
     let text = text(path).map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })?;
-    parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })
+    let result = parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })?;
+    Ok((result, text))
 }
 
 fn text(path: &Path) -> io::Result<String> {

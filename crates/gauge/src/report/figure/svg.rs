@@ -13,7 +13,7 @@ const MONO: &str = "ui-monospace,'Cascadia Mono',Menlo,Consolas,'DejaVu Sans Mon
 pub(crate) enum Colours {
     /// Those of light ground.
     Own,
-    /// The variables of a page's style sheet.
+    /// The classes of a page's style sheet.
     OfPage,
 }
 
@@ -88,7 +88,7 @@ fn paint(what: &str, ink: Ink, colours: Colours) -> String {
             let [red, green, blue] = ink.rgb();
             format!(" {what}=\"#{red:02x}{green:02x}{blue:02x}\"")
         }
-        Colours::OfPage => format!(" style=\"{what}:var(--{})\"", ink.name()),
+        Colours::OfPage => format!(" class=\"{what}-{}\"", ink.name()),
     }
 }
 

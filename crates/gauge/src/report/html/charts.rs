@@ -423,7 +423,8 @@ fn bar(page: &mut Page, row: &Ranked<'_>, most: f64) {
         Id(row.id())
     ));
     for (class, _, ns) in &pieces {
-        page.add(&format!("<span class=\"{class}\" style=\"width:{:.3}%\"></span>", ns / most * 100.0));
+        let wide = page.wide(ns / most * 100.0);
+        page.add(&format!("<span class=\"{class} {wide}\"></span>"));
     }
     let words: Vec<String> = pieces
         .iter()

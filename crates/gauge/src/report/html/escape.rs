@@ -49,7 +49,7 @@ fn code(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// The id of a row, which may be broken at its plus signs.
-pub(super) struct Id<'a>(pub(super) &'a str);
+pub(crate) struct Id<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Id<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
