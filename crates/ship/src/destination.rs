@@ -1,7 +1,8 @@
 //! Defines what a destination must be able to do.
 //!
-//! A destination is a sequence of messages, the first one at position 1. It stores a message at a position only if that is the next
-//! free one, which is all that fencing and exactly once stand on; see `writer.rs`.
+//! A destination is a sequence of messages, the first one at position 1. It counts a message as stored at a position only if it lies
+//! there, which is all that fencing and exactly once stand on; see `writer.rs`. One that cannot refuse what comes for another
+//! position keeps it there: the rule of `message.rs` has every reader ignore it.
 
 use crate::error::Result;
 use crate::failure::Facts;
