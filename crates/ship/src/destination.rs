@@ -9,6 +9,7 @@ use crate::failure::Facts;
 use crate::message::Chain;
 use crate::writer::Outcome;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Takes what became of an append, from any thread.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
@@ -44,6 +45,11 @@ pub trait Destination: Send {
     /// # Errors
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
+
+    /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
+    fn settles_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Reads the messages from `position` on, in order, until there is no more or `visit` returns `false`; returns the position
     /// behind the last one that was visited.

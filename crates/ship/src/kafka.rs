@@ -35,6 +35,8 @@ use std::time::Duration;
 const REQUEST: Duration = Duration::from_secs(10);
 /// How much longer than that a wait for all messages on their way may take.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a change of the leader may take.
+const SETTLING: Duration = Duration::from_secs(20);
 /// How long to wait for a leader at the start.
 const STARTING: Duration = Duration::from_secs(60);
 /// Room for what Kafka adds to a message, in bytes.
@@ -205,6 +207,10 @@ impl Destination for Kafka {
     fn address(&self) -> String {
         // Of the topic alone: brokers may be named in any order, and change.
         format!("kafka:{}", self.topic)
+    }
+
+    fn settles_within(&self) -> Duration {
+        SETTLING
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {

@@ -27,6 +27,8 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(10);
 /// How often a request is tried.
 const TRIES_MAX: u32 = 30;
+/// How long it waits before it looks again for what is missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What was read of a destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,25 +136,61 @@ impl Intake {
         sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<bool> {
         let begun = monotonic_ns();
-        let mut more = true;
-        while more && self.chain.position < self.until {
-            let next = self.chain.position + 1;
-            let end = from.read_on(next, &mut |_, bytes| {
-                more = self.take(bytes, sink)?;
-                Ok(more && self.chain.position < self.until)
-            })?;
-            if more && end == next {
-                break;
+        let outcome = self.read_to(from, None, sink);
+        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
+        outcome
+    }
+
+    /// The same, and at least up to `goal`, if that is known. The end moves while a log is shipped; what the destination does not
+    /// answer, or does not show, counts as missing only when it stays so for as long as it says that this may take.
+    fn read_to(
+        &mut self,
+        from: &mut dyn Destination,
+        mut goal: Option<u64>,
+        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let (patience, mut stalled_ns) = (from.settles_within(), None);
+        loop {
+            let before = self.chain.position;
+            let mut more = true;
+            let mut looked = Ok(before);
+            if before < self.until {
+                looked = from.read_on(before + 1, &mut |_, bytes| {
+                    more = self.take(bytes, sink)?;
+                    Ok(more && self.chain.position < self.until)
+                });
+            }
+            if !more || self.chain.position >= self.until {
+                return Ok(more);
+            }
+            // One that is missing in the middle would look like the end.
+            let known = looked.and_then(|_| match goal {
+                Some(goal) => Ok(goal),
+                None if self.until < u64::MAX => Ok(self.until),
+                None => from.last(),
+            });
+            let missing = match known {
+                Ok(known) if known <= self.chain.position => return Ok(true),
+                Ok(known) => {
+                    goal = Some(known);
+                    let what = format!("it is missing, but message {known} is there");
+                    Error::Damaged { position: self.chain.position + 1, what }
+                }
+                Err(error) if error.is_passing() => error,
+                Err(error) => return Err(error),
+            };
+            if self.chain.position > before {
+                stalled_ns = None;
+                continue;
+            }
+            let now = monotonic_ns();
+            match stalled_ns {
+                // Once more in any case: it may have been added between the two looks.
+                None => stalled_ns = Some(now),
+                Some(since) if Duration::from_nanos(now - since) >= patience => return Err(missing),
+                Some(_) => std::thread::sleep(LOOK_AGAIN),
             }
         }
-        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
-        // One that is missing in the middle would look like the end.
-        let last = from.last()?.min(self.until);
-        if more && last > self.chain.position {
-            let what = format!("it is missing, but message {last} is there");
-            return Err(Error::Damaged { position: self.chain.position + 1, what });
-        }
-        Ok(more)
     }
 }
 
@@ -262,12 +300,21 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
     let mut intake = Intake::new(from)?;
     let mut check = SealedCheck::new();
     let mut read = 0;
-    intake.read_all(from, &mut |pieces| {
+    let mut sink = |pieces: &[u8]| {
         check.check(pieces)?;
         read += pieces.len() as u64;
         progress(check.lsn(), read);
         Ok(true)
-    })?;
+    };
+    intake.read_all(from, &mut sink)?;
+    if let Some(note) = note.as_ref().filter(|note| note.chain.position > intake.chain.position) {
+        // What is acknowledged may not be shown for a moment, while the destination changes its leader.
+        match intake.read_to(from, Some(note.chain.position), &mut sink) {
+            // By the note alone it is known that something is there.
+            Err(Error::Damaged { position, .. }) if position == intake.chain.position + 1 => {}
+            read => drop(read?),
+        }
+    }
     let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
     // By numbers too: behind a message that was replaced by another sound one all others are ignored.
     let lacks = |known: &Chain| known.position > intake.chain.position || known.number > intake.chain.number;
