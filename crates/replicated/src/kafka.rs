@@ -18,15 +18,18 @@ mod policy;
 
 use crate::client::{facts, ns, unique_name};
 use crate::{Cause, Error, Named, Result, address};
-use answers::{Deliveries, Ended, block_on};
+pub use answers::block_on;
+
+use answers::{Deliveries, Ended};
 use policy::Described;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use seawall_gauge::measure::Sample;
-use seawall_gauge::scenario::replicated::promise::EngineFacts;
+use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
@@ -111,7 +114,10 @@ pub(crate) fn connect(
 }
 
 /// The client's configuration: what the user's file may change, the file, and what it may not.
-fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig> {
+///
+/// # Errors
+/// The file cannot be read, or a line of it is no property.
+pub fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig> {
     let mut config = ClientConfig::new();
     config.set(ONE_REQUEST.0, ONE_REQUEST.1);
     if let Some(file) = file {
@@ -130,7 +136,8 @@ fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig> {
 }
 
 /// What is wrong with a client's configuration or connection.
-fn no_client(error: KafkaError) -> Error {
+#[must_use]
+pub fn no_client(error: KafkaError) -> Error {
     match error {
         KafkaError::ClientConfig(_, description, key, _) => Error::caused(
             format!("the property {key} is not understood"),
@@ -139,6 +146,65 @@ fn no_client(error: KafkaError) -> Error {
         ),
         other => Error::caused("no client", other, ""),
     }
+}
+
+/// The settings of `topic` and their values, as the cluster describes them; none if this client may not read them.
+///
+/// # Errors
+/// No answer in time; [`Error::Interrupted`] once `stop` is set.
+pub fn settings(
+    admin: &AdminClient<DefaultClientContext>,
+    topic: &str,
+    stop: &AtomicBool,
+) -> Result<Vec<(String, String)>> {
+    let named = [ResourceSpecifier::Topic(topic)];
+    let start_ns = clock::monotonic_ns();
+    loop {
+        let answer = block_on(admin.describe_configs(&named, &options()));
+        let waited_ns = clock::monotonic_ns() - start_ns;
+        let cause: Cause = match answer.map(|mut answers| answers.pop()) {
+            Ok(Some(Ok(resource))) => {
+                let entries = resource.entries.into_iter();
+                let values: Vec<_> = entries.filter_map(|entry| Some((entry.name, entry.value?))).collect();
+                if !values.is_empty() || waited_ns > ns(SILENT) {
+                    return Ok(values);
+                }
+                "an empty description".into()
+            }
+            Ok(Some(Err(
+                RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
+            ))) => return Ok(Vec::new()),
+            Ok(Some(Err(code))) => code.into(),
+            Ok(None) => "an empty answer".into(),
+            Err(error) => error.into(),
+        };
+        if waited_ns > ns(REQUEST) {
+            return Err(Error::caused("the topic's configuration cannot be described", cause, ""));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether a topic with these [`settings`] is synced before an acknowledgement, `None` if that is unknown, and what says so.
+#[must_use]
+pub fn syncs_before(settings: &[(String, String)]) -> (Option<bool>, String) {
+    let values = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let policy = policy::of(&Described::of(values).unwrap_or_default());
+    let before = match policy.sync {
+        SyncPolicy::Before => Some(true),
+        SyncPolicy::After => Some(false),
+        SyncPolicy::Unknown => None,
+    };
+    (before, format!("{}, read from {}", policy.setting, policy.read_from))
+}
+
+/// Whether every broker is reached by an address of this machine.
+#[must_use]
+pub fn on_this_machine(cluster: &Metadata) -> bool {
+    cluster.brokers().iter().all(|broker| address::is_loopback(broker.host()))
 }
 
 impl Kafka {
@@ -173,7 +239,7 @@ impl Kafka {
             let remedy = format!("three copies need three brokers, and it has {}", brokers.len());
             return Err(Error::failed("it is too small", remedy));
         }
-        let on_this_machine = brokers.iter().all(|broker| address::is_loopback(broker.host()));
+        let on_this_machine = on_this_machine(&metadata);
         let topic = unique_name("kafka");
         let mut request = NewTopic::new(&topic, 1, TopicReplication::Fixed(COPIES));
         for (key, value) in BOUNDS.iter().chain(policy) {
@@ -200,37 +266,9 @@ impl Kafka {
 
     /// The topic's configuration, as the cluster describes it; nothing of it if that is forbidden.
     fn describe(&self, stop: &AtomicBool) -> Result<Described> {
-        let topic = [ResourceSpecifier::Topic(&self.topic)];
-        let start_ns = clock::monotonic_ns();
-        loop {
-            let answer = block_on(self.admin.describe_configs(&topic, &options()));
-            let waited_ns = clock::monotonic_ns() - start_ns;
-            let cause: Cause = match answer.map(|mut answers| answers.pop()) {
-                Ok(Some(Ok(resource))) => {
-                    let values = resource.entries.iter();
-                    let values =
-                        values.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
-                    match Described::of(values) {
-                        Some(described) => return Ok(described),
-                        None if waited_ns > ns(SILENT) => return Ok(Described::default()),
-                        None => "an empty description".into(),
-                    }
-                }
-                Ok(Some(Err(
-                    RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
-                ))) => return Ok(Described::default()),
-                Ok(Some(Err(code))) => code.into(),
-                Ok(None) => "an empty answer".into(),
-                Err(error) => error.into(),
-            };
-            if waited_ns > ns(REQUEST) {
-                return Err(Error::caused("the topic's configuration cannot be described", cause, ""));
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            std::thread::sleep(LOOK);
-        }
+        let settings = settings(&self.admin, &self.topic, stop)?;
+        let values = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Described::of(values).unwrap_or_default())
     }
 
     /// Returns when a record was acknowledged.
@@ -375,6 +413,8 @@ fn kafka_refused(code: RDKafkaErrorCode) -> Error {
     Error::caused("it refused to create a topic", code, advice)
 }
 
-fn options() -> AdminOptions {
+/// Every administrative request ends in time.
+#[must_use]
+pub fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST))
 }

@@ -15,7 +15,7 @@ mod client;
 pub mod cluster;
 mod error;
 #[cfg(feature = "kafka")]
-mod kafka;
+pub mod kafka;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(any(test, feature = "nats"))]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! nats://HOST:PORT[,HOST:PORT…]/STREAM    feature `nats`
+//! kafka://HOST:PORT[,HOST:PORT…]/TOPIC    feature `kafka`
 //! s3://BUCKET[/PREFIX]                    feature `s3`
 //! folder:PATH, or a path with a slash     a folder
 //! ```
@@ -10,6 +11,7 @@ use crate::archive::{Archive, ArchiveSettings};
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a destination is opened.
@@ -17,10 +19,12 @@ use std::time::Duration;
 pub struct Opening {
     /// Whether it is made if there is none, and an object store probed.
     pub create: bool,
-    /// Of streams that are created.
+    /// Of streams and topics that are created.
     pub replicas: usize,
     /// Monitoring ports of NATS servers.
     pub monitors: Vec<String>,
+    /// A file of librdkafka's properties: TLS and credentials of Kafka.
+    pub kafka_config: Option<PathBuf>,
     /// Its owner says that it lies at another site.
     pub elsewhere: bool,
     /// Whether a password may go unencrypted to another host.
@@ -37,6 +41,7 @@ impl Default for Opening {
             create: false,
             replicas: 3,
             monitors: Vec::new(),
+            kafka_config: None,
             elsewhere: false,
             plain_password: false,
             object_bytes: ArchiveSettings::default().object_bytes,
@@ -73,6 +78,14 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
         }
         return nats(address, stream, opening);
     }
+    if let Some(rest) = address.strip_prefix("kafka://") {
+        let (brokers, topic) = rest.rsplit_once('/').unwrap_or((rest, ""));
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        if brokers.is_empty() || topic.is_empty() || !topic.bytes().all(plain) {
+            return Err(wrong("name the topic, kafka://HOST:PORT/TOPIC, with letters, digits, -, _ and ."));
+        }
+        return kafka(brokers, topic, opening);
+    }
     if let Some(rest) = address.strip_prefix("s3://") {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
@@ -84,7 +97,9 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
     match path.filter(|path| !path.contains("://") && !path.is_empty()) {
         Some(path) if opening.create => archived(Folder::open(path)?, opening),
         Some(path) => archived(Folder::existing(path)?, opening),
-        None => Err(wrong("write nats://HOST:PORT/STREAM, s3://BUCKET/PREFIX, or folder:PATH")),
+        None => Err(wrong(
+            "write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, s3://BUCKET/PREFIX, or folder:PATH",
+        )),
     }
 }
 
@@ -118,6 +133,24 @@ fn nats(_: &str, _: &str, _: &Opening) -> Result<Opened> {
     Err(Error::unfit("this build has no client for NATS JetStream: build it with the feature `nats`"))
 }
 
+#[cfg(feature = "kafka")]
+fn kafka(brokers: &str, topic: &str, opening: &Opening) -> Result<Opened> {
+    let settings = crate::kafka::KafkaSettings {
+        bootstrap: brokers.to_owned(),
+        topic: topic.to_owned(),
+        config: opening.kafka_config.clone(),
+        replicas: opening.replicas,
+        elsewhere: opening.elsewhere,
+    };
+    let opened = crate::kafka::Kafka::open(&settings, opening.create)?;
+    Ok(Opened { destination: Box::new(opened), requests_per_day: None })
+}
+
+#[cfg(not(feature = "kafka"))]
+fn kafka(_: &str, _: &str, _: &Opening) -> Result<Opened> {
+    Err(Error::unfit("this build has no client for Apache Kafka: build it with the feature `kafka`"))
+}
+
 #[cfg(feature = "s3")]
 fn s3(bucket: &str, prefix: &str, opening: &Opening) -> Result<Opened> {
     archived(crate::object::Bucket::open(bucket, prefix)?, opening)
@@ -135,9 +168,19 @@ mod tests {
 
     #[test]
     fn addresses_that_are_not_understood_are_refused_by_name() {
-        for address in
-            ["", "x", "nats://a:1", "nats://a:1/", "nats://a:1/b.c", "s3://", "http://a/b", "folder:"]
-        {
+        for address in [
+            "",
+            "x",
+            "nats://a:1",
+            "nats://a:1/",
+            "nats://a:1/b.c",
+            "kafka://a:1",
+            "kafka:///b",
+            "kafka://a:1/b c",
+            "s3://",
+            "http://a/b",
+            "folder:",
+        ] {
             let refused = open(address, &Opening::default()).map(drop);
             assert!(matches!(refused, Err(Error::Option { .. })), "{address}: {refused:?}");
         }

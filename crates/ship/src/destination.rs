@@ -1,13 +1,15 @@
 //! Defines what a destination must be able to do.
 //!
-//! A destination is a sequence of messages, the first one at position 1. It stores a message at a position only if that is the next
-//! free one, which is all that fencing and exactly once stand on; see `writer.rs`.
+//! A destination is a sequence of messages, the first one at position 1. It counts a message as stored at a position only if it lies
+//! there, which is all that fencing and exactly once stand on; see `writer.rs`. One that cannot refuse what comes for another
+//! position keeps it there: the rule of `message.rs` has every reader ignore it.
 
 use crate::error::Result;
 use crate::failure::Facts;
 use crate::message::Chain;
 use crate::writer::Outcome;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Takes what became of an append, from any thread.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
@@ -43,6 +45,11 @@ pub trait Destination: Send {
     /// # Errors
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
+
+    /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
+    fn settles_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Reads the messages from `position` on, in order, until there is no more or `visit` returns `false`; returns the position
     /// behind the last one that was visited.

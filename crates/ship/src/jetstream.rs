@@ -31,6 +31,8 @@ use tokio::runtime::Runtime;
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(5);
+/// How long a change of the leader may take.
+const SETTLING: Duration = Duration::from_secs(20);
 /// How long to wait for a leader at the start.
 const STARTING: Duration = Duration::from_secs(30);
 /// Room for the headers of a message, in bytes.
@@ -195,6 +197,10 @@ impl Destination for JetStream {
     fn address(&self) -> String {
         // Of the stream alone: servers may be named in any order, and change.
         format!("jetstream:{}", self.name)
+    }
+
+    fn settles_within(&self) -> Duration {
+        SETTLING
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {

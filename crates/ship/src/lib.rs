@@ -1,8 +1,8 @@
-//! Commits of a Seawall log that outlive this machine: shipped to NATS `JetStream`, archived to folders and object stores, and
+//! Commits of a Seawall log that outlive this machine: shipped to NATS `JetStream` or Apache Kafka, archived to folders and object stores, and
 //! rebuilt from either with the same bytes, identity and positions.
 //!
 //! ```text
-//!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► JetStream stream, folder, S3
+//!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► stream, topic, folder, S3
 //!       ▲             (sealed)          │           (pure)                        │
 //!       └── trims stop at the hold ◄────┘ note                     restore: rebuild, copy, drill
 //! ```
@@ -14,8 +14,8 @@
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `jetstream`; [`address`] opens them;
-//! * [`restore`]: rebuilds, takes over, drills;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `jetstream`, `kafka`; [`address`] opens them;
+//! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
 //!
 //! What is shipped is durable here first: a commit that waits for a destination costs both. A destination is owned by the
@@ -30,8 +30,11 @@ pub mod destination;
 mod error;
 pub mod failure;
 pub mod folder;
+pub mod guess;
 #[cfg(feature = "nats")]
 pub mod jetstream;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod message;
 pub mod note;
 #[cfg(feature = "s3")]

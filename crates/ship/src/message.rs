@@ -36,7 +36,8 @@
 //! second copy. What belongs to the chain and is not sound, of another log, or does not continue it, is damage.
 //!
 //! Invariants: the bytes of a message do not depend on its position in the destination, so that it can be sent again as it is;
-//! of two writers that both extend the chain the one that comes first makes the other's messages ignored.
+//! of two writers that both extend the chain the one that comes first makes the other's messages ignored. A message in the
+//! middle that is missing, or replaced by another sound one, has all behind it ignored; [`Chain::has_lost`] tells that from a race.
 
 use crate::error::{Error, Result};
 use seawall::{LogId, Lsn};
@@ -247,6 +248,39 @@ pub enum Verdict<'a> {
 }
 
 impl Chain {
+    /// A chain of which nothing is known but its last message, at `position`.
+    pub(crate) fn ending_with(position: u64, header: Header, bytes: &[u8]) -> Self {
+        let (part, parts) = header.part;
+        let is_whole = header.kind == Kind::Term || part + 1 == parts;
+        let (lsn, link) = if is_whole { (header.end, header.link) } else { (header.lsn, header.link_before) };
+        Self {
+            position,
+            number: header.number.saturating_add(1),
+            last: hash(bytes),
+            term: header.term,
+            owner: header.owner,
+            log_id: Some(header.log_id),
+            lsn,
+            link,
+            needed: header.lsn,
+            open: (!is_whole).then_some((part + 1, header)),
+        }
+    }
+
+    /// Whether a message that was ignored proves that one of the chain is missing, or that another one lies in its place: its
+    /// writer had at most `in_flight` messages on their way, and all before those in the chain.
+    #[must_use]
+    pub fn has_lost(&self, ignored: &Header, in_flight: u64) -> bool {
+        let ahead = ignored.number.saturating_sub(self.number);
+        match ignored.kind {
+            // A writer sends batches only behind its term.
+            Kind::Batches if ignored.term > self.term => true,
+            Kind::Batches => ahead >= in_flight,
+            // Its place may have been guessed by such a batch.
+            Kind::Term => ahead >= 2 * in_flight,
+        }
+    }
+
     /// Looks at the message behind the last one, at the next position.
     ///
     /// # Errors

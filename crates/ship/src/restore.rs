@@ -1,8 +1,9 @@
 //! Rebuilds a log from a destination, takes over from its old writer, and drills: reads everything as a rebuild would, into nowhere.
 //!
 //! ```text
-//! rebuild:  read to the end of the chain, into TO.partial ─► take the term, which refuses the old writer from now on
-//!           ─► read what it had still added ─► sync, read back, verify ─► TO, with a note on the destination
+//! rebuild:  guess where the chain ends ─► take the term there, which refuses the old writer from now on
+//!           ─► read all up to the term, into TO.partial ─► sync, read back, verify ─► TO, with a note on the destination
+//!           a wrong guess: read to the end of the chain, take the term there, read what the old writer had still added
 //! copy:     read up to an LSN or a time, into TO: a log that the destination does not belong to
 //! drill:    read to the end, check everything
 //! ```
@@ -12,7 +13,8 @@
 
 use crate::destination::Destination;
 use crate::error::{Error, Result};
-use crate::message::{Chain, Kind, Verdict};
+use crate::guess;
+use crate::message::{Chain, Header, Kind, Owner, Verdict};
 use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
@@ -25,6 +27,8 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(10);
 /// How often a request is tried.
 const TRIES_MAX: u32 = 30;
+/// How long it waits before it looks again for what is missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What was read of a destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,11 +81,22 @@ struct Intake {
     chain: Chain,
     parts: Vec<u8>,
     read: Read,
+    /// How many messages a writer may have on their way.
+    in_flight: u64,
+    /// The last position that is read.
+    until: u64,
 }
 
 impl Intake {
-    fn new(chain: Chain) -> Self {
-        Self { chain, parts: Vec::new(), read: Read::default() }
+    fn new(from: &mut dyn Destination) -> Result<Self> {
+        let in_flight = from.facts().in_flight_max as u64;
+        Ok(Self {
+            chain: from.begin()?,
+            parts: Vec::new(),
+            read: Read::default(),
+            in_flight,
+            until: u64::MAX,
+        })
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
@@ -89,7 +104,19 @@ impl Intake {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
         match self.chain.take(bytes)? {
-            Verdict::Ignored => self.read.ignored += 1,
+            Verdict::Ignored => {
+                self.read.ignored += 1;
+                let position = self.chain.position;
+                let damaged = |what: String| Error::Damaged { position, what };
+                let (header, _) = Header::open(bytes).map_err(|what| damaged(what.to_owned()))?;
+                if self.chain.has_lost(&header, self.in_flight) {
+                    let (due, number) = (self.chain.number, header.number);
+                    let what = format!(
+                        "it is message {number} of the log, and message {due} is missing before it, or another one lies in its place"
+                    );
+                    return Err(damaged(what));
+                }
+            }
             Verdict::Next(header, _) if header.kind == Kind::Term => self.parts.clear(),
             Verdict::Next(header, payload) if header.part.1 == 1 => return sink(payload),
             Verdict::Next(header, payload) => {
@@ -109,25 +136,61 @@ impl Intake {
         sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<bool> {
         let begun = monotonic_ns();
-        let mut more = true;
-        while more {
-            let next = self.chain.position + 1;
-            let end = from.read_on(next, &mut |_, bytes| {
-                more = self.take(bytes, sink)?;
-                Ok(more)
-            })?;
-            if more && end == next {
-                break;
+        let outcome = self.read_to(from, None, sink);
+        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
+        outcome
+    }
+
+    /// The same, and at least up to `goal`, if that is known. The end moves while a log is shipped; what the destination does not
+    /// answer, or does not show, counts as missing only when it stays so for as long as it says that this may take.
+    fn read_to(
+        &mut self,
+        from: &mut dyn Destination,
+        mut goal: Option<u64>,
+        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let (patience, mut stalled_ns) = (from.settles_within(), None);
+        loop {
+            let before = self.chain.position;
+            let mut more = true;
+            let mut looked = Ok(before);
+            if before < self.until {
+                looked = from.read_on(before + 1, &mut |_, bytes| {
+                    more = self.take(bytes, sink)?;
+                    Ok(more && self.chain.position < self.until)
+                });
+            }
+            if !more || self.chain.position >= self.until {
+                return Ok(more);
+            }
+            // One that is missing in the middle would look like the end.
+            let known = looked.and_then(|_| match goal {
+                Some(goal) => Ok(goal),
+                None if self.until < u64::MAX => Ok(self.until),
+                None => from.last(),
+            });
+            let missing = match known {
+                Ok(known) if known <= self.chain.position => return Ok(true),
+                Ok(known) => {
+                    goal = Some(known);
+                    let what = format!("it is missing, but message {known} is there");
+                    Error::Damaged { position: self.chain.position + 1, what }
+                }
+                Err(error) if error.is_passing() => error,
+                Err(error) => return Err(error),
+            };
+            if self.chain.position > before {
+                stalled_ns = None;
+                continue;
+            }
+            let now = monotonic_ns();
+            match stalled_ns {
+                // Once more in any case: it may have been added between the two looks.
+                None => stalled_ns = Some(now),
+                Some(since) if Duration::from_nanos(now - since) >= patience => return Err(missing),
+                Some(_) => std::thread::sleep(LOOK_AGAIN),
             }
         }
-        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
-        // One that is missing in the middle would look like the end.
-        let last = from.last()?;
-        if more && last > self.chain.position {
-            let what = format!("it is missing, but message {last} is there");
-            return Err(Error::Damaged { position: self.chain.position + 1, what });
-        }
-        Ok(more)
     }
 }
 
@@ -136,13 +199,23 @@ pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
 
 /// Rebuilds the log in the folder `to`, which must not be there, and takes over from its old writer.
 ///
+/// The right to write is taken first, at the end of the chain as its last messages show it: from then on the old writer is
+/// refused, also if the rebuild fails later.
+///
 /// # Errors
 /// [`Error::Damaged`] with the message that is missing or not sound; [`Error::Replaced`] if another one took over at the same
 /// time; [`Error::Unfit`] if the destination is empty; [`Error::Log`], [`Error::Unavailable`].
 pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progress<'_>) -> Result<Rebuilt> {
     let to = to.as_ref();
     let mut rebuild = Rebuild::begin(to, RebuildTo::default())?;
-    let mut intake = Intake::new(from.begin()?);
+    let owner = random()?;
+    let guessed = guess::end(from)?.map(|end| take_over(from, owner, end, &mut |_, _| Ok(()))).transpose();
+    let taken = match guessed {
+        // Reading from the beginning says more.
+        Err(Error::Damaged { .. }) => None,
+        taken => taken?,
+    };
+    let mut intake = Intake::new(from)?;
     let mut read = 0;
     let mut sink = |pieces: &[u8]| {
         read += pieces.len() as u64;
@@ -150,32 +223,44 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
         progress(rebuild.progress().lsn(), read);
         Ok(more)
     };
+    intake.until = taken.as_ref().map_or(u64::MAX, |taken| taken.position);
     intake.read_all(from, &mut sink)?;
-    let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
-    let owner = random()?;
-    let base = (intake.chain.lsn, intake.chain.link);
-    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
-    let facts = from.facts().clone();
-    let bounds = Bounds { message_bytes_max: facts.message_bytes_max, in_flight_max: 1, queue_bytes_max: 1 };
-    let mut writer = Writer::new(me, bounds, intake.chain.clone());
-    take_term(&mut writer, from, &mut |position, bytes| {
-        if position == intake.chain.position + 1 {
-            intake.take(bytes, &mut sink)?;
-        }
-        Ok(())
-    })?;
-    let chain = writer.known().clone();
-    while intake.chain.position < chain.position {
-        let position = intake.chain.position + 1;
-        let missing = || Error::Damaged { position, what: "it is missing".to_owned() };
-        let bytes = from.read(position)?.ok_or_else(missing)?;
-        intake.take(&bytes, &mut sink)?;
+    if taken.is_none_or(|taken| !guess::was_right(&taken, &intake.chain)) {
+        intake.until = u64::MAX;
+        intake.read_all(from, &mut sink)?;
+        let end = intake.chain.clone();
+        let taken = take_over(from, owner, end, &mut |position, bytes| {
+            if position == intake.chain.position + 1 {
+                intake.take(bytes, &mut sink)?;
+            }
+            Ok(())
+        })?;
+        intake.until = taken.position;
+        intake.read_all(from, &mut sink)?;
     }
+    let chain = intake.chain.clone();
     // Before the log gets its name, so that there is none that took the right and does not know.
     let note = Note { address: from.address(), owner, chain: chain.clone() };
     note.write(rebuild.folder())?;
     let report = rebuild.finish()?;
     Ok(Rebuilt { report, read: intake.read, term: Some(chain.term) })
+}
+
+/// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
+fn take_over(
+    from: &mut dyn Destination,
+    owner: Owner,
+    end: Chain,
+    seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<Chain> {
+    let log_id = end.log_id.ok_or_else(|| empty(from))?;
+    let base = (end.lsn, end.link);
+    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
+    let message_bytes_max = from.facts().message_bytes_max;
+    let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1 };
+    let mut writer = Writer::new(me, bounds, end);
+    take_term(&mut writer, from, seen)?;
+    Ok(writer.known().clone())
 }
 
 /// Rebuilds the log up to a position or a time in the folder `to`, and leaves its writer be: the copy cannot be shipped to
@@ -190,7 +275,7 @@ pub fn copy(
     progress: Progress<'_>,
 ) -> Result<Rebuilt> {
     let mut rebuild = Rebuild::begin(to.as_ref(), until)?;
-    let mut intake = Intake::new(from.begin()?);
+    let mut intake = Intake::new(from)?;
     let mut read = 0;
     intake.read_all(from, &mut |pieces| {
         read += pieces.len() as u64;
@@ -212,17 +297,28 @@ pub fn copy(
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
     let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
-    let mut intake = Intake::new(from.begin()?);
+    let mut intake = Intake::new(from)?;
     let mut check = SealedCheck::new();
     let mut read = 0;
-    intake.read_all(from, &mut |pieces| {
+    let mut sink = |pieces: &[u8]| {
         check.check(pieces)?;
         read += pieces.len() as u64;
         progress(check.lsn(), read);
         Ok(true)
-    })?;
+    };
+    intake.read_all(from, &mut sink)?;
+    if let Some(note) = note.as_ref().filter(|note| note.chain.position > intake.chain.position) {
+        // What is acknowledged may not be shown for a moment, while the destination changes its leader.
+        match intake.read_to(from, Some(note.chain.position), &mut sink) {
+            // By the note alone it is known that something is there.
+            Err(Error::Damaged { position, .. }) if position == intake.chain.position + 1 => {}
+            read => drop(read?),
+        }
+    }
     let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
-    if let Some(note) = note.filter(|note| note.chain.position > intake.chain.position) {
+    // By numbers too: behind a message that was replaced by another sound one all others are ignored.
+    let lacks = |known: &Chain| known.position > intake.chain.position || known.number > intake.chain.number;
+    if let Some(note) = note.filter(|note| lacks(&note.chain)) {
         return Err(Error::Lost { position: note.chain.position });
     }
     if check.batches() > 0 && (check.lsn(), check.link()) != (intake.chain.lsn, intake.chain.link) {

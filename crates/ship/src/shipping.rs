@@ -36,6 +36,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 /// After so many failures in a row shipping does not begin.
 const TRIES_MAX: u64 = 5;
+/// After so long without the right to write it does not begin either.
+const STARTING: Duration = Duration::from_mins(1);
 /// The longest pause before a request is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -217,7 +219,9 @@ impl Shipping {
             note,
             noted_ns: 0,
             pause: Duration::ZERO,
+            unanswered: false,
         };
+        let begun_ns = monotonic_ns();
         while !sender.writer.is_shipping() {
             sender.step()?;
             if let Some(end) = sender.writer.ended() {
@@ -227,7 +231,9 @@ impl Shipping {
                 let state = shared.lock();
                 (state.stats.failures, state.stats.failing.clone().unwrap_or_default())
             };
-            if failures >= TRIES_MAX {
+            // Reads may be answered where nothing is stored.
+            let waited = Duration::from_nanos(monotonic_ns() - begun_ns);
+            if failures >= TRIES_MAX || (waited > STARTING && sender.unanswered) {
                 return Err(Error::unavailable(
                     "the destination cannot be reached",
                     std::io::Error::other(failing),
@@ -235,8 +241,15 @@ impl Shipping {
             }
             sender.wait();
         }
-        let (lsn, _) = sender.writer.due();
-        let follower = View::open(&dir)?.follow_sealed(lsn).map_err(|error| diverged(lsn, error))?;
+        let (lsn, link) = sender.writer.due();
+        let mut follower = View::open(&dir)?.follow_sealed(lsn).map_err(|error| diverged(lsn, error))?;
+        // Marks take no LSN: the last message may end with some of those that lie there.
+        while follower.link() != link {
+            let batch = follower.next_batch(Duration::ZERO)?;
+            if batch.is_none_or(|batch| batch.records > 0) {
+                break;
+            }
+        }
         sender.writer.join(Some(follower.link()));
         if let Some(end) = sender.writer.ended() {
             return Err(end.error());
@@ -566,6 +579,8 @@ struct Sender {
     noted_ns: u64,
     /// Before the next request, because the last one failed.
     pause: Duration,
+    /// An append had no answer, and none since was stored.
+    unanswered: bool,
 }
 
 impl Sender {
@@ -603,7 +618,9 @@ impl Sender {
                     match self.destination.read(position) {
                         Ok(found) => {
                             self.writer.read(position, found.as_deref());
-                            self.pause = Duration::ZERO;
+                            if !self.unanswered {
+                                self.pause = Duration::ZERO;
+                            }
                             self.shared.lock().stats.failing = None;
                         }
                         Err(error) if error.is_passing() => {
@@ -615,8 +632,11 @@ impl Sender {
                     }
                 }
             }
-            self.take_outcomes();
+            let unanswered = self.take_outcomes();
             self.publish();
+            if unanswered {
+                break;
+            }
         }
         self.publish();
         self.write_note(false)
@@ -633,17 +653,23 @@ impl Sender {
         state.stats.failing = Some(error.to_string());
     }
 
-    fn take_outcomes(&mut self) {
+    /// Returns whether an append had no answer.
+    fn take_outcomes(&mut self) -> bool {
         let outcomes = std::mem::take(&mut self.shared.lock().outcomes);
+        let unanswered = outcomes.iter().any(|(_, _, outcome)| *outcome == Outcome::Unknown);
         for (position, number, outcome) in outcomes {
             match outcome {
-                Outcome::Stored => self.pause = Duration::ZERO,
+                Outcome::Stored => (self.pause, self.unanswered) = (Duration::ZERO, false),
                 Outcome::Refused => {}
                 // Otherwise a destination that answers reads alone would be asked without a pause.
-                Outcome::Unknown => self.longer_pause(),
+                Outcome::Unknown => {
+                    self.unanswered = true;
+                    self.longer_pause();
+                }
             }
             self.writer.outcome(position, number, outcome);
         }
+        unanswered
     }
 
     fn take_parcels(&mut self) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{LIMIT, append, options, records, scratch};
-use seawall::{Log, Lsn, RebuildTo};
+use seawall::{Log, Lsn, RebuildTo, View};
 use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::folder::Folder;
@@ -104,6 +104,77 @@ fn a_deleted_object_and_any_flipped_byte_are_found_by_the_next_drill() {
         std::fs::write(path, &good).expect("writes");
     }
     look().expect("is sound again");
+}
+
+/// A folder that is full after so many objects.
+struct Full(Folder, u64);
+
+impl Store for Full {
+    fn name(&self) -> (String, bool) {
+        self.0.name()
+    }
+
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        if self.1 == 0 {
+            let source = std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::StorageFull));
+            return Err(Error::Unavailable { what: "no space".to_owned(), source });
+        }
+        self.1 -= 1;
+        self.0.create(name, bytes)
+    }
+
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        self.0.get(name, limit)
+    }
+
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        self.0.list(prefix, after)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.0.remove(name)
+    }
+}
+
+#[test]
+fn an_archive_whose_last_object_ends_with_a_mark_is_gone_on_with() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let log = Log::open(&from, options()).expect("opens");
+    // A record, a mark, a record.
+    let (first, marked) = loop {
+        append(&log, 1);
+        std::thread::sleep(Duration::from_millis(30));
+        let end = append(&log, 1);
+        let mut follower = View::open(&from).expect("opens").follow_sealed(Lsn::ZERO).expect("follows");
+        let mut bytes = Vec::new();
+        let mut until_mark = None;
+        while let Some(batch) = follower.next_batch(Duration::ZERO).expect("reads") {
+            if batch.records == 0 && !bytes.is_empty() {
+                until_mark.get_or_insert(bytes.len());
+            }
+            batch.append_to(&mut bytes);
+        }
+        if let Some(before) = until_mark {
+            break (end, before);
+        }
+    };
+    let settings = ArchiveSettings { object_bytes: marked + 1, ..ArchiveSettings::default() };
+    let full = Archive::new(Full(Folder::open(&kept).expect("opens"), 2), settings);
+    let gather = Settings { gather_time: Duration::from_hours(1), ..Settings::default() };
+    let shipping = Shipping::start(&from, Box::new(full), gather).expect("starts");
+    let waited = shipping.wait(first, Some(Duration::from_secs(1)));
+    assert!(matches!(waited, Err(Error::TimedOut { .. })), "{waited:?}");
+    drop(shipping);
+    let last = std::fs::read(objects(&kept).pop().expect("an object")).expect("reads");
+    assert!(last.len() > 160 + marked, "it ends with the mark: {} bytes, {marked} before it", last.len());
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), gather).expect("goes on");
+    assert_eq!(shipping.finish(LIMIT).expect("ships the rest"), first);
+    drill(&mut archive(&kept), Some(&from), &mut silent()).expect("is sound");
 }
 
 /// The log is trimmed as it grows; what a rebuild to some time needs stays, what it had trimmed by then goes.

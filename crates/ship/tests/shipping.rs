@@ -216,6 +216,64 @@ fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
     drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound again");
 }
 
+/// A message that is replaced by another sound one has all behind it ignored: that is no shorter log.
+#[test]
+fn a_message_that_is_replaced_by_another_sound_one_is_found() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 60);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let sound = memory.stored();
+    for at in 1..sound.len() {
+        let mut replaced = sound.clone();
+        replaced[at] = Arc::clone(&sound[at - 1]);
+        memory.with(|weather| weather.stored.clone_from(&replaced));
+        let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+        assert!(matches!(drilled, Err(Error::Damaged { .. } | Error::Lost { .. })), "{at}: {drilled:?}");
+        // Without the log's folder the last ones could be those of a writer that was cut off.
+        let alone = drill(&mut memory.clone(), None, &mut silent());
+        let follow = sound.len() - at;
+        assert!(follow <= 2 * 16 || matches!(alone, Err(Error::Damaged { .. })), "{at}: {alone:?}");
+    }
+}
+
+#[test]
+fn a_drill_beside_a_writer_reports_no_loss() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 5);
+    let shipping = start(&from, &memory).expect("starts");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| append(&log, 1500));
+        while !writer.is_finished() {
+            drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound");
+        }
+    });
+    shipping.finish(LIMIT).expect("ships");
+}
+
+/// The old writer is refused while the rebuild reads what came before.
+#[test]
+fn a_rebuild_takes_the_right_to_write_before_it_reads_the_log() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = start(&from, &memory).expect("starts");
+    shipping.wait(append(&log, 100), LIMIT).expect("is acknowledged");
+    let mut refused = None;
+    let mut look = |_: Lsn, _: u64| {
+        refused.get_or_insert_with(|| shipping.wait(append(&log, 1), LIMIT));
+    };
+    let rebuilt = rebuild(&mut memory.clone(), &to, &mut look).expect("rebuilds");
+    assert!(matches!(refused, Some(Err(Error::Replaced { term: 2 }))), "{refused:?}");
+    assert_eq!((rebuilt.report.records, rebuilt.term), (100, Some(2)));
+}
+
 #[test]
 fn a_copy_to_a_position_leaves_the_writer_be() {
     let dir = scratch();

@@ -188,6 +188,7 @@ mod switch {
         ShipPartIsWhole
         ShipLinkIgnored
         ShipNoteAhead
+        ShipGuessTrusted
     }
 
     thread_local! {

@@ -31,12 +31,12 @@ pub(super) struct Ship {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Where to: <nats://HOST:PORT/STREAM>, <s3://BUCKET/PREFIX>, or folder:PATH
+    /// Where to: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, or folder:PATH
     #[arg(long, value_name = "ADDRESS")]
     to: String,
     #[command(flatten)]
     place: Place,
-    /// Copies of each message in a stream that is created
+    /// Copies of each message in a stream or topic that is created
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: usize,
     /// Size of the objects of an archive: batches are gathered up to it
@@ -61,6 +61,9 @@ pub(super) struct Place {
     /// Let a password or token go unencrypted to another host
     #[arg(long)]
     nats_plain_password: bool,
+    /// File of librdkafka's properties: TLS and credentials of Kafka
+    #[arg(long, value_name = "FILE")]
+    kafka_config: Option<PathBuf>,
     /// It lies at another site: what it acknowledges outlives the loss of this one
     #[arg(long)]
     elsewhere: bool,
@@ -108,6 +111,7 @@ impl From<Error> for Stop {
 fn opening(place: &Place) -> Opening {
     Opening {
         monitors: place.nats_monitor.clone(),
+        kafka_config: place.kafka_config.clone(),
         elsewhere: place.elsewhere,
         plain_password: place.nats_plain_password,
         ..Opening::default()

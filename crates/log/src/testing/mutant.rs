@@ -55,7 +55,7 @@ pub const FOUND_BY_TESTS: [(Mutant, &str); 10] = [
 ];
 
 /// Mistakes in the protocol by which a log is shipped, in `seawall-ship`: the walks of its model find each.
-pub const FOUND_BY_MODEL: [Mutant; 16] = [
+pub const FOUND_BY_MODEL: [Mutant; 17] = [
     Mutant::ShipAckAtSend,
     Mutant::ShipAckOutOfOrder,
     Mutant::ShipRefusedIsStored,
@@ -72,6 +72,7 @@ pub const FOUND_BY_MODEL: [Mutant; 16] = [
     Mutant::ShipPartIsWhole,
     Mutant::ShipLinkIgnored,
     Mutant::ShipNoteAhead,
+    Mutant::ShipGuessTrusted,
 ];
 
 /// Whether `test`, which passes without the mistake, fails with it.

@@ -62,7 +62,7 @@ impl Wake for Unpark {
 }
 
 /// Waits for an administrative request, which is bounded by its own options.
-pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = std::task::Context::from_waker(&waker);

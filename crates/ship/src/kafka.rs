@@ -1,0 +1,270 @@
+//! Ships to a topic of Apache Kafka with one partition: one message a batch, its position the offset and one.
+//!
+//! ```text
+//!   append ─► produce, acks=all, idempotent ─► leader ─► every copy in sync (at least min.insync.replicas) ─► offset
+//!             offset + 1 == position: stored        anything else: refused, though it lies there
+//! ```
+//!
+//! Kafka cannot be told to store a message only at the next free offset: a late message of a writer that was replaced lies in the
+//! topic too. It states the message before it, which is not the one that lies there, so that every reader ignores it, and its
+//! writer, which finds another offset than it named, reads on and finds the new term. So the rule of `message.rs` fences.
+//!
+//! Invariants: every request has a time limit; nothing is said to be missing while a message of this writer is on its way; the
+//! sync policy and the copies come from the broker's description of the topic and from nowhere else.
+
+mod reader;
+mod topic;
+
+use crate::destination::{Answer, Destination};
+use crate::error::{Error, Result};
+use crate::failure::{Facts, Synced};
+use crate::writer::Outcome;
+use rdkafka::Message as _;
+use rdkafka::client::ClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
+use reader::Reader;
+use seawall_replicated::kafka as client;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long one request may take, and a message be on its way.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How much longer than that a wait for all messages on their way may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a change of the leader may take.
+const SETTLING: Duration = Duration::from_secs(20);
+/// How long to wait for a leader at the start.
+const STARTING: Duration = Duration::from_secs(60);
+/// Room for what Kafka adds to a message, in bytes.
+const ENVELOPE: usize = 512;
+/// Messages on their way at once.
+const IN_FLIGHT: usize = 64;
+/// The one partition.
+const PARTITION: i32 = 0;
+
+/// Where the topic is, and what it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaSettings {
+    /// `HOST:PORT[,HOST:PORT…]`.
+    pub bootstrap: String,
+    /// The topic; it is created if there is none.
+    pub topic: String,
+    /// A file of librdkafka's properties: TLS and credentials.
+    pub config: Option<PathBuf>,
+    /// Copies of each message in a topic that is created.
+    pub replicas: usize,
+    /// Its owner says that the brokers lie at another site.
+    pub elsewhere: bool,
+}
+
+/// What becomes of a message that was sent.
+struct Sent {
+    position: u64,
+    answer: Mutex<Option<Answer>>,
+}
+
+/// Passes on what becomes of messages, and keeps the last error of a connection and of a message.
+#[derive(Default)]
+struct Deliveries {
+    connection: Mutex<Option<String>>,
+    message: Mutex<Option<KafkaError>>,
+}
+
+fn kept<T>(of: &Mutex<Option<T>>) -> std::sync::MutexGuard<'_, Option<T>> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientContext for Deliveries {
+    fn error(&self, error: KafkaError, reason: &str) {
+        // "All brokers are down" does not say why.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            kept(&self.connection).replace(reason.trim().to_owned());
+        }
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = Box<Sent>;
+
+    fn delivery(&self, outcome: &DeliveryResult<'_>, sent: Box<Sent>) {
+        let outcome = match outcome {
+            // A broker that has it already from an earlier try does not say where.
+            Ok(message) => match u64::try_from(message.offset()) {
+                Ok(offset) if offset + 1 == sent.position => Outcome::Stored,
+                Ok(_) => Outcome::Refused,
+                Err(_) => Outcome::Unknown,
+            },
+            Err((error, _)) => {
+                tracing::warn!(%error, position = sent.position, "a message was not acknowledged");
+                kept(&self.message).replace(error.clone());
+                Outcome::Unknown
+            }
+        };
+        if let Some(answer) = kept(&sent.answer).take() {
+            answer(outcome);
+        }
+    }
+}
+
+/// A topic that a log is shipped to.
+pub struct Kafka {
+    config: ClientConfig,
+    producer: ThreadedProducer<Deliveries>,
+    /// Made when something is read, and anew after a request without an answer.
+    reader: Option<Reader>,
+    topic: String,
+    facts: Facts,
+}
+
+impl std::fmt::Debug for Kafka {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kafka").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+/// A client's error, and what its connection said last.
+fn failed(what: String, error: KafkaError, connection: Option<String>) -> Error {
+    match connection {
+        Some(why) => Error::unavailable(what, format!("{error}: {why}")),
+        None => Error::unavailable(what, error),
+    }
+}
+
+fn no_client(error: KafkaError) -> Error {
+    Error::unavailable("no client for Kafka", client::no_client(error))
+}
+
+fn producer(config: &ClientConfig, message_bytes_max: usize) -> Result<ThreadedProducer<Deliveries>> {
+    let mut own = config.clone();
+    own.set("acks", "all").set("enable.idempotence", "true").set("linger.ms", "0");
+    own.set("message.timeout.ms", REQUEST.as_millis().to_string());
+    own.set("message.max.bytes", (message_bytes_max + ENVELOPE).to_string());
+    own.create_with_context(Deliveries::default()).map_err(no_client)
+}
+
+impl Kafka {
+    /// Connects, and finds or creates the topic.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the topic could lose or forget messages, or
+    /// has more than one partition.
+    pub fn open(settings: &KafkaSettings, create: bool) -> Result<Self> {
+        let config = client::config(&settings.bootstrap, settings.config.as_deref());
+        let mut config = config.map_err(|source| Error::unavailable("no client for Kafka", source))?;
+        // A topic is made on purpose only.
+        config.set("allow.auto.create.topics", "false");
+        let found = topic::find(&config, settings, create)?;
+        let (before, setting) = client::syncs_before(&found.settings);
+        let message_bytes_max = found.message_bytes_max - ENVELOPE;
+        let facts = Facts {
+            name: format!("Kafka, acks=all, {} of {} copies", found.acknowledged_by, found.copies),
+            acknowledged_by: found.acknowledged_by,
+            laggard_may_lead: found.laggard_may_lead,
+            synced: before
+                .map_or(Synced::Unknown, |before| if before { Synced::Before } else { Synced::After }),
+            setting,
+            on_this_machine: found.on_this_machine,
+            elsewhere: settings.elsewhere,
+            keeps_copies: false,
+            message_bytes_max,
+            in_flight_max: IN_FLIGHT,
+            gather_bytes: 0,
+        };
+        let producer = producer(&config, message_bytes_max)?;
+        Ok(Self { config, producer, reader: None, topic: settings.topic.clone(), facts })
+    }
+
+    /// Reads with a reader; one that gives no answer is not used again.
+    fn reading<T>(&mut self, read: impl FnOnce(&mut Reader) -> Result<T>) -> Result<T> {
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::new(&self.config, &self.topic)?,
+        };
+        let done = read(&mut reader)?;
+        self.reader = Some(reader);
+        Ok(done)
+    }
+
+    /// Waits for what is on its way: what is not there then is not there for good.
+    fn settle(&self) -> Result<()> {
+        let settled = self.producer.flush(REQUEST + GRACE);
+        settled.map_err(|error| {
+            let what = "messages are on their way without an answer".to_owned();
+            failed(what, error, kept(&self.producer.context().connection).clone())
+        })
+    }
+}
+
+impl Destination for Kafka {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn address(&self) -> String {
+        // Of the topic alone: brokers may be named in any order, and change.
+        format!("kafka:{}", self.topic)
+    }
+
+    fn settles_within(&self) -> Duration {
+        SETTLING
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        if let Some(reader) = &mut self.reader {
+            reader.rest();
+        }
+        // After an error of that kind it takes no more.
+        if let Some((_, error)) = self.producer.client().fatal_error() {
+            tracing::warn!(error, "the client of Kafka is made anew");
+            match producer(&self.config, self.facts.message_bytes_max) {
+                Ok(new) => self.producer = new,
+                Err(_) => return answer(Outcome::Unknown),
+            }
+        }
+        let sent = Box::new(Sent { position, answer: Mutex::new(Some(answer)) });
+        let record: BaseRecord<'_, (), [u8], Box<Sent>> =
+            BaseRecord::with_opaque_to(&self.topic, sent).partition(PARTITION).payload(&bytes);
+        if let Err((error, _unanswered)) = self.producer.send(record) {
+            tracing::warn!(%error, position, "a message was not sent");
+            kept(&self.producer.context().message).replace(error);
+        }
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        self.settle()?;
+        let found = self.reading(|reader| {
+            let (first, last) = reader.bounds()?;
+            if (first..=last).contains(&position) { reader.fetch(position) } else { Ok(None) }
+        })?;
+        // Said once, so that a writer whose messages are not taken does not try without a pause.
+        match kept(&self.producer.context().message).take() {
+            Some(error) if found.is_none() => {
+                let connection = kept(&self.producer.context().connection).clone();
+                Err(failed("messages are not acknowledged".to_owned(), error, connection))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        self.settle()?;
+        self.reading(|reader| Ok(reader.bounds()?.1))
+    }
+
+    fn read_on(&mut self, position: u64, visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool>) -> Result<u64> {
+        let last = self.last()?;
+        let mut position = position;
+        while position <= last {
+            let Some(bytes) = self.reading(|reader| reader.fetch(position))? else { break };
+            position += 1;
+            if !visit(position - 1, &bytes)? {
+                break;
+            }
+        }
+        Ok(position)
+    }
+}
