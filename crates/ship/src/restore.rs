@@ -73,19 +73,19 @@ pub struct Drill {
 }
 
 /// Takes messages apart: whole pieces for `sink`, parts put together.
-struct Intake {
-    chain: Chain,
+pub(crate) struct Intake {
+    pub(crate) chain: Chain,
     parts: Vec<u8>,
-    read: Read,
+    pub(crate) read: Read,
 }
 
 impl Intake {
-    fn new(chain: Chain) -> Self {
+    pub(crate) fn new(chain: Chain) -> Self {
         Self { chain, parts: Vec::new(), read: Read::default() }
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
-    fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
+    pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
         match self.chain.take(bytes)? {
@@ -103,7 +103,7 @@ impl Intake {
     }
 
     /// Everything from here to the end, or until `sink` wants no more.
-    fn read_all(
+    pub(crate) fn read_all(
         &mut self,
         from: &mut dyn Destination,
         sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
@@ -117,16 +117,18 @@ impl Intake {
                 Ok(more)
             })?;
             if more && end == next {
-                break;
+                // One that is missing in the middle would look like the end; one may also have come meanwhile.
+                let last = from.last()?;
+                if last < next {
+                    break;
+                }
+                if from.read(next)?.is_none() {
+                    let what = format!("it is missing, but message {last} is there");
+                    return Err(Error::Damaged { position: next, what });
+                }
             }
         }
         self.read.time += Duration::from_nanos(monotonic_ns() - begun);
-        // One that is missing in the middle would look like the end.
-        let last = from.last()?;
-        if more && last > self.chain.position {
-            let what = format!("it is missing, but message {last} is there");
-            return Err(Error::Damaged { position: self.chain.position + 1, what });
-        }
         Ok(more)
     }
 }
@@ -240,12 +242,12 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
     })
 }
 
-fn empty(from: &dyn Destination) -> Error {
+pub(crate) fn empty(from: &dyn Destination) -> Error {
     Error::unfit(format!("{} holds no log", from.address()))
 }
 
 /// Takes the right to write; `seen` gets what is found on the way.
-fn take_term(
+pub(crate) fn take_term(
     writer: &mut Writer,
     destination: &mut dyn Destination,
     seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,

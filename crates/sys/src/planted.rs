@@ -188,6 +188,11 @@ mod switch {
         ShipPartIsWhole
         ShipLinkIgnored
         ShipNoteAhead
+        StandbyTakesFromAnyone
+        StandbySavesUnwritten
+        StandbyForgetsEarly
+        StandbyIsLogEarly
+        SourcesNotCompared
     }
 
     thread_local! {
