@@ -176,6 +176,12 @@ const TABLE: &[Row] = &[
         ("seawall log rebuild orders --from nats://127.0.0.1:4222/orders", "the same log again; its old writer is refused from then on"),
         ("seawall log rebuild earlier --from folder:kept/orders --ago 1h", "a copy of what it was an hour ago"),
     ]),
+    (&["log", "standby"], &[], &[
+        ("seawall log standby orders --from nats://127.0.0.1:4222/orders", "follows until interrupted; a later one goes on"),
+    ]),
+    (&["log", "takeover"], &[], &[
+        ("seawall log takeover orders --from nats://127.0.0.1:4222/orders", "orders becomes the log; its old writer is refused from then on"),
+    ]),
     (&["log", "drill"], &[], &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];
 

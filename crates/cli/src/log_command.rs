@@ -1,4 +1,4 @@
-//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up, trims, ships and rebuilds a log.
+//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up, trims, ships and rebuilds a log, and takes it over.
 //!
 //! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
@@ -7,6 +7,7 @@
 mod follow;
 mod records;
 mod ship;
+mod standby;
 
 use crate::amounts;
 use crate::exit::Failure;
@@ -54,6 +55,10 @@ enum LogCommand {
     Ship(ship::Ship),
     /// Make a log again from a stream or an archive, and take over from its old writer
     Rebuild(ship::Rebuild),
+    /// Keep a copy that grows with a log on another machine, until interrupted
+    Standby(standby::Standby),
+    /// Take over from the old writer with the copy of a standby: its folder becomes the log
+    Takeover(standby::Takeover),
     /// Read a stream or an archive as a rebuild would, into nowhere; exit code 1 if anything is missing or damaged
     Drill(ship::Drill),
 }
@@ -227,6 +232,8 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Trim(options) => trim(options),
         LogCommand::Ship(options) => ship::ship(options),
         LogCommand::Rebuild(options) => ship::build(options),
+        LogCommand::Standby(options) => standby::follow(options),
+        LogCommand::Takeover(options) => standby::take(options),
         LogCommand::Drill(options) => ship::check(options),
     };
     match done {

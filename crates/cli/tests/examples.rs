@@ -43,6 +43,8 @@ const CODES: &[(&str, i32)] = &[
     // In this order nothing is in the archive yet, and there is no cluster.
     ("log drill", 1),
     ("log rebuild", 1),
+    ("log standby", 1),
+    ("log takeover", 1),
     ("log ship orders --to nats", 1),
     ("bench replicated --nats", if cfg!(feature = "nats") { 0 } else { 2 }),
 ];

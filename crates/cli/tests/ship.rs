@@ -91,3 +91,80 @@ fn a_damaged_archive_and_a_wrong_address_are_named() {
     let none = seawall(&["log", "ship", &path("none"), "--to", &archive, "--once"]);
     assert!(none.status.code() == Some(1) && text(&none).1.contains("none"), "{}", text(&none).1);
 }
+
+/// A standby is killed at any time, while the log is written and shipped; each goes on where the one before it was saved.
+#[test]
+fn a_standby_that_is_killed_goes_on_and_takes_over() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
+    written(Path::new(&log), 20);
+    let ship = || {
+        let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
+        assert!(shipped.status.success(), "{}", text(&shipped).1);
+    };
+    ship();
+    for round in 0..12 {
+        let mut standby = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        standby.args(["log", "standby", &copy, "--from", &archive]).stdin(Stdio::null());
+        let mut standby = standby.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        written(Path::new(&log), 20);
+        ship();
+        std::thread::sleep(std::time::Duration::from_millis(round * 37 % 400));
+        assert!(standby.try_wait().expect("looks").is_none(), "it goes on until it is killed");
+        standby.kill().expect("kills");
+        standby.wait().expect("ends");
+        for words in [&["log", "verify", &copy][..], &["log", "cat", &copy], &["log", "stat", &copy]] {
+            let refused = seawall(words);
+            let (_, err) = text(&refused);
+            assert!(refused.status.code() == Some(1) && err.contains("seawall log takeover"), "{err}");
+        }
+    }
+    let once = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
+    let end = View::open(&log).expect("opens").end_lsn();
+    assert_eq!(text(&once).0, format!("followed to LSN {end}, term 13\n"), "{}", text(&once).1);
+    let other = path("other");
+    let also = seawall(&["log", "standby", &other, "--from", &archive, "--once"]);
+    assert!(also.status.success(), "{}", text(&also).1);
+    let taken = seawall(&["log", "takeover", &copy, "--from", &archive]);
+    let (out, err) = text(&taken);
+    assert!(taken.status.success() && out.contains("taken over with term 14"), "{out}{err}");
+    let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
+    assert!(cats[0] == cats[1] && !cats[0].is_empty());
+    // Whoever comes second is told so, and so is the old writer.
+    let second = seawall(&["log", "takeover", &late, "--from", &archive]);
+    assert!(second.status.code() == Some(1) && text(&second).1.contains("term 14"), "{}", text(&second).1);
+    let old = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
+    assert!(old.status.code() == Some(1) && text(&old).1.contains("rebuild"), "{}", text(&old).1);
+}
+
+/// Of two archives one is damaged: the log comes from both, and the command says which and ends with 1.
+#[test]
+fn several_archives_make_up_for_each_other() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, again) = (path("log"), path("again"));
+    let [one, two] = ["one", "two"].map(|name| format!("folder:{}", path(name)));
+    written(Path::new(&log), 60);
+    for (to, size) in [(&one, "32k"), (&two, "20k")] {
+        let shipped = seawall(&["log", "ship", &log, "--to", to, "--object-bytes", size, "--once"]);
+        assert!(shipped.status.success(), "{}", text(&shipped).1);
+    }
+    let both = ["log", "drill", "--from", &one, "--from", &two, "--log", &log];
+    let drilled = seawall(&both);
+    assert!(drilled.status.success() && text(&drilled).0.contains("60 records"), "{}", text(&drilled).1);
+    let damaged = dir.path().join("one/messages/00000000000000000003");
+    let mut bytes = std::fs::read(&damaged).expect("reads");
+    bytes[5000] ^= 1;
+    std::fs::write(&damaged, bytes).expect("writes");
+    let drilled = seawall(&both);
+    let (out, err) = text(&drilled);
+    assert!(drilled.status.code() == Some(1) && out.contains("60 records"), "{out}{err}");
+    assert!(err.contains("message 3") && err.contains(&one) && !err.contains(&two), "{err}");
+    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &one, "--from", &two]);
+    let (out, err) = text(&rebuilt);
+    assert!(rebuilt.status.code() == Some(1) && out.contains("60 records"), "{out}{err}");
+    assert!(err.contains("message 3") && err.contains("made up for it"), "{err}");
+    let cats = [&log, &again].map(|dir| seawall(&["log", "cat", dir]).stdout);
+    assert!(cats[0] == cats[1] && !cats[0].is_empty());
+}

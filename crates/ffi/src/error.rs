@@ -105,6 +105,7 @@ fn path_of(error: &Error) -> Option<&Path> {
         | Error::ForeignFile { path }
         | Error::OtherLog { path }
         | Error::NotALog { path }
+        | Error::Rebuilding { path }
         | Error::BlocksTooSmall { path, .. } => Some(path),
         Error::Corrupt(damage) => Some(&damage.path),
         Error::Failed { cause } => path_of(cause),

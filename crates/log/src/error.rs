@@ -127,6 +127,11 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory holds a log that is being rebuilt, as a standby does: a part of one, which is no log before it is finished.
+    Rebuilding {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The disk takes no writes as small as the log's blocks. Nothing of the log was changed; it can be read and copied.
     BlocksTooSmall {
         /// The file that was to be written.
@@ -249,6 +254,7 @@ impl Error {
             | Self::ForeignSegment { path }
             | Self::ForeignFile { path }
             | Self::NotALog { path }
+            | Self::Rebuilding { path }
             | Self::BlocksTooSmall { path, .. }
             | Self::Corrupt(Damage { path, .. }) => {
                 // The core calls the directory itself ".".
@@ -277,6 +283,7 @@ impl Error {
             Self::ForeignFile { .. } => "foreign_file",
             Self::OtherLog { .. } => "other_log",
             Self::NotALog { .. } => "not_a_log",
+            Self::Rebuilding { .. } => "rebuilding",
             Self::BlocksTooSmall { .. } => "blocks_too_small",
             Self::TooLong { .. } => "too_long",
             Self::WouldBlock => "would_block",
@@ -401,6 +408,12 @@ impl std::fmt::Display for Error {
                 write!(f, "another log was put at {}: follow that one from its beginning", path.display())
             }
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
+            Self::Rebuilding { path } => write!(
+                f,
+                "{} holds a log that is being rebuilt: `seawall log takeover` makes it whole and takes over from its writer, \
+                 or name another folder",
+                path.display()
+            ),
             Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(
                 f,
                 "{} has blocks of {block_bytes} bytes, and its disk takes no less than {sector_bytes} at once: make \

@@ -32,6 +32,7 @@ use crate::error::{Error, Result, from_system};
 use crate::format::LogId;
 use crate::lsn::Lsn;
 use crate::options::Options;
+use crate::repair::unfinished::refuse_unfinished;
 
 /// The name of the lock file in a log's directory.
 pub(crate) const LOCK_FILE: &str = "LOCK";
@@ -65,8 +66,15 @@ impl Drop for Lock {
     }
 }
 
-/// Opens the directory `dir`, which must exist.
+/// Opens the directory `dir`, which must exist, and in which no log is being rebuilt.
 pub(crate) fn open_dir(dir: &Path) -> Result<Arc<Directory>> {
+    let held = open_any_dir(dir)?;
+    refuse_unfinished(&held)?;
+    Ok(held)
+}
+
+/// Opens the directory `dir`, which must exist, also one in which a log is being rebuilt.
+pub(crate) fn open_any_dir(dir: &Path) -> Result<Arc<Directory>> {
     Directory::open(dir).map(Arc::new).map_err(|error| from_system(&error))
 }
 

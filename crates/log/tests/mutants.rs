@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seawall::mutant::{FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
+use seawall::mutant::{FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_SHIP, FOUND_BY_TESTS, Mutant, set};
 use seawall::sim::campaign::{Campaign, run};
 use seawall::sim::planted::{STATES, find, recorded, visible};
 
@@ -115,7 +115,7 @@ fn without_a_mistake_nothing_is_found() {
 #[test]
 fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["src/testing", "src/commit", "tests"];
+    let folders = ["src/testing", "src/commit", "tests", "../ship/tests"];
     let paths = folders.iter().flat_map(|folder| std::fs::read_dir(home.join(folder)).expect("is there"));
     let paths = paths.map(|entry| entry.expect("an entry").path());
     // Without the two lists themselves.
@@ -124,7 +124,7 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
     });
     let text: String = sources.map(|path| std::fs::read_to_string(path).expect("a source")).collect();
     let squeezed: String = text.split_whitespace().collect();
-    for (mutant, test) in FOUND_BY_ORDERS.iter().chain(&FOUND_BY_TESTS) {
+    for (mutant, test) in FOUND_BY_ORDERS.iter().chain(&FOUND_BY_TESTS).chain(&FOUND_BY_SHIP) {
         assert!(text.contains(&format!("fn {test}()")), "{mutant:?}: no test is called {test}");
         let tried = format!("(Mutant::{mutant:?},");
         assert!(squeezed.contains(&tried), "{mutant:?} is never switched on");
@@ -133,7 +133,7 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
 
 #[test]
 fn the_readme_says_how_many_planted_bugs_are_found() {
-    let apart = FOUND_BY_ORDERS.len() + FOUND_BY_TESTS.len() + FOUND_BY_MODEL.len();
+    let apart = FOUND_BY_ORDERS.len() + FOUND_BY_TESTS.len() + FOUND_BY_MODEL.len() + FOUND_BY_SHIP.len();
     let found = visible().len() + apart;
     for page in ["README.md", "docs/verified.md"] {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + page;

@@ -16,6 +16,8 @@
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it;
 //! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
+//! * [`sources`]: reads several places at once, and falls back where one is damaged;
+//! * [`standby`]: keeps a copy that grows, and takes over with it;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
 //!
 //! What is shipped is durable here first: a commit that waits for a destination costs both. A destination is owned by the
@@ -42,6 +44,8 @@ pub mod object;
 pub mod restore;
 pub mod shipped_log;
 pub mod shipping;
+pub mod sources;
+pub mod standby;
 pub mod writer;
 
 pub use error::{Cause, Error, Result};

@@ -77,10 +77,10 @@ pub struct Drill {
 }
 
 /// Takes messages apart: whole pieces for `sink`, parts put together.
-struct Intake {
-    chain: Chain,
+pub(crate) struct Intake {
+    pub(crate) chain: Chain,
     parts: Vec<u8>,
-    read: Read,
+    pub(crate) read: Read,
     /// How many messages a writer may have on their way.
     in_flight: u64,
     /// The last position that is read.
@@ -88,19 +88,14 @@ struct Intake {
 }
 
 impl Intake {
-    fn new(from: &mut dyn Destination) -> Result<Self> {
+    /// Goes on in `from` behind `chain`.
+    pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
         let in_flight = from.facts().in_flight_max as u64;
-        Ok(Self {
-            chain: from.begin()?,
-            parts: Vec::new(),
-            read: Read::default(),
-            in_flight,
-            until: u64::MAX,
-        })
+        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX }
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
-    fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
+    pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
         match self.chain.take(bytes)? {
@@ -130,7 +125,7 @@ impl Intake {
     }
 
     /// Everything from here to the end, or until `sink` wants no more.
-    fn read_all(
+    pub(crate) fn read_all(
         &mut self,
         from: &mut dyn Destination,
         sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
@@ -215,7 +210,8 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
         Err(Error::Damaged { .. }) => None,
         taken => taken?,
     };
-    let mut intake = Intake::new(from)?;
+    let chain = from.begin()?;
+    let mut intake = Intake::new(chain, from);
     let mut read = 0;
     let mut sink = |pieces: &[u8]| {
         read += pieces.len() as u64;
@@ -275,7 +271,8 @@ pub fn copy(
     progress: Progress<'_>,
 ) -> Result<Rebuilt> {
     let mut rebuild = Rebuild::begin(to.as_ref(), until)?;
-    let mut intake = Intake::new(from)?;
+    let chain = from.begin()?;
+    let mut intake = Intake::new(chain, from);
     let mut read = 0;
     intake.read_all(from, &mut |pieces| {
         read += pieces.len() as u64;
@@ -297,7 +294,8 @@ pub fn copy(
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
     let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
-    let mut intake = Intake::new(from)?;
+    let chain = from.begin()?;
+    let mut intake = Intake::new(chain, from);
     let mut check = SealedCheck::new();
     let mut read = 0;
     let mut sink = |pieces: &[u8]| {
@@ -336,12 +334,12 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
     })
 }
 
-fn empty(from: &dyn Destination) -> Error {
+pub(crate) fn empty(from: &dyn Destination) -> Error {
     Error::unfit(format!("{} holds no log", from.address()))
 }
 
 /// Takes the right to write; `seen` gets what is found on the way.
-fn take_term(
+pub(crate) fn take_term(
     writer: &mut Writer,
     destination: &mut dyn Destination,
     seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,

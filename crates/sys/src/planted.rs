@@ -189,6 +189,11 @@ mod switch {
         ShipLinkIgnored
         ShipNoteAhead
         ShipGuessTrusted
+        StandbyTakesFromAnyone
+        StandbySavesUnwritten
+        StandbyForgetsEarly
+        StandbyIsLogEarly
+        SourcesNotCompared
     }
 
     thread_local! {

@@ -13,8 +13,9 @@ use clap::Args;
 use seawall::{Lsn, RebuildTo};
 use seawall_ship::address::{Opening, open};
 use seawall_ship::destination::Destination;
-use seawall_ship::restore::{Read, copy, drill, rebuild};
+use seawall_ship::restore::{Read, Rebuilt, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::sources::{self, Joined, Sources};
 use seawall_ship::{Error, Facts, Failure};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
@@ -24,7 +25,7 @@ use crate::amounts;
 use crate::signals::{STOP, take_over};
 
 /// How often it looks whether it is to end.
-const LISTEN_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(super) struct Ship {
@@ -74,9 +75,9 @@ pub(super) struct Rebuild {
     /// The folder of the log that is made; it must not be there
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Where from, as in `seawall log ship`
-    #[arg(long, value_name = "ADDRESS")]
-    from: String,
+    /// Where from, as in `seawall log ship`; more than once for several that hold the same log
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    from: Vec<String>,
     #[command(flatten)]
     place: Place,
     /// Leave the old writer be: the log that is made cannot be shipped to the same place
@@ -92,9 +93,9 @@ pub(super) struct Rebuild {
 
 #[derive(Debug, Args)]
 pub(super) struct Drill {
-    /// Where from, as in `seawall log ship`
-    #[arg(long, value_name = "ADDRESS")]
-    from: String,
+    /// Where from, as in `seawall log ship`; more than once for several that hold the same log
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    from: Vec<String>,
     #[command(flatten)]
     place: Place,
     /// The folder of the log that is shipped there: what it knows to be acknowledged must be there
@@ -177,7 +178,7 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
 }
 
 /// Says now and then how far a read has come.
-fn progress() -> impl FnMut(Lsn, u64) {
+pub(super) fn progress() -> impl FnMut(Lsn, u64) {
     let (begun, mut said) = (monotonic_ns(), monotonic_ns());
     move |lsn, bytes| {
         let now = monotonic_ns();
@@ -189,7 +190,7 @@ fn progress() -> impl FnMut(Lsn, u64) {
     }
 }
 
-fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
+pub(super) fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     let seconds = read.time.as_secs_f64();
     let (messages, ignored, bytes) = (read.messages, read.ignored, ByteSize(read.bytes));
     writeln!(
@@ -198,21 +199,53 @@ fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     )
 }
 
-fn source(address: &str, place: &Place) -> Result<Box<dyn Destination>, Stop> {
+pub(super) fn source(address: &str, place: &Place) -> Result<Box<dyn Destination>, Stop> {
     Ok(open(address, &opening(place))?.destination)
 }
 
+/// All of them.
+pub(super) fn sources(addresses: &[String], place: &Place) -> Result<Sources, Stop> {
+    let opened = addresses.iter().map(|address| source(address, place)).collect::<Result<Vec<_>, Stop>>()?;
+    Ok(Sources::new(opened)?)
+}
+
+/// The outcome, printed by `print`; then an error if something was wrong with a source, although the others made up for it.
+pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(), Stop>) -> Result<(), Stop> {
+    print(&joined.outcome)?;
+    let said: Vec<String> =
+        joined.wrong.iter().map(|wrong| format!("{}: {}", wrong.address, wrong.error)).collect();
+    if said.is_empty() {
+        return Ok(());
+    }
+    let said = printable(&said.join("; ")).into_owned();
+    Err(Stop::Failed(format!("{said}; the other sources made up for it, and no writer is refused there")))
+}
+
 pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
-    let mut from = source(&options.from, &options.place)?;
     let is_copy = options.copy || options.lsn.is_some() || options.ago.is_some();
+    let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
+    let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
+    let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
+    if let [from] = &options.from[..] {
+        let mut from = source(from, &options.place)?;
+        let rebuilt = if is_copy {
+            copy(from.as_mut(), &options.dir, until, &mut progress())
+        } else {
+            rebuild(from.as_mut(), &options.dir, &mut progress())
+        };
+        return print(&rebuilt?);
+    }
+    let from = sources(&options.from, &options.place)?;
     let rebuilt = if is_copy {
-        let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
-        let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
-        let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
-        copy(from.as_mut(), &options.dir, until, &mut progress())?
+        sources::copy(from, &options.dir, until, &mut progress())
     } else {
-        rebuild(from.as_mut(), &options.dir, &mut progress())?
+        sources::rebuild(from, &options.dir, &mut progress())
     };
+    joined(&rebuilt?, print)
+}
+
+/// What was rebuilt, and from whom it was taken.
+pub(super) fn print(rebuilt: &Rebuilt) -> Result<(), Stop> {
     let report = &rebuilt.report;
     let mut output = io::stdout().lock();
     writeln!(output, "rebuilt      {} records, LSN {} to {}", report.records, report.first, report.end)?;
@@ -226,8 +259,16 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
 }
 
 pub(super) fn check(options: &Drill) -> Result<(), Stop> {
-    let mut from = source(&options.from, &options.place)?;
-    let drilled = drill(from.as_mut(), options.log.as_deref(), &mut progress())?;
+    let dir = options.log.as_deref();
+    if let [from] = &options.from[..] {
+        let mut from = source(from, &options.place)?;
+        return print_drill(&drill(from.as_mut(), dir, &mut progress())?);
+    }
+    let from = sources(&options.from, &options.place)?;
+    joined(&sources::drill(from, dir, &mut progress())?, print_drill)
+}
+
+fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
     writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;

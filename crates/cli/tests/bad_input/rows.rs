@@ -204,6 +204,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("records in a format of their own",    Nothing, &["log", "append", "folder.json", "--format", "xml"], 2, &["--format"]),
     ("a log saved onto itself",             Nothing, &["log", "salvage", "folder.json", "folder.json"], 1, &["folder.json"]),
     ("a log to follow that is not there",   Nothing, &["log", "follow", "no-such-log"], 1, &["no-such-log"]),
+    ("a standby of nothing",                Nothing, &["log", "standby", "copy", "--from", "nowhere"], 1, &["folder:PATH"]),
+    ("a standby of a folder",               Nothing, &["log", "standby", "copy", "--from", "folder:folder.json"], 1, &["holds no archive"]),
+    ("a take-over from nothing",            Nothing, &["log", "takeover", "folder.json", "--from", "folder:folder.json"], 1, &["holds no archive"]),
     // Commands.
     ("no command",                          Nothing, &[], 2, &["Usage"]),
     ("a command misspelt",                  Nothing, &["bnech"], 2, &["bnech", "bench"]),

@@ -17,7 +17,7 @@ use std::path::Path;
 use seawall_sys::directory::{Directory, Permissions};
 
 use crate::error::{Error, Result};
-use crate::lock::open_dir;
+use crate::lock::open_any_dir;
 use crate::lsn::Lsn;
 
 /// What the names of all of them begin with.
@@ -42,7 +42,7 @@ impl Hold {
     /// # Errors
     /// [`Error::InvalidOption`] for a name that is not of letters, digits and `-`; [`Error::Io`], also of a file that is no hold.
     pub fn read(dir: impl AsRef<Path>, name: &str) -> Result<Option<Self>> {
-        let dir = open_dir(dir.as_ref())?;
+        let dir = open_any_dir(dir.as_ref())?;
         let file = file_name(name)?;
         read_in(&dir, &file).map_err(|source| Error::io("read", dir.path().join(file), source))
     }
@@ -53,7 +53,7 @@ impl Hold {
     /// # Errors
     /// As [`Hold::read`].
     pub fn write(&self, dir: impl AsRef<Path>, name: &str) -> Result<()> {
-        let dir = open_dir(dir.as_ref())?;
+        let dir = open_any_dir(dir.as_ref())?;
         let (file, staging) = (file_name(name)?, format!("{STAGING_PREFIX}{name}"));
         let write = || {
             remove_if_there(&dir, &staging)?;
@@ -72,7 +72,7 @@ impl Hold {
     /// # Errors
     /// As [`Hold::read`].
     pub fn remove(dir: impl AsRef<Path>, name: &str) -> Result<()> {
-        let dir = open_dir(dir.as_ref())?;
+        let dir = open_any_dir(dir.as_ref())?;
         let file = file_name(name)?;
         let removed = remove_if_there(&dir, &file).and_then(|()| dir.sync());
         removed.map_err(|source| Error::io("remove", dir.path().join(&file), source))

@@ -28,6 +28,7 @@ use crate::lsn::Lsn;
 use crate::read::scan::ScannedBatch;
 use crate::read::view::View;
 use crate::read::view_follower::ViewFollower;
+use crate::repair::unfinished::Saved;
 
 /// How long a follower waits at its beginning for an LSN behind what the log itself proves durable.
 const PROVEN_WITHIN: Duration = Duration::from_secs(1);
@@ -168,6 +169,17 @@ impl SealedCheck {
         Self::default()
     }
 
+    /// What came ended at `cursor`.
+    pub(crate) fn at(cursor: Cursor) -> Self {
+        Self { cursor: Some(cursor), records: 0, batches: 0 }
+    }
+
+    /// Where what came ended.
+    pub(crate) fn saved(&self) -> Option<Saved> {
+        let at = self.cursor.as_ref()?;
+        Some(Saved { segment: at.segment.number, offset: at.offset, link: at.link })
+    }
+
     /// Checks whole pieces.
     ///
     /// # Errors
@@ -177,6 +189,16 @@ impl SealedCheck {
             self.next(&mut pieces)?;
         }
         Ok(())
+    }
+
+    /// Checks the piece that `rest` begins with, and returns its bytes; `rest` goes on behind it.
+    ///
+    /// # Errors
+    /// As [`SealedCheck::check`]; `rest` stays where it is.
+    pub fn take<'a>(&mut self, rest: &mut &'a [u8]) -> Result<&'a [u8]> {
+        let whole = *rest;
+        self.next(rest)?;
+        Ok(&whole[..whole.len() - rest.len()])
     }
 
     /// Takes the piece that `rest` begins with.
@@ -231,6 +253,13 @@ impl SealedCheck {
         let place = self.cursor.as_ref().map(|at| (at.segment.number, at.offset, at.lsn));
         let (number, offset, lsn) = place.unwrap_or_default();
         Error::Corrupt(Damage::in_segment(number, offset, lsn, what))
+    }
+
+    /// Where the last piece ended: its segment, and the byte there. It grows from piece to piece, and is the same in every copy of
+    /// a log.
+    #[must_use]
+    pub fn place(&self) -> (u64, u64) {
+        self.cursor.as_ref().map_or((0, 0), |at| (at.segment.number, at.offset))
     }
 
     /// The log that the pieces are of, once one has come.

@@ -30,7 +30,10 @@ const OURS: [&str; 4] = [
 
 /// Whether a name is that of one of the log's own files that are no segments.
 pub(crate) fn is_ours(name: &str) -> bool {
-    OURS.contains(&name) || crate::method::select::is_method_staging(name) || crate::read::hold::is_hold(name)
+    OURS.contains(&name)
+        || crate::method::select::is_method_staging(name)
+        || crate::read::hold::is_hold(name)
+        || crate::repair::unfinished::is_marker(name)
 }
 
 /// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.

@@ -2,28 +2,38 @@
 //!
 //! ```text
 //! TO.partial: n.seg ◄─ header, batches at their places, zeros, header ─► sync ─► … ─► verify all ─► rename to TO
+//! TO:         the same, saved now and then so that it goes on after any end  ─► … ─► verify all ─► remove REBUILDING
 //! ```
+//!
+//! The second way is that of a standby: [`Rebuild::follow`] and [`Rebuild::save`]. What was written behind the last save is
+//! written again, with the same bytes.
 //!
 //! A segment that lies before the first LSN of a later one is not needed any more and goes at once, so that the disk holds what
 //! the log held.
 //!
-//! Invariants: nothing has the name TO before all of it was synced, read back and found intact; a batch is written only after
-//! it was checked against the one before it.
+//! Invariants: nothing has the name TO without the file REBUILDING before all of it was synced, read back and found intact; a
+//! batch is written only after it was checked against the one before it; no segment goes that the last save needs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seawall_sys::directory::Directory;
+use seawall_sys::planted;
+
 use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
-use crate::format::{SegmentHeader, file_role, segment_name};
-use crate::lock::{Lock, make_dir, open_dir};
+use crate::format::cursor::Cursor;
+use crate::format::{FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role, segment_name};
+use crate::lock::{Lock, make_dir, open_any_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::read::hold::is_hold;
 use crate::read::sealed::{Piece, SealedCheck, padded};
-use crate::recovery::directory::is_ours;
+use crate::recovery::directory::{READ_BLOCK_BYTES, is_ours};
+use crate::recovery::tail::{Window, walk_while};
+use crate::repair::unfinished::{self, Saved, is_marker};
 use crate::repair::verify::{Report, in_dir, look};
-use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
+use crate::storage::disk::{Access, Disk, FileId, open, read_full, remove, sync, sync_dir, write_all};
 use crate::storage::os_disk::OsDisk;
 
 /// One write, in bytes.
@@ -45,11 +55,13 @@ impl Default for RebuildTo {
     }
 }
 
-/// A log that is being rebuilt; what was made stays in `TO.partial` until [`Rebuild::finish`].
+/// A log that is being rebuilt; what was made is no log until [`Rebuild::finish`].
 #[derive(Debug)]
 pub struct Rebuild {
     to: PathBuf,
+    /// Where it is made: `TO.partial`, or `TO` itself.
     partial: PathBuf,
+    held: Arc<Directory>,
     disk: OsDisk,
     lock: Lock,
     check: SealedCheck,
@@ -58,6 +70,8 @@ pub struct Rebuild {
     /// The segments that are written, oldest first.
     written: Vec<SegmentHeader>,
     ended: bool,
+    /// Whether [`Rebuild::save`] was called, or is to be: then only that removes segments.
+    saves: bool,
 }
 
 impl Rebuild {
@@ -74,19 +88,110 @@ impl Rebuild {
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         make_dir(&partial, &Options::default())?;
-        let held = open_dir(&partial)?;
-        let lock = Lock::take(&held, &Options::default())?;
-        let mut disk = OsDisk::new(Arc::clone(&held), Options::default().permissions);
+        let mut rebuild = Self::in_folder(to, partial, until, false)?;
+        let names = rebuild.names()?;
+        if names.iter().any(|name| file_role(name).is_none() && !is_ours(name)) {
+            return Err(refusal(&rebuild.partial, "holds other files: remove it, or name another folder"));
+        }
+        unfinished::write(&rebuild.held, None, "")?;
         // What an interrupted one left.
-        for entry in disk.list().map_err(|source| Error::io("list", &partial, source))? {
-            if file_role(&entry.name).is_some() || is_hold(&entry.name) {
-                remove(&mut disk, &entry.name)?;
-            } else if !is_ours(&entry.name) {
-                return Err(refusal(&partial, "holds other files: remove it, or name another folder"));
+        for name in names.iter().filter(|name| file_role(name).is_some() || is_hold(name)) {
+            remove(&mut rebuild.disk, name)?;
+        }
+        Ok(rebuild)
+    }
+
+    /// Goes on to rebuild the log in the folder `to` where [`Rebuild::save`] was called last, or begins if there is none; a
+    /// folder is made if `make` says so. Returns the note that was saved.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the folder holds something else, [`Error::Corrupt`] if what was saved is damaged: remove the
+    /// folder and begin again; [`Error::Locked`], [`Error::Io`].
+    pub fn follow(to: impl AsRef<Path>, make: bool) -> Result<(Self, String)> {
+        let to = std::path::absolute(to.as_ref()).map_err(|source| Error::io("open", to.as_ref(), source))?;
+        if make {
+            make_dir(&to, &Options::default())?;
+        }
+        // Also before the lock, which is a file: what is refused stays as it is.
+        let before = open_any_dir(&to)?;
+        marked(&to, &before, make)?;
+        drop(before);
+        let mut rebuild = Self::in_folder(to.clone(), to, RebuildTo::default(), true)?;
+        let (saved, note) = if let Some(marked) = marked(&rebuild.to, &rebuild.held, make)? {
+            marked
+        } else {
+            unfinished::write(&rebuild.held, None, "")?;
+            (None, String::new())
+        };
+        let names = rebuild.names()?;
+        rebuild.resume(saved, &names).map_err(|error| error.in_dir(&rebuild.to))?;
+        Ok((rebuild, note))
+    }
+
+    fn in_folder(to: PathBuf, partial: PathBuf, until: RebuildTo, saves: bool) -> Result<Self> {
+        let held = open_any_dir(&partial)?;
+        let lock = Lock::take(&held, &Options::default())?;
+        let disk = OsDisk::new(Arc::clone(&held), Options::default().permissions);
+        let (check, written) = (SealedCheck::new(), Vec::new());
+        Ok(Self { to, partial, held, disk, lock, check, until, segment: None, written, ended: false, saves })
+    }
+
+    fn names(&mut self) -> Result<Vec<String>> {
+        let entries = self.disk.list().map_err(|source| Error::io("list", &self.partial, source))?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Stands where the rebuild was saved; what lies behind goes.
+    fn resume(&mut self, saved: Option<Saved>, names: &[String]) -> Result<()> {
+        let number = |name: &String| match file_role(name) {
+            Some(FileRole::Segment(number)) => Some(number),
+            _ => None,
+        };
+        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        let last = saved.map_or(0, |saved| saved.segment);
+        // Of a take-over that was interrupted.
+        for name in names.iter().filter(|name| is_hold(name)) {
+            remove(&mut self.disk, name)?;
+        }
+        for number in numbers {
+            if number > last {
+                remove(&mut self.disk, &segment_name(number))?;
+                continue;
+            }
+            let file = open(&mut self.disk, &segment_name(number), Access::Direct)?;
+            let header = first_header(&mut self.disk, number, file)?;
+            self.written.push(header);
+            match saved.filter(|saved| saved.segment == number) {
+                Some(saved) => {
+                    let cursor = stand(&mut self.disk, file, header, saved)?;
+                    self.segment = Some(SegmentWriter::at(header, file, cursor.offset));
+                    self.check = SealedCheck::at(cursor);
+                }
+                None => self.disk.close(file),
             }
         }
-        let (segment, written) = (None, Vec::new());
-        Ok(Self { to, partial, disk, lock, check: SealedCheck::new(), until, segment, written, ended: false })
+        match saved {
+            Some(saved) if self.segment.is_none() => {
+                Err(lost(saved.segment, "the segment that was saved is gone"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes everything durable that came, with a note, and lets go of what the log does not need any more: [`Rebuild::follow`] goes on here.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::DiskFull`].
+    pub fn save(&mut self, note: &str) -> Result<()> {
+        self.saves = true;
+        if let Some(segment) = &mut self.segment {
+            planted!(StandbySavesUnwritten, (), segment.flush(&mut self.disk)?);
+            sync(&mut self.disk, &segment.name, segment.file)?;
+        }
+        sync_dir(&mut self.disk)?;
+        unfinished::write(&self.held, self.check.saved(), note)?;
+        self.forget_trimmed()
     }
 
     /// Adds whole pieces; returns whether more are wanted.
@@ -108,7 +213,9 @@ impl Rebuild {
                     let Some(segment) = &mut self.segment else { break };
                     let padded = padded(bytes, segment.header.block_bytes);
                     segment.put(&mut self.disk, header.offset, &padded)?;
-                    self.forget_trimmed()?;
+                    if planted!(StandbyForgetsEarly, true, !self.saves) {
+                        self.forget_trimmed()?;
+                    }
                 }
             }
         }
@@ -135,7 +242,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// The folder that becomes the log: `TO.partial`. A [`crate::Hold`] that is written there belongs to the log from its
+    /// The folder that becomes the log: `TO.partial`, or `TO` itself. A [`crate::Hold`] that is written there belongs to the log from its
     /// beginning.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -154,11 +261,13 @@ impl Rebuild {
     /// [`Error::NotALog`] if nothing came, [`Error::Corrupt`] if records are missing that the log must have, as when the oldest
     /// pieces are not there any more, or if what was written does not read back; [`Error::Io`].
     pub fn finish(mut self) -> Result<Report> {
-        self.end_segment()?;
-        sync_dir(&mut self.disk)?;
-        if self.check.batches() == 0 {
+        if self.written.is_empty() {
             return Err(Error::NotALog { path: self.to });
         }
+        self.end_segment()?;
+        self.forget_trimmed()?;
+        planted!(StandbyIsLogEarly, unfinished::remove(&self.held)?);
+        sync_dir(&mut self.disk)?;
         let report = look(&mut self.disk).map_err(|error| error.in_dir(&self.partial))?;
         if let Some(damage) = report.damage.first() {
             return Err(Error::Corrupt(damage.clone()).in_dir(&self.partial));
@@ -167,9 +276,14 @@ impl Rebuild {
             let what = format!("it reads back up to LSN {} of {} only", report.end, self.check.lsn());
             return Err(Error::Corrupt(Damage::in_segment(0, 0, report.end, what)).in_dir(&self.partial));
         }
+        // Last: from now on it is a log.
+        unfinished::remove(&self.held)?;
+        if self.partial == self.to {
+            return Ok(in_dir(report, &self.to));
+        }
         // Windows renames no directory that is open.
         let lock = (!cfg!(windows)).then_some(self.lock);
-        drop(self.disk);
+        drop((self.disk, self.held));
         std::fs::rename(&self.partial, &self.to)
             .map_err(|source| Error::io("rename", &self.partial, source))?;
         drop(lock);
@@ -182,6 +296,46 @@ impl Rebuild {
 
 fn refusal(to: &Path, why: &str) -> Error {
     Error::InvalidOption { option: "to", reason: format!("{} {why}", to.display()) }
+}
+
+/// What the marker of a standby in `dir` says; none in a folder that is to be made one and is empty.
+fn marked(to: &Path, dir: &Directory, make: bool) -> Result<Option<(Option<Saved>, String)>> {
+    let marked = unfinished::read(dir)?;
+    if marked.is_some() {
+        return Ok(marked);
+    }
+    if !make {
+        return Err(refusal(to, "is no folder of a standby: name that of one"));
+    }
+    let entries = dir.list().map_err(|source| Error::io("list", to, source))?;
+    let is_new = entries.iter().all(|entry| is_marker(&entry.name) || entry.name == crate::lock::LOCK_FILE);
+    is_new.then_some(None).ok_or_else(|| refusal(to, "holds something else: name a new folder"))
+}
+
+fn lost(segment: u64, what: &str) -> Error {
+    let what = format!("{what}: remove the folder, and begin again");
+    Error::Corrupt(Damage::in_segment(segment, 0, Lsn::ZERO, what))
+}
+
+/// The header of a segment that may not be finished.
+fn first_header(disk: &mut OsDisk, number: u64, file: FileId) -> Result<SegmentHeader> {
+    let mut block = AlignedBuf::zeroed(READ_BLOCK_BYTES);
+    let filled = read_full(disk, &segment_name(number), file, 0, block.bytes_mut())?;
+    let header = SegmentHeader::decode_unplaced(&block.bytes()[..filled.min(SEGMENT_HEADER_BYTES)], 0).ok();
+    header.filter(|header| header.number == number).ok_or_else(|| lost(number, "its header is damaged"))
+}
+
+/// Walks to the place that was saved: everything up to there must be sound.
+fn stand(disk: &mut OsDisk, file: FileId, header: SegmentHeader, saved: Saved) -> Result<Cursor> {
+    let mut cursor = Cursor::start(header);
+    let name = segment_name(header.number);
+    let window = &mut Window::new(WRITE_BYTES);
+    walk_while(disk, window, (&name, file), &mut cursor, |at, _| at.offset < saved.offset)?;
+    if (cursor.offset, cursor.link) == (saved.offset, saved.link) {
+        Ok(cursor)
+    } else {
+        Err(lost(header.number, "it does not hold what was saved"))
+    }
 }
 
 /// One segment that is being written, in order.
@@ -205,6 +359,12 @@ impl SegmentWriter {
         let mut writer = Self { header, name, file, buf: AlignedBuf::zeroed(WRITE_BYTES), start: 0, used: 0 };
         writer.put_header(disk, 0, 0)?;
         Ok(writer)
+    }
+
+    /// Goes on at byte `start` of a segment.
+    fn at(header: SegmentHeader, file: FileId, start: u64) -> Self {
+        let name = segment_name(header.number);
+        Self { header, name, file, buf: AlignedBuf::zeroed(WRITE_BYTES), start, used: 0 }
     }
 
     fn put_header(&mut self, disk: &mut OsDisk, at: u64, copy: u32) -> Result<()> {

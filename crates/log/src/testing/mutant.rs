@@ -75,6 +75,15 @@ pub const FOUND_BY_MODEL: [Mutant; 17] = [
     Mutant::ShipGuessTrusted,
 ];
 
+/// Mistakes in what `seawall-ship` does on a log's folders and archives: its test of this name finds each.
+pub const FOUND_BY_SHIP: [(Mutant, &str); 5] = [
+    (Mutant::StandbyTakesFromAnyone, "of_two_standbys_that_take_over_at_once_one_wins"),
+    (Mutant::StandbySavesUnwritten, "a_standby_goes_on_where_it_was_saved"),
+    (Mutant::StandbyForgetsEarly, "a_standby_keeps_what_its_last_save_needs"),
+    (Mutant::StandbyIsLogEarly, "a_take_over_that_fails_leaves_a_standby"),
+    (Mutant::SourcesNotCompared, "sources_that_hold_different_batches_are_refused"),
+];
+
 /// Whether `test`, which passes without the mistake, fails with it.
 ///
 /// # Panics

@@ -13,7 +13,9 @@
 
 use super::campaign::{Campaign, Failure, run};
 use super::{sweep, taken};
-use crate::testing::mutant::{EQUIVALENT, FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
+use crate::testing::mutant::{
+    EQUIVALENT, FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_SHIP, FOUND_BY_TESTS, Mutant, set,
+};
 
 /// Distinct crash states that a search judges from each seed.
 pub const STATES: u64 = 150_000;
@@ -88,7 +90,7 @@ impl std::fmt::Display for FoundAt {
 /// The mistakes that the campaign can see.
 #[must_use]
 pub fn visible() -> Vec<Mutant> {
-    let apart = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).chain(&FOUND_BY_TESTS);
+    let apart = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).chain(&FOUND_BY_TESTS).chain(&FOUND_BY_SHIP);
     let apart: Vec<Mutant> = apart.map(|(known, _)| *known).chain(FOUND_BY_MODEL).collect();
     Mutant::ALL.iter().copied().filter(|mutant| !apart.contains(mutant)).collect()
 }

@@ -57,6 +57,9 @@ final class Segments {
         if (!Files.isDirectory(dir)) {
             throw LogFormatException.of(Reason.NOT_A_LOG, dir, "there is no directory");
         }
+        if (Files.exists(dir.resolve("REBUILDING"))) {
+            throw LogFormatException.of(Reason.NOT_A_LOG, dir, "it holds a log that is being rebuilt: `seawall log takeover` makes it whole");
+        }
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(dir)) {
             for (Path path : entries) {
                 found.add(path);

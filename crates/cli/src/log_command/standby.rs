@@ -1,0 +1,88 @@
+//! `seawall log standby` and `takeover`: a copy of a log that grows on another machine, and becomes the log.
+//!
+//! Invariants: a signal ends a standby in order, with its place saved; a destination that is away is said once and asked again for
+//! ever; what damages the copy ends the command.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use seawall_ship::standby::{self, take_over};
+use seawall_sys::text::printable;
+
+use super::Stop;
+use super::ship::{LISTEN_EVERY, Place, print, progress, source};
+use crate::signals::{self, STOP};
+
+/// After an error that may pass it looks again after so many times as long.
+const AWAY: u32 = 10;
+
+#[derive(Debug, Args)]
+pub(super) struct Standby {
+    /// The folder of the copy: a new one, or that of an earlier standby, which goes on
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Where from, as in `seawall log ship`
+    #[arg(long, value_name = "ADDRESS")]
+    from: String,
+    #[command(flatten)]
+    place: Place,
+    /// Read what is there now, and end
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Takeover {
+    /// The folder of a standby
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Where from, as in `seawall log ship`
+    #[arg(long, value_name = "ADDRESS")]
+    from: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
+    signals::take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    let mut from = source(&options.from, &options.place)?;
+    let mut standby = standby::Standby::open(&options.dir, from.as_mut())?;
+    anstream::eprintln!("following from LSN {}", standby.lsn());
+    let mut progress = progress();
+    let mut away = false;
+    while !STOP.load(Ordering::SeqCst) {
+        let pause = match standby.read(from.as_mut(), &mut progress) {
+            Ok(came) => {
+                if std::mem::take(&mut away) {
+                    anstream::eprintln!("reachable again");
+                }
+                if options.once && !came {
+                    break;
+                }
+                u32::from(!came)
+            }
+            Err(error) if error.is_passing() && !options.once => {
+                if !std::mem::replace(&mut away, true) {
+                    anstream::eprintln!("away: {}", printable(&error.to_string()));
+                }
+                AWAY
+            }
+            Err(error) => {
+                standby.save(true)?;
+                return Err(error.into());
+            }
+        };
+        standby.save(false)?;
+        std::thread::sleep(LISTEN_EVERY * pause);
+    }
+    standby.save(true)?;
+    writeln!(io::stdout().lock(), "followed to LSN {}, term {}", standby.lsn(), standby.term())?;
+    Ok(())
+}
+
+pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
+    let mut from = source(&options.from, &options.place)?;
+    print(&take_over(&options.dir, from.as_mut(), &mut progress())?)
+}

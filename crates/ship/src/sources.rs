@@ -1,0 +1,403 @@
+//! Reads a log from several places at once, each checked, and goes on with the others where one is damaged or ends.
+//!
+//! ```text
+//! destination ─► thread: its chain ─► pieces ─┐
+//! destination ─► thread: its chain ─► pieces ─┼─► the same piece of all that have it: equal, byte by byte ─► once ─► log
+//! destination ─► thread: its chain ─► damaged ┘   the longest one decides where the log ends
+//! ```
+//!
+//! Messages differ from place to place, pieces of the log do not: they are put in order by where they lie in the segments.
+//!
+//! A rebuild takes the right to write at every place, in the order of their addresses, before it reads what is left there. Where a
+//! chain is damaged there is no right to be had: the place is reported, and its writer is not refused there.
+//!
+//! Invariants: two sources that hold different batches at one place end everything; a source of another log as well; what was wrong
+//! with any source is returned, also if the others made up for it; memory is bounded by four parcels a source.
+
+use crate::destination::Destination;
+use crate::error::{Error, Result};
+use crate::message::Owner;
+use crate::note::{Note, random};
+use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, empty};
+use crate::standby::claim;
+use seawall::{LogId, Lsn, Rebuild, RebuildTo, SealedCheck};
+use seawall_sys::planted;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// Parcels of a source that wait to be compared.
+const WAITING: usize = 2;
+
+/// What was wrong with one source.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// Its address.
+    pub address: String,
+    /// What was wrong, and where.
+    pub error: Error,
+}
+
+/// What came of several sources.
+#[derive(Clone, Debug)]
+pub struct Joined<T> {
+    /// The outcome, to which the others contributed what one lacked.
+    pub outcome: T,
+    /// What was wrong with sources.
+    pub wrong: Vec<Wrong>,
+}
+
+/// What of the pieces of a source is new to a log that holds some of them already.
+#[derive(Default)]
+pub(crate) struct Fresh(Option<SealedCheck>);
+
+impl Fresh {
+    /// Some of what comes may be there.
+    pub(crate) fn after_others() -> Self {
+        Self(Some(SealedCheck::new()))
+    }
+
+    /// The part of `pieces` that comes behind what `held` has.
+    ///
+    /// # Errors
+    /// [`Error::Log`] if they are not sound, [`Error::Diverged`] if the source holds something else at the same place.
+    pub(crate) fn of<'a>(&mut self, pieces: &'a [u8], held: &SealedCheck) -> Result<&'a [u8]> {
+        let Some(check) = &mut self.0 else { return Ok(pieces) };
+        let mut rest = pieces;
+        while !rest.is_empty() {
+            let before = rest;
+            check.take(&mut rest)?;
+            if let (Some(here), Some(there)) = (held.log_id(), check.log_id())
+                && here != there
+            {
+                let what = format!("another log is there, {there}");
+                return Err(Error::Diverged { lsn: held.lsn(), what });
+            }
+            if check.place() > held.place() {
+                check.check(rest)?;
+                return Ok(before);
+            }
+            if check.place() == held.place() && check.link() != held.link() {
+                return Err(diverged(held.lsn(), "the copies of the log"));
+            }
+        }
+        Ok(rest)
+    }
+}
+
+fn diverged(lsn: Lsn, who: &str) -> Error {
+    Error::Diverged { lsn, what: format!("{who} hold different batches there") }
+}
+
+/// One source.
+struct Source {
+    destination: Box<dyn Destination>,
+    intake: Intake,
+    check: SealedCheck,
+    wrong: Option<Error>,
+    /// Of whom the right is taken.
+    writer: Option<Owner>,
+}
+
+/// Several places that hold the same log.
+pub struct Sources(Vec<Source>);
+
+impl std::fmt::Debug for Sources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|source| source.destination.address())).finish()
+    }
+}
+
+/// What comes from the thread of a source.
+struct Feed {
+    parcels: Receiver<Vec<u8>>,
+    parcel: Vec<u8>,
+    /// The piece that is next in it, and where it ends in the log.
+    piece: Range<usize>,
+    place: Option<(u64, u64)>,
+    has_begun: bool,
+    check: SealedCheck,
+    wrong: Option<Error>,
+}
+
+impl Feed {
+    /// Has the next piece in front, unless the source has ended.
+    fn fill(&mut self) {
+        if self.place.is_some() || self.wrong.is_some() {
+            return;
+        }
+        while self.piece.end == self.parcel.len() {
+            let Ok(parcel) = self.parcels.recv() else { return };
+            (self.parcel, self.piece) = (parcel, 0..0);
+        }
+        let start = self.piece.end;
+        let mut rest = &self.parcel[start..];
+        match self.check.take(&mut rest) {
+            Ok(piece) => {
+                self.piece = start..start + piece.len();
+                self.place = Some(self.check.place());
+            }
+            Err(error) => self.wrong = Some(error.into()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.parcel[self.piece.clone()]
+    }
+}
+
+impl Sources {
+    /// The log that all of these hold.
+    ///
+    /// # Errors
+    /// [`Error::Option`] if one is named twice or there is none, [`Error::Unavailable`].
+    pub fn new(destinations: Vec<Box<dyn Destination>>) -> Result<Self> {
+        let mut sources = Vec::new();
+        for mut destination in destinations {
+            let chain = destination.begin()?;
+            let intake = Intake::new(chain, destination.as_ref());
+            sources.push(Source {
+                destination,
+                intake,
+                check: SealedCheck::new(),
+                wrong: None,
+                writer: None,
+            });
+        }
+        // Everyone takes the right in this order, so that one gets it everywhere.
+        sources.sort_by_key(|source| source.destination.address());
+        let twice =
+            sources.windows(2).any(|pair| pair[0].destination.address() == pair[1].destination.address());
+        if sources.is_empty() || twice {
+            let reason = "names each source once, and at least one".to_owned();
+            return Err(Error::Option { option: "from", reason });
+        }
+        Ok(Self(sources))
+    }
+
+    /// Reads all of them to their ends, or until `sink` wants no more: it gets every piece once, in order.
+    fn read(&mut self, sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let addresses: Vec<String> = self.0.iter().map(|source| source.destination.address()).collect();
+        let merged = std::thread::scope(|scope| {
+            let mut feeds = Vec::new();
+            for source in &mut self.0 {
+                let (sender, parcels) = sync_channel(WAITING);
+                let check = source.check.clone();
+                let (parcel, piece) = (Vec::new(), 0..0);
+                feeds.push(Feed {
+                    parcels,
+                    parcel,
+                    piece,
+                    place: None,
+                    has_begun: false,
+                    check,
+                    wrong: None,
+                });
+                let Source { destination, intake, wrong, .. } = source;
+                scope.spawn(move || {
+                    let mut send = |pieces: &[u8]| Ok(sender.send(pieces.to_vec()).is_ok());
+                    *wrong = intake.read_all(destination.as_mut(), &mut send).err();
+                });
+            }
+            let merged = merge(&mut feeds, &addresses, sink);
+            // Whoever sends still has nobody to send to, and ends.
+            merged.map(|()| feeds.into_iter().map(|feed| (feed.check, feed.wrong)).collect::<Vec<_>>())
+        });
+        for (source, (check, wrong)) in self.0.iter_mut().zip(merged?) {
+            source.check = check;
+            source.wrong = source.wrong.take().or(wrong);
+            if source.wrong.is_none() && source.intake.chain.log_id.is_none() {
+                source.wrong = Some(empty(source.destination.as_ref()));
+            }
+            source.writer = (source.intake.chain.term > 0).then_some(source.intake.chain.owner);
+        }
+        // Nothing is left to fall back to.
+        let first = || self.0.iter().find_map(|source| source.wrong.clone());
+        if self.0.iter().all(|source| source.wrong.is_some()) { first().map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    fn wrong(&self) -> Vec<Wrong> {
+        let wrong = |source: &Source| {
+            Some(Wrong { address: source.destination.address(), error: source.wrong.clone()? })
+        };
+        self.0.iter().filter_map(wrong).collect()
+    }
+
+    /// What was wrong with a source, rather than that what it lacks is missing.
+    fn blame(&self, error: Error) -> Error {
+        self.0.iter().find_map(|source| source.wrong.clone()).unwrap_or(error)
+    }
+
+    fn total(&self) -> Read {
+        let mut total = Read::default();
+        for Source { intake: Intake { read, .. }, .. } in &self.0 {
+            total.messages += read.messages;
+            total.ignored += read.ignored;
+            total.bytes += read.bytes;
+            total.time = total.time.max(read.time);
+        }
+        total
+    }
+
+    /// Takes the right to write at each place that is sound, and reads what is left there into `rebuild`.
+    fn claim(&mut self, rebuild: &mut Rebuild) -> Result<u64> {
+        let mut highest = 0;
+        for source in &mut self.0 {
+            match &source.wrong {
+                // It may be sound, and its writer would go on.
+                Some(passing) if passing.is_passing() => return Err(passing.clone()),
+                Some(_) => continue,
+                None => {}
+            }
+            let Source { destination, intake, check, writer, .. } = source;
+            let mut fresh = Fresh(Some(check.clone()));
+            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            let note = claim(destination.as_mut(), intake, (random()?, *writer), &mut sink)?;
+            note.write(rebuild.folder())?;
+            highest = highest.max(note.chain.term);
+        }
+        Ok(highest)
+    }
+}
+
+/// Every piece once, in order, to `sink`; all that have it must have the same.
+fn merge(
+    feeds: &mut [Feed],
+    addresses: &[String],
+    sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+) -> Result<()> {
+    let mut log: Option<(LogId, usize)> = None;
+    loop {
+        feeds.iter_mut().for_each(Feed::fill);
+        for (at, feed) in feeds.iter().enumerate().filter(|(_, feed)| feed.place.is_some()) {
+            let Some(here) = feed.check.log_id() else { continue };
+            let (known, first) = *log.get_or_insert((here, at));
+            if known != here {
+                let (one, other) = (&addresses[first], &addresses[at]);
+                return Err(Error::unfit(format!(
+                    "{other} holds another log, {here}, than {one}, {known}: leave one of them out"
+                )));
+            }
+        }
+        let Some(place) = feeds.iter().filter_map(|feed| feed.place).min() else { return Ok(()) };
+        let at_place = |(_, feed): &(usize, &Feed)| feed.place == Some(place);
+        let Some((first, chosen)) = feeds.iter().enumerate().find(at_place) else { return Ok(()) };
+        let differs = |(_, feed): &(usize, &Feed)| match feed.place {
+            Some(here) if here == place => feed.bytes() != chosen.bytes(),
+            // It had everything up to here, and goes on elsewhere.
+            Some(_) => feed.has_begun,
+            None => false,
+        };
+        let other = planted!(SourcesNotCompared, None, feeds.iter().enumerate().find(differs));
+        if let Some((other, _)) = other {
+            let who = format!("{} and {}", addresses[first], addresses[other]);
+            return Err(diverged(chosen.check.lsn(), &who));
+        }
+        if !sink(chosen.bytes())? {
+            return Ok(());
+        }
+        for feed in feeds.iter_mut().filter(|feed| feed.place == Some(place)) {
+            (feed.place, feed.has_begun) = (None, true);
+        }
+    }
+}
+
+/// Rebuilds the log in the folder `to`, which must not be there, from all of `sources`, and takes over from its old writer at each.
+///
+/// # Errors
+/// As [`crate::restore::rebuild`]; [`Error::Diverged`] if sources hold different batches, [`Error::Unfit`] if they hold different logs,
+/// [`Error::Unavailable`] if one cannot be read: its writer could not be refused.
+pub fn rebuild(
+    mut sources: Sources,
+    to: impl AsRef<Path>,
+    progress: Progress<'_>,
+) -> Result<Joined<Rebuilt>> {
+    let mut rebuild = Rebuild::begin(to.as_ref(), RebuildTo::default())?;
+    sources.fill(&mut rebuild, progress)?;
+    let term = sources.claim(&mut rebuild)?;
+    let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
+    let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };
+    Ok(Joined { outcome, wrong: sources.wrong() })
+}
+
+impl Sources {
+    fn fill(&mut self, rebuild: &mut Rebuild, progress: Progress<'_>) -> Result<()> {
+        let mut bytes = 0;
+        let mut failed = None;
+        let read = self.read(&mut |piece| {
+            bytes += piece.len() as u64;
+            match rebuild.push(piece) {
+                Ok(more) => {
+                    progress(rebuild.progress().lsn(), bytes);
+                    Ok(more)
+                }
+                // Why the piece before this one is missing is known when the sources have ended.
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(false)
+                }
+            }
+        });
+        read?;
+        failed.map_or(Ok(()), |error| Err(self.blame(error.into())))
+    }
+}
+
+/// Rebuilds the log up to a position or a time from all of `sources`, and leaves its writer be.
+///
+/// # Errors
+/// As [`rebuild`] and [`crate::restore::copy`].
+pub fn copy(
+    mut sources: Sources,
+    to: impl AsRef<Path>,
+    until: RebuildTo,
+    progress: Progress<'_>,
+) -> Result<Joined<Rebuilt>> {
+    let mut rebuild = Rebuild::begin(to.as_ref(), until)?;
+    sources.fill(&mut rebuild, progress)?;
+    let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
+    let outcome = Rebuilt { report, read: sources.total(), term: None };
+    Ok(Joined { outcome, wrong: sources.wrong() })
+}
+
+/// Reads all of `sources` as a rebuild would, and compares them; with `dir`, the log that is shipped there, also that nothing is
+/// missing from any that it knows to be acknowledged.
+///
+/// # Errors
+/// As [`rebuild`].
+pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -> Result<Joined<Drill>> {
+    // Before the reading, so that they are not newer than what is read.
+    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, &source.destination.address()));
+    let notes = sources.0.iter().map(note).collect::<Result<Vec<_>>>()?;
+    let mut check = SealedCheck::new();
+    let (mut bytes, mut failed) = (0, None);
+    sources.read(&mut |piece| {
+        bytes += piece.len() as u64;
+        failed = check.check(piece).err();
+        progress(check.lsn(), bytes);
+        Ok(failed.is_none())
+    })?;
+    if let Some(error) = failed {
+        return Err(sources.blame(error.into()));
+    }
+    for (source, note) in sources.0.iter_mut().zip(notes) {
+        let lost = note.filter(|note| note.chain.position > source.intake.chain.position);
+        if let Some(note) = lost.filter(|_| source.wrong.is_none()) {
+            source.wrong = Some(Error::Lost { position: note.chain.position });
+        }
+    }
+    let first = sources.0.iter().find(|source| source.wrong.is_none());
+    let log_id = first.and_then(|source| source.intake.chain.log_id);
+    let Some(log_id) = log_id else { return Err(sources.blame(Error::unfit("no source is sound"))) };
+    let term = sources.0.iter().map(|source| source.intake.chain.term).max().unwrap_or_default();
+    let outcome = Drill {
+        log_id,
+        first: check.first(),
+        end: check.lsn(),
+        records: check.records(),
+        time_us: check.time_us(),
+        term,
+        read: sources.total(),
+    };
+    Ok(Joined { outcome, wrong: sources.wrong() })
+}

@@ -1,0 +1,264 @@
+//! Tests standbys: copies that grow, go on after any end, are no logs, and take over.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{LIMIT, Memory, append, options, records, scratch};
+use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
+use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::standby::{Standby, take_over};
+use seawall_ship::{Error, Result};
+
+fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
+    Shipping::start(dir, Box::new(to.clone()), Settings::default())
+}
+
+fn silent() -> impl FnMut(Lsn, u64) {
+    |_, _| ()
+}
+
+/// Appends records, which are acknowledged by `memory`.
+fn shipped(dir: &Path, memory: &Memory, count: usize) -> Lsn {
+    let log = Log::open(dir, options()).expect("opens");
+    let shipping = start(dir, memory).expect("starts");
+    let end = append(&log, count);
+    shipping.finish(LIMIT).expect("ships");
+    log.close().expect("closes");
+    end
+}
+
+/// A standby that has read everything, and was ended without a word; what it had not saved is lost.
+fn read(dir: &Path, memory: &Memory, save: bool) -> Lsn {
+    let mut standby = Standby::open(dir, &mut memory.clone()).expect("opens");
+    standby.read(&mut memory.clone(), &mut silent()).expect("reads");
+    if save {
+        standby.save(true).expect("saves");
+    }
+    standby.lsn()
+}
+
+fn is_no_log(dir: &Path, beside: &Path) {
+    let refused = [
+        Log::open(dir, options()).map(drop),
+        View::open(dir).map(drop),
+        verify(dir).map(drop),
+        salvage(dir, beside.join("saved"), options()).map(drop),
+        backup(dir, beside.join("backup")).map(drop),
+    ];
+    for (at, refused) in refused.into_iter().enumerate() {
+        assert!(matches!(refused, Err(LogError::Rebuilding { .. })), "{at}: {refused:?}");
+        assert!(refused.expect_err("refused").to_string().contains("seawall log takeover"));
+    }
+}
+
+/// The segments of a log that are closed: all but the last one.
+fn closed_segments(dir: &Path) -> Vec<(Option<PathBuf>, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("an entry"));
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "seg");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_segment).collect();
+    paths.sort();
+    paths.pop();
+    let read = |path: PathBuf| (path.file_name().map(PathBuf::from), std::fs::read(path).expect("reads"));
+    paths.into_iter().map(read).collect()
+}
+
+#[test]
+fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = start(&from, &memory).expect("starts");
+    let mut standby = Standby::open(&to, &mut memory.clone()).expect("opens");
+    for _ in 0..5 {
+        let end = append(&log, 60);
+        shipping.wait(end, LIMIT).expect("is acknowledged");
+        assert!(standby.read(&mut memory.clone(), &mut silent()).expect("reads"));
+        assert_eq!(standby.lsn(), end);
+        standby.save(true).expect("saves");
+        assert!(!standby.read(&mut memory.clone(), &mut silent()).expect("reads"), "there is no more");
+        is_no_log(&to, dir.path());
+    }
+    assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))), "one follows");
+    // It has not read these yet.
+    let end = append(&log, 60);
+    shipping.wait(end, LIMIT).expect("is acknowledged");
+    let taken = standby.take_over(&mut memory.clone(), &mut silent()).expect("takes over");
+    assert_eq!((taken.report.end, taken.term), (end, Some(2)));
+    assert_eq!(records(&from), records(&to));
+    assert_eq!(View::open(&from).expect("opens").log_id(), View::open(&to).expect("opens").log_id());
+    let copied = closed_segments(&to);
+    let same = closed_segments(&from).into_iter().filter(|segment| copied.contains(segment)).count();
+    assert!(copied.len() > 5 && same == copied.len(), "{same} of {} segments", copied.len());
+    // The old writer is refused, the new one goes on.
+    let refused = shipping.wait(append(&log, 1), LIMIT);
+    assert!(matches!(refused, Err(Error::Replaced { term: 2 })), "{refused:?}");
+    shipped(&to, &memory, 20);
+}
+
+#[test]
+fn a_standby_goes_on_where_it_was_saved() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    let mut end = Lsn::ZERO;
+    for round in 0..6 {
+        end = shipped(&from, &memory, 40);
+        assert_eq!(read(&to, &memory, round % 2 == 0), end);
+    }
+    // Half of a read was saved, and the rest is read again.
+    let read_before = memory.stored().len();
+    let mut standby = Standby::open(&to, &mut memory.clone()).expect("opens");
+    assert!(standby.lsn() > Lsn::ZERO && standby.lsn() < end, "{} of {end}", standby.lsn());
+    standby.read(&mut memory.clone(), &mut silent()).expect("reads");
+    drop(standby);
+    take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    assert_eq!(records(&from), records(&to));
+    assert_eq!(memory.stored().len(), read_before + 1, "a term");
+    let again = take_over(&to, &mut memory.clone(), &mut silent());
+    assert!(matches!(again, Err(Error::Log(_))), "it is a log now: {again:?}");
+    assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))), "it is a log now");
+}
+
+/// The log is trimmed while it is followed: what a save needs stays until the next one.
+#[test]
+fn a_standby_keeps_what_its_last_save_needs() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    let mut before = shipped(&from, &memory, 150);
+    read(&to, &memory, true);
+    for _ in 0..3 {
+        let log = Log::open(&from, options()).expect("opens");
+        log.trim(before).expect("trims");
+        log.close().expect("closes");
+        before = shipped(&from, &memory, 150);
+        read(&to, &memory, false);
+    }
+    let kept = closed_segments(&to).len();
+    read(&to, &memory, true);
+    assert!(closed_segments(&to).len() < kept, "what was trimmed goes");
+    let taken = take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    let view = View::open(&from).expect("opens");
+    assert_eq!((taken.report.first, taken.report.end), (view.first_lsn(), before));
+    assert_eq!(records(&from), records(&to));
+}
+
+#[test]
+fn a_take_over_that_fails_leaves_a_standby() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    shipped(&from, &memory, 150);
+    read(&to, &memory, true);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&to).expect("lists").map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
+    paths.sort();
+    let good = std::fs::read(&paths[0]).expect("reads");
+    let mut bad = good.clone();
+    bad[3000] ^= 1;
+    std::fs::write(&paths[0], bad).expect("writes");
+    let failed = take_over(&to, &mut memory.clone(), &mut silent());
+    let is_damage =
+        |error: &Error| matches!(error, Error::Log(error) if matches!(**error, LogError::Corrupt(_)));
+    assert!(failed.as_ref().is_err_and(is_damage), "{failed:?}");
+    is_no_log(&to, dir.path());
+    // Nothing was lost by that.
+    std::fs::write(&paths[0], good).expect("writes");
+    take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    assert_eq!(records(&from), records(&to));
+}
+
+/// At once, and one a little later: exactly one gets the log, and the others are told that they were replaced.
+#[test]
+fn of_two_standbys_that_take_over_at_once_one_wins() {
+    let dir = scratch();
+    let from = dir.path().join("log");
+    let memory = Memory::new("a");
+    shipped(&from, &memory, 30);
+    let one = dir.path().join("one");
+    let other = dir.path().join("other");
+    for standby in [&one, &other] {
+        read(standby, &memory, true);
+    }
+    take_over(&one, &mut memory.clone(), &mut silent()).expect("takes over");
+    let late = take_over(&other, &mut memory.clone(), &mut silent());
+    assert!(matches!(late, Err(Error::Replaced { term: 2 })), "{late:?}");
+    // Whoever follows the new writer may take over from it.
+    read(&other, &memory, true);
+    take_over(&other, &mut memory.clone(), &mut silent()).expect("takes over");
+    for round in 0..6 {
+        let names = ["a", "b", "c"].map(|name| dir.path().join(format!("{name}-{round}")));
+        for name in &names {
+            read(name, &memory, true);
+        }
+        let outcomes: Vec<Result<_>> = std::thread::scope(|scope| {
+            let take = |name| take_over(name, &mut memory.clone(), &mut |_, _| ());
+            let all: Vec<_> = names.iter().map(|name| scope.spawn(move || take(name))).collect();
+            all.into_iter().map(|one| one.join().expect("ends")).collect()
+        });
+        let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let replaced = outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::Replaced { .. })));
+        assert_eq!((won, replaced.count()), (1, 2), "{outcomes:?}");
+        let winner = outcomes.iter().position(Result::is_ok).expect("one");
+        shipped(&names[winner], &memory, 3);
+    }
+}
+
+#[test]
+fn a_standby_goes_on_from_another_destination_of_the_same_log() {
+    let dir = scratch();
+    let (from, to, other) = (dir.path().join("log"), dir.path().join("copy"), dir.path().join("other"));
+    let (first, second) = (Memory::new("a"), Memory::new("b"));
+    shipped(&from, &first, 60);
+    read(&to, &first, true);
+    let end = shipped(&from, &second, 60);
+    assert_eq!(read(&to, &second, true), end);
+    take_over(&to, &mut second.clone(), &mut silent()).expect("takes over");
+    assert_eq!(records(&from), records(&to));
+    // A destination with another log is none of them.
+    let third = Memory::new("c");
+    shipped(&other, &third, 5);
+    let copy = dir.path().join("copy-2");
+    read(&copy, &second, true);
+    let mut standby = Standby::open(&copy, &mut third.clone()).expect("opens");
+    let refused = standby.read(&mut third.clone(), &mut silent());
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[test]
+fn a_standby_is_made_in_a_new_folder_only() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    shipped(&from, &memory, 5);
+    for taken in [&from, &to] {
+        let refused = take_over(taken, &mut memory.clone(), &mut silent());
+        assert!(matches!(refused, Err(Error::Log(_))), "{refused:?}");
+    }
+    assert!(matches!(Standby::open(&from, &mut memory.clone()), Err(Error::Log(_))));
+    std::fs::create_dir(&to).expect("makes");
+    std::fs::write(to.join("notes"), "mine").expect("writes");
+    assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))));
+    assert!(take_over(&to, &mut memory.clone(), &mut silent()).is_err());
+    assert_eq!(std::fs::read_dir(&to).expect("lists").count(), 1, "a refusal leaves nothing behind");
+    let empty = take_over(dir.path().join("new"), &mut Memory::new("b"), &mut silent());
+    assert!(empty.is_err(), "{empty:?}");
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_planted_bug_is_found() {
+    use seawall::mutant::{Mutant, finds};
+    let tests: [(Mutant, fn()); 4] = [
+        (Mutant::StandbyTakesFromAnyone, of_two_standbys_that_take_over_at_once_one_wins),
+        (Mutant::StandbySavesUnwritten, a_standby_goes_on_where_it_was_saved),
+        (Mutant::StandbyForgetsEarly, a_standby_keeps_what_its_last_save_needs),
+        (Mutant::StandbyIsLogEarly, a_take_over_that_fails_leaves_a_standby),
+    ];
+    for (mutant, test) in tests {
+        assert!(finds(mutant, test), "{mutant:?}");
+    }
+}
