@@ -11,6 +11,7 @@
 mod cost;
 mod machine;
 mod raw;
+mod slower;
 mod trust;
 
 use crate::figures::listing;
@@ -87,7 +88,7 @@ const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 35] = [
+pub const RULES: [Rule; 36] = [
     rule("cpu-wait",             Every,   machine::cpu_wait),
     rule("ticks",                Ranked,  machine::ticks),
     rule("lies",                 Durable, trust::lies),
@@ -106,6 +107,7 @@ pub const RULES: [Rule; 35] = [
     rule("stolen",               Every,   machine::stolen),
     rule("not-idle",             Durable, machine::not_idle),
     rule("drift",                Ranked,  machine::drift),
+    rule("slower-for-minutes",   Ranked,  slower::for_minutes),
     rule("few-samples",          Ranked,  machine::few_samples),
     rule("single-round",         Ranked,  machine::single_round),
     rule("clock",                Ranked,  machine::clock),

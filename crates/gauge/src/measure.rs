@@ -76,18 +76,21 @@ pub struct Sample {
     pub spans: Spans,
 }
 
-/// The longest commit that ended in each span of a block: 100 ms, or twice that as often as a long block demands.
+/// The longest of the commits that ended in each span of a block, and how many did: 100 ms, or twice that as often as a long block demands.
 #[derive(Debug)]
 pub struct Spans {
     /// How long a span is, nanoseconds.
     pub span_ns: u64,
     /// Span by span, nanoseconds; 0 where no commit ended.
     pub longest_ns: Vec<u64>,
+    /// How many, span by span.
+    pub commits: Vec<u64>,
 }
 
 impl Default for Spans {
     fn default() -> Self {
-        Self { span_ns: Self::SHORTEST_NS, longest_ns: Vec::with_capacity(Self::MAX) }
+        let [longest_ns, commits] = [(); 2].map(|()| Vec::with_capacity(Self::MAX));
+        Self { span_ns: Self::SHORTEST_NS, longest_ns, commits }
     }
 }
 
@@ -107,8 +110,10 @@ impl Spans {
         let index = usize::try_from(index).unwrap_or(Self::MAX - 1);
         if index >= self.longest_ns.len() {
             self.longest_ns.resize(index + 1, 0);
+            self.commits.resize(index + 1, 0);
         }
         self.longest_ns[index] = self.longest_ns[index].max(latency_ns);
+        self.commits[index] += 1;
     }
 
     /// Makes one span of each two.
@@ -119,8 +124,11 @@ impl Spans {
         for index in 0..count {
             let second = self.longest_ns.get(index * 2 + 1).copied().unwrap_or(0);
             self.longest_ns[index] = self.longest_ns[index * 2].max(second);
+            let second = self.commits.get(index * 2 + 1).copied().unwrap_or(0);
+            self.commits[index] = self.commits[index * 2] + second;
         }
         self.longest_ns.truncate(count);
+        self.commits.truncate(count);
     }
 }
 
@@ -356,10 +364,12 @@ mod tests {
             spans.record(at_ns, if at_ns == 42 * second { 7_000 } else { 5 });
         }
         assert_eq!((spans.span_ns, spans.longest_ns.len()), (100_000_000, 1000));
+        assert!(spans.commits.iter().all(|commits| *commits == 10));
         assert_eq!(spans.longest_ns.iter().position(|ns| *ns == 7_000), Some(420));
         spans.record(3_600 * second, 9);
         assert_eq!(spans.longest_ns[usize::try_from(42 * second / spans.span_ns).expect("small")], 7_000);
-        assert_eq!(spans.longest_ns.last(), Some(&9));
+        assert_eq!((spans.longest_ns.last(), spans.commits.last()), (Some(&9), Some(&1)));
+        assert_eq!(spans.commits.iter().sum::<u64>(), 10_001, "none is lost");
         assert!(
             spans.longest_ns.len() <= Spans::MAX && spans.longest_ns.capacity() == taken,
             "nothing was allocated"

@@ -88,25 +88,57 @@ enum Volume {
 
 /// Models of clouds' disks, as the drivers of their machines report them; the longer of two that begin alike first.
 const CLOUD_DISKS: [CloudDisk; 10] = [
-    CloudDisk { model: "Amazon Elastic Block Store", provider: EC2, volume: Volume::Network, published: EBS },
+    CloudDisk {
+        model: "Amazon Elastic Block Store",
+        provider: EC2,
+        volume: Volume::Network,
+        published: EBS,
+        bursts: EBS_BURSTS,
+    },
     CloudDisk {
         model: "Amazon EC2 NVMe Instance Storage",
         provider: EC2,
         volume: Volume::Local,
         published: "",
+        bursts: "",
     },
-    CloudDisk { model: "Google PersistentDisk", provider: GCE, volume: Volume::Network, published: PD },
-    CloudDisk { model: "PersistentDisk", provider: GCE, volume: Volume::Network, published: PD },
-    CloudDisk { model: "Google EphemeralDisk", provider: GCE, volume: Volume::Local, published: LOCAL_SSD },
-    CloudDisk { model: "EphemeralDisk", provider: GCE, volume: Volume::Local, published: LOCAL_SSD },
-    CloudDisk { model: "nvme_card-pd", provider: GCE, volume: Volume::Network, published: PD },
-    CloudDisk { model: "nvme_card", provider: GCE, volume: Volume::Local, published: LOCAL_SSD },
-    CloudDisk { model: "Microsoft NVMe Direct Disk", provider: AZURE, volume: Volume::Local, published: "" },
+    CloudDisk {
+        model: "Google PersistentDisk",
+        provider: GCE,
+        volume: Volume::Network,
+        published: PD,
+        bursts: "",
+    },
+    CloudDisk { model: "PersistentDisk", provider: GCE, volume: Volume::Network, published: PD, bursts: "" },
+    CloudDisk {
+        model: "Google EphemeralDisk",
+        provider: GCE,
+        volume: Volume::Local,
+        published: LOCAL_SSD,
+        bursts: "",
+    },
+    CloudDisk {
+        model: "EphemeralDisk",
+        provider: GCE,
+        volume: Volume::Local,
+        published: LOCAL_SSD,
+        bursts: "",
+    },
+    CloudDisk { model: "nvme_card-pd", provider: GCE, volume: Volume::Network, published: PD, bursts: "" },
+    CloudDisk { model: "nvme_card", provider: GCE, volume: Volume::Local, published: LOCAL_SSD, bursts: "" },
+    CloudDisk {
+        model: "Microsoft NVMe Direct Disk",
+        provider: AZURE,
+        volume: Volume::Local,
+        published: "",
+        bursts: "",
+    },
     CloudDisk {
         model: "MSFT NVMe Accelerator",
         provider: AZURE,
         volume: Volume::Network,
         published: "Premium SSD v2 and Ultra Disk are made for less than 1 ms: https://learn.microsoft.com/en-us/azure/virtual-machines/disks-types",
+        bursts: AZURE_BURSTS,
     },
 ];
 
@@ -114,6 +146,8 @@ const EC2: &str = "Amazon EC2";
 const GCE: &str = "Google Compute Engine";
 const AZURE: &str = "Microsoft Azure";
 const EBS: &str = "io2 Block Express is made for a mean below 500 µs at 16 KiB; the model does not tell it from gp3: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-optimization.html";
+const EBS_BURSTS: &str = "a gp2 volume below 1 TiB lives on I/O credits, which last for 30 minutes at 3,000 a second: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html";
+const AZURE_BURSTS: &str = "Premium SSDs of up to 512 GiB live on burst credits: https://learn.microsoft.com/en-us/azure/virtual-machines/disks-enable-bursting";
 const PD: &str = "a network volume, with more latency than a local disk: https://docs.cloud.google.com/compute/docs/disks/performance";
 const LOCAL_SSD: &str = "about 1.3 ms a sync in a report: https://github.com/etcd-io/etcd/issues/13053";
 
@@ -125,6 +159,8 @@ struct CloudDisk {
     volume: Volume,
     /// What is published of its latency, and where; empty if nothing is known.
     published: &'static str,
+    /// What is published of its burst credits, and where; empty if it has none, or nothing is known.
+    bursts: &'static str,
 }
 
 fn cloud_disk(model: &str) -> Option<&'static CloudDisk> {
@@ -149,6 +185,13 @@ fn disk_of(result: &RunResult) -> Option<&'static CloudDisk> {
 #[must_use]
 pub fn provider(result: &RunResult) -> Option<&'static str> {
     disk_of(result).map(|disk| disk.provider)
+}
+
+/// What is published of that disk's burst credits, with its source.
+#[must_use]
+pub fn burst_credits(result: &RunResult) -> Option<String> {
+    let disk = disk_of(result).filter(|disk| !disk.bursts.is_empty())?;
+    Some(format!("on {}, {}", disk.provider, disk.bursts))
 }
 
 /// What is published of that disk's latency, with its source.

@@ -239,13 +239,21 @@ pub struct Series {
     pub points: Vec<SeriesPoint>,
 }
 
-/// A point of a series: the largest value in a short span.
+/// A point of a series: the largest value in a short span, and how many there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesPoint {
     /// The start of the span, nanoseconds since the run began.
     pub at_ns: u64,
     /// The largest value in it, nanoseconds.
     pub max_ns: u64,
+    /// Commits that ended in it; 0 where they were not counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub commits: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what serde calls")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Operations slower than the row's own p99, and how much of that was waiting for a CPU.

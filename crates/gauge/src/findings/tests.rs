@@ -211,6 +211,53 @@ fn a_run_too_noisy_to_rank_says_so() {
     assert!(sentence(&result, "same-within-noise").starts_with("Too noisy to rank"));
 }
 
+/// Ten minutes of ten blocks of a method, with these commits a second in each.
+fn over_ten_minutes(result: &mut RunResult, id: &str, per_s: impl Fn(u64) -> u64) {
+    use crate::row::{Round, Series, SeriesPoint};
+    const SPAN_NS: u64 = 100_000_000;
+    let figures = measured(result, id);
+    let block = |index: u64| Round {
+        round: u32::try_from(index).expect("few"),
+        start_ns: index * 600 * SPAN_NS,
+        elapsed_ns: 300 * SPAN_NS,
+        ..figures.rounds[0]
+    };
+    figures.rounds = (0..10).map(block).collect();
+    let spans = figures.rounds.iter().flat_map(|round| (0..300).map(|span| round.start_ns + span * SPAN_NS));
+    let points = spans.map(|at_ns| SeriesPoint {
+        at_ns,
+        max_ns: 1_000_000,
+        commits: per_s(at_ns / (600 * SPAN_NS)) / 10,
+    });
+    figures.series = vec![Series {
+        name: crate::scenario::commit::COMMITS_OVER_TIME.to_owned(),
+        title: String::new(),
+        points: points.collect(),
+    }];
+}
+
+#[test]
+fn a_disk_whose_credits_run_out_is_found_with_the_time_the_volume_and_the_source() {
+    const BEST: &str = "direct";
+    let mut result = healthy();
+    over_ten_minutes(&mut result, BEST, |minute| if minute < 6 { 4000 } else { 1000 });
+    let words = sentence(&result, "slower-for-minutes");
+    assert!(words.starts_with("direct was slower until the end, from 360 s after the start on: 1,000 commits/s instead of 4,000, 25 %"), "{words}");
+    assert!(words.contains("720,000 commits of all methods had written 11.0 GiB"), "{words}");
+    let remedy = |result: &RunResult| {
+        let found = find(&Ranking::new(result));
+        found.into_iter().find(|finding| finding.rule == "slower-for-minutes").expect("found").remedy
+    };
+    assert!(remedy(&result).starts_with("burst credits, an SSD's write buffer"), "{}", remedy(&result));
+    result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
+    assert!(remedy(&result).contains("gp2") && remedy(&result).contains("https://"), "{}", remedy(&result));
+    over_ten_minutes(&mut result, BEST, |_| 4000);
+    assert_eq!(sentence(&result, "slower-for-minutes"), "");
+    over_ten_minutes(&mut result, BEST, |minute| if minute < 6 { 4000 } else { 1000 });
+    result.plan.rate_per_s = Some(4000.0);
+    assert_eq!(sentence(&result, "slower-for-minutes"), "", "a schedule has the rate that it has");
+}
+
 #[test]
 fn a_neighbour_that_flushes_leaves_no_outcome() {
     let mut result = volatile(Vec::new());

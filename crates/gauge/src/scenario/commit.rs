@@ -71,6 +71,9 @@ pub(crate) const LATENCIES: [(&str, &str); 4] = [
     ("response", "from scheduled arrival to durable"),
 ];
 
+/// The name of the series of a row that commits.
+pub(crate) const COMMITS_OVER_TIME: &str = "commit";
+
 /// Methods that leave their bytes in memory write at most this much in a block, because all of it must be
 /// written back before the next block: the budget would go into writing back.
 const KERNEL_BLOCK_BYTES: u64 = 64 << 20;
@@ -141,24 +144,24 @@ fn slow_fill(settings: &Settings, journal: &JournalRecord) -> Option<String> {
     })
 }
 
-/// The longest commit of any writer in each short span of a block.
+/// The longest commit of any writer in each short span of a block, and how many commits all writers made in it.
 fn over_time(block: &Block) -> Vec<Series> {
-    let mut longest: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut points: BTreeMap<u64, SeriesPoint> = BTreeMap::new();
     let spans = || block.samples.iter().map(|sample| &sample.spans);
     // A writer that was slower may have longer spans than another.
     let span_ns = spans().map(|spans| spans.span_ns).max().unwrap_or(1);
-    for (spans, (index, ns)) in
-        spans().flat_map(|spans| spans.longest_ns.iter().enumerate().map(move |at| (spans, at)))
-    {
-        let at_ns = index as u64 * spans.span_ns / span_ns * span_ns;
-        let known = longest.entry(at_ns).or_default();
-        *known = (*known).max(*ns);
+    for spans in spans() {
+        for (index, (longest_ns, commits)) in spans.longest_ns.iter().zip(&spans.commits).enumerate() {
+            let at_ns = index as u64 * spans.span_ns / span_ns * span_ns;
+            let point = points.entry(at_ns).or_insert(SeriesPoint { at_ns, max_ns: 0, commits: 0 });
+            point.max_ns = point.max_ns.max(*longest_ns);
+            point.commits += commits;
+        }
     }
-    let points = longest.into_iter().filter(|(_, max_ns)| *max_ns > 0);
     vec![Series {
-        name: "commit".to_owned(),
+        name: COMMITS_OVER_TIME.to_owned(),
         title: format!("longest commit in each {}", round_duration(span_ns)),
-        points: points.map(|(at_ns, max_ns)| SeriesPoint { at_ns, max_ns }).collect(),
+        points: points.into_values().filter(|point| point.max_ns > 0).collect(),
     }]
 }
 

@@ -266,7 +266,7 @@ pub fn analyse(trace: &Trace, design: &Design) -> Measured {
         let at_ns = (append.due_ns - trace.start_ns) / span_ns * span_ns;
         match points.last_mut() {
             Some(point) if point.at_ns == at_ns => point.max_ns = point.max_ns.max(response_ns),
-            _ => points.push(SeriesPoint { at_ns, max_ns: response_ns }),
+            _ => points.push(SeriesPoint { at_ns, max_ns: response_ns, commits: 0 }),
         }
     }
     trace.syncs.iter().for_each(|one| sync.record(one.end_ns - one.start_ns));
