@@ -50,7 +50,11 @@ pub(crate) fn run(options: &GalleryArgs) -> Result<ExitCode, Failure> {
         check(folder, &pages)?;
     }
     write(folder, exists, &pages)?;
-    output::print(&format!("{} in {}: open {INDEX}\n", files(&pages), printable(&folder.display().to_string())))?;
+    output::print(&format!(
+        "{} in {}: open {INDEX}\n",
+        files(&pages),
+        printable(&folder.display().to_string())
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -97,7 +101,9 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
             "none of these results has commits to show: name results of `seawall bench`".to_owned(),
         )),
         None => Ok(entries),
-        Some(only) if number == 1 => Err(Failure::Message(format!("{only}; nothing was written: leave that result out"))),
+        Some(only) if number == 1 => {
+            Err(Failure::Message(format!("{only}; nothing was written: leave that result out")))
+        }
         Some(last) => {
             bad.push(last);
             bad.iter().for_each(|words| anstream::eprintln!("{}", printable(words)));
@@ -139,7 +145,8 @@ fn find(folder: &Path) -> Result<(&Path, bool), Failure> {
 
 /// Refuses to replace what is no page of a gallery; names pages of an earlier one that are in none of these.
 fn check(folder: &Path, pages: &[Page]) -> Result<(), Failure> {
-    let unread = |error: &io::Error| Failure::Message(format!("cannot look into {}: {error}", folder.display()));
+    let unread =
+        |error: &io::Error| Failure::Message(format!("cannot look into {}: {error}", folder.display()));
     for entry in folder.read_dir().map_err(|error| unread(&error))? {
         let path = entry.map_err(|error| unread(&error))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
@@ -176,14 +183,17 @@ fn is_page(path: &Path) -> bool {
 
 /// Writes the pages, the index last, so that it leads to no page that is not there yet.
 fn write(folder: &Path, exists: bool, pages: &[Page]) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Message(format!("cannot write into {}: {error}", folder.display()));
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Message(format!("cannot write into {}: {error}", folder.display()))
+    };
     if exists {
         return pages.iter().try_for_each(|page| {
             replace(&folder.join(&page.name), page.text.as_bytes()).map_err(|error| failed(&error))
         });
     }
     let name = folder.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| failed(&"its last part is no name in Unicode: name another folder with --out"))?;
+    let name =
+        name.ok_or_else(|| failed(&"its last part is no name in Unicode: name another folder with --out"))?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = OutputFolder::make(parent, [name.to_owned()]).map_err(|error| failed(&error))?;
     let written = pages.iter().try_for_each(|page| made.replace(&page.name, page.text.as_bytes()));

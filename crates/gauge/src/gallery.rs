@@ -71,9 +71,16 @@ pub enum TooMuch {
 impl fmt::Display for TooMuch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Results(n) => write!(f, "{n} results are too many for one gallery, which has at most {RESULTS_MAX}: make several"),
-            Self::Page(name) => write!(f, "{name} would have more than {} MiB: leave that result out", PAGE_BYTES_MAX >> 20),
-            Self::All => write!(f, "the pages would have more than {} MiB: make several galleries", BYTES_MAX >> 20),
+            Self::Results(n) => write!(
+                f,
+                "{n} results are too many for one gallery, which has at most {RESULTS_MAX}: make several"
+            ),
+            Self::Page(name) => {
+                write!(f, "{name} would have more than {} MiB: leave that result out", PAGE_BYTES_MAX >> 20)
+            }
+            Self::All => {
+                write!(f, "the pages would have more than {} MiB: make several galleries", BYTES_MAX >> 20)
+            }
         }
     }
 }
@@ -145,7 +152,10 @@ fn remarks(shown: &Shown) -> Vec<String> {
             .to_owned(),
     ];
     if !shown.lowered.is_empty() {
-        remarks.push(format!("The file claims more than its calls give for {}: shown is what they give.", shown.lowered.join(", ")));
+        remarks.push(format!(
+            "The file claims more than its calls give for {}: shown is what they give.",
+            shown.lowered.join(", ")
+        ));
     }
     remarks
 }

@@ -53,7 +53,8 @@ pub(super) fn page(machines: &[Machine], generator: &str) -> String {
             main += &matrix(name, &of);
         }
     }
-    let contents: Vec<(String, String)> = vec![("machines".to_owned(), "Machines".to_owned()), ("methods".to_owned(), "Methods".to_owned())];
+    let contents: Vec<(String, String)> =
+        vec![("machines".to_owned(), "Machines".to_owned()), ("methods".to_owned(), "Methods".to_owned())];
     Document {
         title: "What a durable commit costs",
         generator,
@@ -88,7 +89,12 @@ fn filter(machines: &[&Machine]) -> String {
         let values: BTreeSet<String> = machines.iter().map(|machine| of(machine)).collect();
         let option = |value: &String| format!("<option value=\"{0}\">{0}</option>", Text(value));
         let options = values.iter().map(option).collect::<Vec<_>>().concat();
-        add(&mut out, &format!("<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n"));
+        add(
+            &mut out,
+            &format!(
+                "<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n"
+            ),
+        );
     }
     out + "<output class=\"soft\" aria-live=\"polite\"></output>\n</form>\n"
 }
@@ -98,7 +104,8 @@ fn row_start(machine: &Machine, id: bool) -> String {
     let page = machine.page.trim_end_matches(".html");
     let id = if id { format!(" id=\"m-{}\"", Text(page)) } else { String::new() };
     let chosen = CHOICES.map(|(name, _, of)| format!(" data-{name}=\"{}\"", Text(&of(machine)))).concat();
-    let about = format!("{}{}", machine.about, machine.doubt.map_or(String::new(), |doubt| format!(" · {doubt}")));
+    let about =
+        format!("{}{}", machine.about, machine.doubt.map_or(String::new(), |doubt| format!(" · {doubt}")));
     format!(
         "<tr{id} data-page=\"{}\"{chosen}><th scope=\"row\"><a href=\"{}\">{}</a><small>{}</small></th>",
         Text(page),
@@ -116,7 +123,10 @@ fn overview(machines: &[&Machine]) -> String {
         ("Durable commit", ""),
         ("p99", ""),
         ("Not durable", ""),
-        ("Price of durability", " title=\"a durable commit against the fastest that is not, on that machine\""),
+        (
+            "Price of durability",
+            " title=\"a durable commit against the fastest that is not, on that machine\"",
+        ),
         ("1 µs to 100 ms", ""),
         ("By", " class=\"name\""),
         ("Device", " class=\"name\""),
@@ -131,25 +141,36 @@ fn overview(machines: &[&Machine]) -> String {
         out += &row_start(machine, true);
         let kind = if machine.is_published { "mean" } else { "p50" };
         let typical = |method: Option<&Method>| {
-            method.map_or("-".to_owned(), |method| format!("{}<small>{kind}</small>", Text(&tight(method.typical_ns))))
+            method.map_or("-".to_owned(), |method| {
+                format!("{}<small>{kind}</small>", Text(&tight(method.typical_ns)))
+            })
         };
         let durable = machine.durable();
         let p99 = durable.and_then(|method| method.p99_ns).map_or("-".to_owned(), tight);
-        let price = machine.price().map_or("-".to_owned(), |times| format!("{}×", crate::figures::rate(times)));
+        let price =
+            machine.price().map_or("-".to_owned(), |times| format!("{}×", crate::figures::rate(times)));
         let by = durable.or(machine.methods.first()).map_or("-".to_owned(), |method| {
-            format!("<code>{}</code><small>{}{}</small>", Id(&method.id), dot(method.class), Text(method.class.name()))
+            format!(
+                "<code>{}</code><small>{}{}</small>",
+                Id(&method.id),
+                dot(method.class),
+                Text(method.class.name())
+            )
         });
-        add(&mut out, &format!(
-            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{by}</td><td class=\"name\">{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
-            typical(durable),
-            Text(&p99),
-            typical(machine.not_durable()),
-            Text(&price),
-            span(machine),
-            Text(machine.device),
-            Text(&machine.provider),
-            Text(&machine.files),
-        ));
+        add(
+            &mut out,
+            &format!(
+                "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{by}</td><td class=\"name\">{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
+                typical(durable),
+                Text(&p99),
+                typical(machine.not_durable()),
+                Text(&price),
+                span(machine),
+                Text(machine.device),
+                Text(&machine.provider),
+                Text(&machine.files),
+            ),
+        );
     }
     out += "</tbody></table></div>\n";
     out + "<p class=\"soft\">A commit of one writer's transaction, by the method that the report of that machine recommends. Not \
@@ -172,12 +193,23 @@ fn span(machine: &Machine) -> String {
     let ends = [machine.not_durable(), machine.durable()];
     if let [Some(weak), Some(durable)] = ends {
         let (from, to, ink) = (at(weak.typical_ns), at(durable.typical_ns), Ink::of(durable.class).name());
-        add(&mut out, &format!("<line class=\"mark-{ink}\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"13.5\" y2=\"13.5\" stroke-width=\"2\"/>"));
+        add(
+            &mut out,
+            &format!(
+                "<line class=\"mark-{ink}\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"13.5\" y2=\"13.5\" stroke-width=\"2\"/>"
+            ),
+        );
     }
     if let Some((method, p99)) = machine.durable().and_then(|method| Some((method, method.p99_ns?))) {
         let (from, to) = (at(method.typical_ns), at(p99));
         let ink = Ink::of(method.class).name();
-        add(&mut out, &format!("<rect class=\"mark-{ink}\" x=\"{from:.1}\" y=\"10.5\" width=\"{:.1}\" height=\"6\"/>", (to - from).max(0.0)));
+        add(
+            &mut out,
+            &format!(
+                "<rect class=\"mark-{ink}\" x=\"{from:.1}\" y=\"10.5\" width=\"{:.1}\" height=\"6\"/>",
+                (to - from).max(0.0)
+            ),
+        );
     }
     for method in ends.into_iter().flatten() {
         let (x, ink) = (at(method.typical_ns), Ink::of(method.class).name());
@@ -194,7 +226,9 @@ fn legend() -> String {
         (EffectiveClass::ProcessCrash, "dotted: outlives a crash of the process only"),
     ];
     let each = words.map(|(class, words)| format!("<li>{}{words}</li>", dot(class))).concat();
-    format!("<h3 id=\"methods\">Methods</h3>\n<p class=\"soft\">The median of each method; of published tables the mean.</p>\n<ul class=\"key\">{each}</ul>\n")
+    format!(
+        "<h3 id=\"methods\">Methods</h3>\n<p class=\"soft\">The median of each method; of published tables the mean.</p>\n<ul class=\"key\">{each}</ul>\n"
+    )
 }
 
 /// Every method of a system on every machine that has it.
@@ -206,10 +240,17 @@ fn matrix(system: &str, machines: &[&Machine]) -> String {
         }
     }
     // Methods that most machines have come first.
-    let having = |id: &str| machines.iter().filter(|machine| machine.methods.iter().any(|method| method.id == id)).count();
+    let having = |id: &str| {
+        machines.iter().filter(|machine| machine.methods.iter().any(|method| method.id == id)).count()
+    };
     ids.sort_by_key(|id| std::cmp::Reverse(having(id)));
     let mut out = format!("<section class=\"of-system\">\n<h4>{system}</h4>\n");
-    add(&mut out, &format!("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Methods of {system}\"><table class=\"matrix\"><thead><tr><th scope=\"col\">Machine</th>"));
+    add(
+        &mut out,
+        &format!(
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Methods of {system}\"><table class=\"matrix\"><thead><tr><th scope=\"col\">Machine</th>"
+        ),
+    );
     for id in &ids {
         add(&mut out, &format!("<th scope=\"col\"><span>{}</span></th>", Text(id)));
     }

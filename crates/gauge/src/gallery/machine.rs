@@ -64,7 +64,8 @@ impl Machine {
         };
         let mut methods: Vec<Method> = ranking.rows.iter().map(method).collect();
         // What every report recommends stands first, though another may be faster by less than the noise.
-        let best = ranking.recommended().and_then(|best| methods.iter().position(|method| method.id == best.id()));
+        let best =
+            ranking.recommended().and_then(|best| methods.iter().position(|method| method.id == best.id()));
         if let Some(best) = best {
             methods[..=best].rotate_right(1);
         }
@@ -91,7 +92,11 @@ impl Machine {
     /// Of a published table.
     pub(super) fn published(page: &str, side: &Side) -> Self {
         let about = |label: &str| {
-            side.about.iter().find(|(known, _)| *known == label).map(|(_, words)| words.clone()).unwrap_or_default()
+            side.about
+                .iter()
+                .find(|(known, _)| *known == label)
+                .map(|(_, words)| words.clone())
+                .unwrap_or_default()
         };
         let figure = |row: &side::Row, measure: &str| row.figure(measure).map(|figure| figure.value);
         let method = |row: &side::Row| {

@@ -16,9 +16,9 @@ use crate::lookup;
 use crate::result::{PlanRecord, RunResult};
 use crate::row::{Measured, NamedLatency, Outcome, Row, Series};
 use crate::scenario::commit::{LATENCIES, table};
+use seawall_sys::clock::Resolution;
 use seawall_sys::durability::{Durability, Lie, classify};
 use seawall_sys::inspect::{Device, Environment, FileSystem, FoundLie};
-use seawall_sys::clock::Resolution;
 use std::fmt;
 
 /// What is shown of a result, and what is not.
@@ -77,7 +77,12 @@ impl LeftOut {
     }
 
     /// The same of a name that may be unknown.
-    fn maybe(&mut self, what: &str, text: Option<&String>, allowed: fn(&str) -> Option<String>) -> Option<String> {
+    fn maybe(
+        &mut self,
+        what: &str,
+        text: Option<&String>,
+        allowed: fn(&str) -> Option<String>,
+    ) -> Option<String> {
         text.and_then(|text| self.name(what, text, allowed))
     }
 }
@@ -108,7 +113,9 @@ pub fn shown(result: &RunResult) -> Result<Shown, Unfit> {
     let shown = RunResult {
         format: crate::result::FORMAT.to_owned(),
         version: crate::result::VERSION,
-        seawall: left_out.name("parts of the program's version", &result.seawall, words::version).unwrap_or_default(),
+        seawall: left_out
+            .name("parts of the program's version", &result.seawall, words::version)
+            .unwrap_or_default(),
         scenario: "commit".to_owned(),
         label: None,
         started_unix_s: result.started_unix_s,
@@ -136,15 +143,29 @@ fn check(result: &RunResult) -> Result<(), Unfit> {
     let counted = |n: u64| n < 1 << 60;
     let checks = [
         ("the number of CPUs", (1..=CPUS_MAX).contains(&environment.cpus)),
-        ("the list of CPUs", result.plan.pinned_to.len() <= 1024 && result.plan.pinned_to.iter().all(|cpu| *cpu < CPUS_MAX)),
+        (
+            "the list of CPUs",
+            result.plan.pinned_to.len() <= 1024 && result.plan.pinned_to.iter().all(|cpu| *cpu < CPUS_MAX),
+        ),
         ("the memory", environment.memory_bytes.is_none_or(counted)),
-        ("the load", listed(pressure.load_1m) && listed(pressure.waiting_percent_10s) && listed(pressure.stolen_percent)),
+        (
+            "the load",
+            listed(pressure.load_1m)
+                && listed(pressure.waiting_percent_10s)
+                && listed(pressure.stolen_percent),
+        ),
         ("the cost of the clock", sane(environment.clock.read_ns)),
         ("the rate of arrivals", listed(result.plan.rate_per_s)),
         ("the number of rounds", result.plan.rounds <= 10_000),
         ("the number of writers", (1..=1 << 16).contains(&result.plan.threads)),
-        ("a device's count", counts.into_iter().all(|of| [of.writes, of.sectors, of.flushes].into_iter().all(counted))),
-        ("a count of commits", result.study.measured().all(|(_, measured)| measured.commits == measured.main().count())),
+        (
+            "a device's count",
+            counts.into_iter().all(|of| [of.writes, of.sectors, of.flushes].into_iter().all(counted)),
+        ),
+        (
+            "a count of commits",
+            result.study.measured().all(|(_, measured)| measured.commits == measured.main().count()),
+        ),
     ];
     checks.into_iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(Unfit::Figure(what)))
 }
@@ -193,7 +214,11 @@ fn environment(of: &Environment, left_out: &mut LeftOut) -> Environment {
         clock: Resolution { read_ns: of.clock.read_ns, tick_ns: of.clock.tick_ns },
         file_system: file_system(of, left_out),
         devices: devices(&of.devices, left_out),
-        lies: of.lies.iter().map(|found| FoundLie { lie: found.lie, evidence: lie(found.lie).to_owned() }).collect(),
+        lies: of
+            .lies
+            .iter()
+            .map(|found| FoundLie { lie: found.lie, evidence: lie(found.lie).to_owned() })
+            .collect(),
         writeback: of.writeback.iter().filter_map(writeback).collect(),
     }
 }
@@ -211,7 +236,8 @@ fn lie(lie: Lie) -> &'static str {
 fn file_system(of: &Environment, left_out: &mut LeftOut) -> FileSystem {
     let file_system = &of.file_system;
     left_out.note("what is mounted, and where");
-    let options: Vec<String> = file_system.options.iter().filter_map(|option| words::option(option)).collect();
+    let options: Vec<String> =
+        file_system.options.iter().filter_map(|option| words::option(option)).collect();
     if options.len() < file_system.options.len() {
         left_out.note("mount options that are not on the list");
     }
@@ -249,10 +275,16 @@ fn devices(of: &[Device], left_out: &mut LeftOut) -> Vec<Device> {
         }
         devices.push(Device {
             name: renamed(&device.name),
-            kind: left_out.name("a device's kind", &device.kind, words::device).unwrap_or_else(|| "device".to_owned()),
+            kind: left_out
+                .name("a device's kind", &device.kind, words::device)
+                .unwrap_or_else(|| "device".to_owned()),
             stands_on: device.stands_on.iter().map(renamed).collect(),
             model,
-            transport: left_out.maybe("how a device is attached", device.transport.as_ref(), words::transport),
+            transport: left_out.maybe(
+                "how a device is attached",
+                device.transport.as_ref(),
+                words::transport,
+            ),
             bytes: None,
             write_cache: device.write_cache,
             fua: device.fua,
@@ -295,7 +327,12 @@ fn rows(
                 if claimed.is_some_and(|claimed| claimed > computed.class) {
                     lowered.push(method.id.to_owned());
                 }
-                Outcome::Measured(Box::new(measured_of(measured, durability, method.reach().letter(), left_out)))
+                Outcome::Measured(Box::new(measured_of(
+                    measured,
+                    durability,
+                    method.reach().letter(),
+                    left_out,
+                )))
             }
             Outcome::NotAvailable { .. } => {
                 left_out.note("why methods were not measured");

@@ -87,7 +87,8 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
     let made = format!("seawall {version}");
-    let footer = format!("Made by {} from measurements of this machine. One file, nothing is loaded.", Text(&made));
+    let footer =
+        format!("Made by {} from measurements of this machine. One file, nothing is loaded.", Text(&made));
     whole(&page, &title, &made, &Text(&made).to_string(), &footer, &contents)
 }
 

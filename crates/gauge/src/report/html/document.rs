@@ -35,7 +35,8 @@ impl Document<'_> {
     /// The text of the page.
     #[must_use]
     pub(crate) fn text(&self) -> String {
-        let links = self.contents.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)));
+        let links =
+            self.contents.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)));
         let links = links.collect::<Vec<_>>().concat();
         let inside = |tag: &str, texts: &[&str]| {
             texts.iter().map(|text| format!("<{tag}>{text}</{tag}>\n")).collect::<Vec<_>>().concat()
@@ -85,7 +86,12 @@ mod tests {
     fn the_policy_names_the_hash_of_each_block_and_nothing_that_is_inline_otherwise() {
         // The hash of this script is an example of the policy's specification.
         let text = Document { scripts: &["doSomething();"], styles: &["p {}"], ..Document::default() }.text();
-        assert!(text.contains("script-src 'sha256-RFWPLDbv2BY+rCkDzsE+0fr8ylGr2R2faWMhq4lfEQc='; style-src 'sha256-"), "{text}");
+        assert!(
+            text.contains(
+                "script-src 'sha256-RFWPLDbv2BY+rCkDzsE+0fr8ylGr2R2faWMhq4lfEQc='; style-src 'sha256-"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("unsafe"), "{text}");
         assert!(text.contains("<script>doSomething();</script>"), "{text}");
     }
