@@ -8,8 +8,8 @@ use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{
-    c_interface, crash, deny, explore, java, jvm, peers, python, replicated, second_kernel, shipped, tools,
-    wine,
+    c_interface, crash, deny, explore, java, jvm, package, peers, python, replicated, second_kernel, shipped,
+    tools, wine, workflows,
 };
 use seawall_sys::skip::in_ci;
 use std::process::Command;
@@ -67,7 +67,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 35] = [
+pub(super) const STEPS: [Step; 37] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -102,6 +102,8 @@ pub(super) const STEPS: [Step; 35] = [
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
     full("report in a browser",      GAUGE, 25, report_in_a_browser),
+    full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 90, || lacks_nothing(package::check())),
+    full("workflows",                &[".github/", "action.yml", "xtask/"], 10, || lacks_nothing(workflows::check())),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
@@ -297,6 +299,14 @@ fn replicated_commit() -> StepOutcome {
     match replicated::lacking() {
         Some(reason) => StepOutcome::Skipped(reason),
         None => replicated::nats().into(),
+    }
+}
+
+/// A check that is left out where this machine lacks something.
+fn lacks_nothing(checked: Result) -> StepOutcome {
+    match checked {
+        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
+        other => other.into(),
     }
 }
 
