@@ -19,6 +19,7 @@ mod jdks;
 mod jvm;
 mod options;
 mod outcome;
+mod package;
 mod peers;
 mod python;
 mod replicated;
@@ -32,6 +33,7 @@ mod tally;
 mod test;
 mod tools;
 mod wine;
+mod workflows;
 
 use error::{Error, Result};
 use std::process::ExitCode;
@@ -43,7 +45,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 19] = [
+const COMMANDS: [Command; 20] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -116,6 +118,11 @@ const COMMANDS: [Command; 19] = [
         name: "shipped",
         about: "faults while a log is shipped to a real JetStream of three nodes: --faults N --seed N",
         run: replicated::shipped::run,
+    },
+    Command {
+        name: "package",
+        about: "static programs with pages, completions and bill of materials, deb, rpm, sums: [--target TRIPLE]… [--try]; --collect DIR",
+        run: package::run,
     },
     // Studies, no part of the tests.
     Command {

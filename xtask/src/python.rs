@@ -73,7 +73,7 @@ pub(crate) fn test() -> Result<(Counts, Result)> {
 }
 
 /// The Python of the path, if the wheel is for it and it can make environments.
-fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     let python = ["python3", "python"].into_iter().find_map(find_program);
     let lacking = "needed for the tests of the package of Python: install python3 and python3-venv";
     let python = python.ok_or_else(|| Error::lacking(format!("Python is missing, {lacking}")))?;
@@ -118,21 +118,30 @@ fn pip<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     pip
 }
 
-/// Makes the environment of the tools, unless it is there with all that the list names.
+/// The environment of the tools.
 fn tools(python: &Path) -> Result {
-    let wanted = files::read(&package().join("tests/requirements.txt"))?;
-    let installed = folder("tools").join("installed.txt");
-    if files::read(&installed).is_ok_and(|there| there == wanted) && of("tools", "python").exists() {
-        return Ok(());
+    environment(python, "tools", &package().join("tests/requirements.txt")).map(drop)
+}
+
+/// Makes an environment with all that a list names, unless it is there; gives its Python.
+///
+/// # Errors
+/// It cannot be installed.
+pub(crate) fn environment(python: &Path, name: &str, list: &Path) -> Result<PathBuf> {
+    let wanted = files::read(list)?;
+    let (installed, inside) = (folder(name).join("installed.txt"), of(name, "python"));
+    if files::read(&installed).is_ok_and(|there| there == wanted) && inside.exists() {
+        return Ok(inside);
     }
-    status(command(
-        python,
-        &[OsStr::new("-m"), "venv".as_ref(), "--clear".as_ref(), folder("tools").as_ref()],
-    ))?;
-    status(pip(&["install", "--requirement", "tests/requirements.txt"])).map_err(|error| {
-        Error::lacking(format!("the tools of the tests of Python cannot be installed: {error}"))
+    let environment = folder(name);
+    status(command(python, &["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), environment.as_os_str()]))?;
+    let mut pip = command(&inside, &["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]);
+    pip.arg("--requirement").arg(list);
+    status(pip).map_err(|error| {
+        Error::lacking(format!("what {} lists cannot be installed: {error}", list.display()))
     })?;
-    files::write(&installed, wanted)
+    files::write(&installed, wanted)?;
+    Ok(inside)
 }
 
 /// Cargo in the package's folder, with what it builds apart from the workspace's.

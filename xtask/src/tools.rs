@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::jdks::{FOREIGN, Here, find};
-use crate::shell::{command, find_program, has, is_root, output, status};
+use crate::shell::{command, find_program, has, is_root, output, status, target};
 use std::path::PathBuf;
 
 /// A program that something here runs.
@@ -57,10 +57,10 @@ pub(crate) struct Elsewhere {
     found: fn() -> bool,
 }
 
-/// Builds NATS' server.
+/// Builds NATS' server, and the tools of packages and workflows.
 pub(crate) const GO: Elsewhere = Elsewhere {
     what: "Go 1.26",
-    purpose: "the step `replicated`: it builds the NATS server",
+    purpose: "the steps `replicated`, `packages` and `workflows`: it builds the NATS server, nfpm and actionlint",
     remedy: "put the `go` archive of its makers into /usr/local/go, or a Go from 1.21 on, which fetches the newer one, into PATH",
     found: || go_version().is_some_and(|minor| minor >= 21),
 };
@@ -100,6 +100,26 @@ fn go_version() -> Option<u32> {
     minor(&version("go").or_else(|| version("/usr/local/go/bin/go"))?)
 }
 
+/// A program of a Go module at a version: built once, kept in `target/go`.
+///
+/// # Errors
+/// Go is missing, or it does not build.
+pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
+    let folder = target().join("go").join(version);
+    let program = folder.join(module.rsplit('/').next().unwrap_or(module));
+    if program.is_file() {
+        return Ok(program);
+    }
+    if let Some(lacking) = GO.lacking() {
+        return Err(Error::lacking(lacking));
+    }
+    let go = if has("go") { "go" } else { "/usr/local/go/bin/go" };
+    let mut install = command(go, &["install", &format!("{module}@{version}")]);
+    install.env("GOBIN", &folder);
+    status(install)?;
+    Ok(program)
+}
+
 fn minor(text: &str) -> Option<u32> {
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("go1."))?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -132,6 +152,27 @@ pub(crate) const C: [Tool; 4] = [
     Tool { probe: "c++", package: "g++", purpose: "the same programs in C++" },
     Tool { probe: "nm", package: "binutils", purpose: "what the shared library exports" },
     Tool { probe: "pkg-config", package: "pkg-config", purpose: "finding what was installed" },
+];
+
+/// What the static program for this kind of processor needs.
+pub(crate) const MUSL: [Tool; 1] =
+    [Tool { probe: "musl-gcc", package: "musl-tools", purpose: "the C and assembler of a crate" }];
+
+/// What the static program for ARM needs, and what runs it.
+pub(crate) const ARM: [Tool; 2] = [
+    Tool {
+        probe: "aarch64-linux-gnu-gcc",
+        package: "gcc-aarch64-linux-gnu",
+        purpose: "the C and assembler of a crate",
+    },
+    Tool { probe: "qemu-aarch64-static", package: "qemu-user-static", purpose: "programs for ARM" },
+];
+
+/// What deb and rpm are tried with.
+pub(crate) const PACKAGES: [Tool; 3] = [
+    Tool { probe: "dpkg", package: "dpkg", purpose: "installing the deb" },
+    Tool { probe: "rpm", package: "rpm", purpose: "installing the rpm" },
+    Tool { probe: "chroot", package: "coreutils", purpose: "running a program with nothing else" },
 ];
 
 /// What only `cargo xtask fidelity` needs: large packages that no test uses.
@@ -251,8 +292,8 @@ fn has_target(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        C, ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, OBSERVE, PEERS, REPLICATED, SECOND_KERNEL, TESTS,
-        has_target, minor,
+        ARM, C, ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, MUSL, OBSERVE, PACKAGES, PEERS, REPLICATED,
+        SECOND_KERNEL, TESTS, has_target, minor,
     };
 
     #[test]
@@ -286,6 +327,9 @@ mod tests {
             .chain(&KAFKA)
             .chain(&LIBRDKAFKA)
             .chain(&C)
+            .chain(&MUSL)
+            .chain(&ARM)
+            .chain(&PACKAGES)
             .chain(&PEERS);
         for tool in TESTS.iter().chain(rare) {
             assert!(!tool.package.is_empty() && !tool.purpose.is_empty(), "{}", tool.probe);

@@ -14,7 +14,7 @@ use crate::shell::{cargo, command, has, output, root, status, tests};
 use crate::tally::Counts;
 use crate::tools;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -88,6 +88,14 @@ impl Wine {
         cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.program);
         self.surround(&mut cargo);
         cargo
+    }
+
+    /// A program for Windows with its words.
+    pub(crate) fn program(&self, program: &Path, words: &[&str]) -> Command {
+        let mut run = command(self.program, &[program]);
+        run.args(words);
+        self.surround(&mut run);
+        run
     }
 
     /// `wineboot` with one option.

@@ -8,8 +8,8 @@ use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{
-    c_interface, crash, deny, deployment, explore, java, jvm, peers, python, replicated, second_kernel,
-    shipped, tools, wine,
+    c_interface, crash, deny, deployment, explore, java, jvm, package, peers, python, replicated,
+    second_kernel, shipped, tools, wine, workflows,
 };
 use seawall_sys::skip::in_ci;
 use std::process::Command;
@@ -67,7 +67,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 36] = [
+pub(super) const STEPS: [Step; 38] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -103,6 +103,8 @@ pub(super) const STEPS: [Step; 36] = [
     full("replicated",               GAUGE, 90, replicated_commit),
     full("report in a browser",      GAUGE, 25, report_in_a_browser),
     full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
+    full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 90, || lacks_nothing(package::check())),
+    full("workflows",                &[".github/", "action.yml", "xtask/"], 10, || lacks_nothing(workflows::check())),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
@@ -310,6 +312,14 @@ fn deployment_of_watch() -> StepOutcome {
         Ok(skipped) if skipped.is_empty() => StepOutcome::Held,
         Ok(skipped) => StepOutcome::Skipped(skipped.join("; ")),
         Err(error) => error.into(),
+    }
+}
+
+/// A check that is left out where this machine lacks something.
+fn lacks_nothing(checked: Result) -> StepOutcome {
+    match checked {
+        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
+        other => other.into(),
     }
 }
 

@@ -1,0 +1,230 @@
+//! `cargo xtask package`: builds the program for other machines, packs it, and tries what it packed.
+//!
+//! ```text
+//!   cargo build ──► program ──► folder ──► .tar.gz or .zip ──► SHA256SUMS ──► Homebrew's formula, winget's manifest
+//!                               with its bill of materials ──► deb, rpm
+//!   --try: unpacked, installed into an empty root, run there, measured with, removed, nothing left
+//! ```
+//!
+//! Invariants: what is made lies in `target/package/out`, and nothing is written elsewhere but in the build folder; packing
+//! the same program twice gives the same bytes; what cannot be made or tried here is an error with its remedy.
+
+mod archives;
+mod bom;
+mod channels;
+mod contents;
+mod linux;
+mod targets;
+
+use crate::error::{Error, Result};
+use crate::options::value;
+use crate::shell::{cargo, command, is_root, output, root, target as builds};
+use crate::{files, python as environments};
+use contents::Runs;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+use targets::{TARGETS, Target};
+
+/// What the published programs have: Kafka's client needs a library of C that would not be static.
+const FEATURES: &str = "nats,s3";
+/// Where the files to publish are put.
+const OUT: &str = "out";
+/// Stands in the repository's address until there is one.
+const PLACEHOLDER: &str = "OWNER";
+
+/// What the packages of one commit have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Release {
+    version: String,
+    /// The address that `crates/cli/Cargo.toml` gives.
+    repository: String,
+    binstall: Value,
+    /// The time that all files get: of `SOURCE_DATE_EPOCH`, else of the commit.
+    seconds: u64,
+    date: String,
+}
+
+impl Release {
+    /// # Errors
+    /// cargo or git cannot tell.
+    pub(crate) fn read() -> Result<Self> {
+        let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+        let metadata: Value = serde_json::from_str(&metadata).map_err(Error::at("cargo metadata"))?;
+        let packages = metadata["packages"].as_array().into_iter().flatten();
+        let cli = packages.into_iter().find(|package| package["name"] == "seawall-cli");
+        let cli = cli.ok_or_else(|| Error::check("cargo metadata has no seawall-cli"))?;
+        let text = |name: &str| {
+            let text = cli[name].as_str();
+            text.map(str::to_owned)
+                .ok_or_else(|| Error::check(format!("crates/cli/Cargo.toml has no {name}")))
+        };
+        let seconds = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(seconds) => seconds,
+            Err(_) => output(command("git", &["log", "-1", "--format=%ct"]))?,
+        };
+        let seconds = seconds.trim().parse().map_err(Error::at("the time of the packages"))?;
+        let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
+        let binstall = cli["metadata"]["binstall"].clone();
+        Ok(Self { version: text("version")?, repository: text("repository")?, binstall, seconds, date })
+    }
+
+    /// Where the files of this version are downloaded from.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/releases/download/v{}", self.repository, self.version)
+    }
+}
+
+/// The words behind the command.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    triples: Vec<String>,
+    tried: bool,
+    /// Only sums and channels, for the files that other machines made.
+    collect: Option<PathBuf>,
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
+    let (mut options, mut words) = (Options::default(), arguments.iter());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--try" => options.tried = true,
+            "--target" => options.triples.push(value("--target", &mut words)?.to_owned()),
+            "--collect" => options.collect = Some(value("--collect", &mut words)?.into()),
+            other => {
+                let how = "`cargo xtask package [--target TRIPLE]… [--try]`, or `--collect DIR`";
+                return Err(Error::usage(format!("`package {other}`: {how}")));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// The rows that are meant: those named, else all that can be made here.
+fn chosen(options: &Options) -> Result<Vec<Target>> {
+    let known = || TARGETS.iter().map(|target| target.triple).collect::<Vec<_>>().join(", ");
+    let named = options.triples.iter().map(|triple| {
+        let found = TARGETS.into_iter().find(|target| target.triple == triple);
+        found.ok_or_else(|| Error::usage(format!("--target {triple}: there are {}", known())))
+    });
+    let named = named.collect::<Result<Vec<_>>>()?;
+    if let Some(away) = named.iter().find(|target| !target.is_here()) {
+        return Err(Error::lacking(format!("{} cannot be built or tried on this system", away.triple)));
+    }
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let here: Vec<Target> = TARGETS.into_iter().filter(Target::is_here).collect();
+    if here.is_empty() { Err(Error::lacking("nothing is packaged on this system")) } else { Ok(here) }
+}
+
+/// Makes the packages, and with `--try` tries them.
+pub(crate) fn run(arguments: &[String]) -> Result {
+    let options = parse(arguments)?;
+    let release = Release::read()?;
+    if release.repository.contains(PLACEHOLDER) {
+        println!(
+            "{} is a placeholder: `repository` in crates/cli/Cargo.toml gives all addresses",
+            release.repository
+        );
+    }
+    if let Some(folder) = &options.collect {
+        return channels::write(folder, &release);
+    }
+    for target in chosen(&options)? {
+        make(&target, &release, options.tried)?;
+    }
+    channels::write(&out(), &release)
+}
+
+/// The packages of this machine's own processor, made and tried: what CI does for every change.
+///
+/// # Errors
+/// What failed, or is lacking.
+pub(crate) fn check() -> Result {
+    run(&["--target".to_owned(), TARGETS[0].triple.to_owned(), "--try".to_owned()])
+}
+
+fn make(target: &Target, release: &Release, tried: bool) -> Result {
+    println!("packages of {}", target.triple);
+    if tried && target.linux.is_some() && !is_root() {
+        return Err(Error::lacking("packages are installed into an empty root by root only, on Linux"));
+    }
+    let runs = Runs::prepare(target)?;
+    let folder = contents::lay_out(target, release, &runs)?;
+    bom::validate(&folder.join("seawall.cdx.json"))?;
+    files::make_folder(&out())?;
+    let archive = archives::pack(target, release, &folder)?;
+    contents::copy(
+        &folder.join("seawall.cdx.json"),
+        &out().join(format!("{}.cdx.json", target.folder(&release.version))),
+    )?;
+    if tried {
+        archives::try_out(target, release, &archive, &runs)?;
+    }
+    match target.linux {
+        Some(names) => linux::make(target, names, release, &folder, tried.then_some(&runs)),
+        None => Ok(()),
+    }
+}
+
+/// Where everything of a target is made.
+fn folder(target: &Target) -> PathBuf {
+    builds().join("package").join(target.triple)
+}
+
+fn out() -> PathBuf {
+    builds().join("package").join(OUT)
+}
+
+/// The Python that packs and checks.
+fn python() -> Result<PathBuf> {
+    let list = root().join("xtask/package/requirements.txt");
+    environments::environment(&environments::find()?, "packages", &list)
+}
+
+/// Fills in what a template has between at-signs.
+///
+/// # Errors
+/// A name that has no value.
+fn filled(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let mut text = String::new();
+    for line in template.split_inclusive('\n') {
+        // An address of mail has one at-sign, a line of a template pairs of them.
+        let mut parts = line.split('@');
+        if line.starts_with('#') || line.matches('@').count() % 2 == 1 {
+            text += line;
+            continue;
+        }
+        text += parts.next().unwrap_or_default();
+        while let (Some(name), Some(rest)) = (parts.next(), parts.next()) {
+            text += &value(name).ok_or_else(|| Error::check(format!("a template asks for @{name}@")))?;
+            text += rest;
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, chosen, filled, parse};
+    use crate::options::{refuses, words};
+
+    #[test]
+    fn options_are_read_and_others_refused() {
+        let read = parse(&words(&["--target", "x86_64-pc-windows-gnu", "--try"])).expect("options");
+        assert_eq!((read.triples.len(), read.tried), (1, true));
+        assert_eq!(parse(&[]).expect("none"), Options::default());
+        assert!(refuses(&parse(&words(&["--all"])).expect_err("unknown"), "--all"));
+        assert!(refuses(&parse(&words(&["--target"])).expect_err("no value"), "--target"));
+        let unknown = parse(&words(&["--target", "z80"])).expect("a word");
+        assert!(chosen(&unknown).is_err_and(|error| refuses(&error, "z80")));
+    }
+
+    #[test]
+    fn a_template_is_filled_or_refused() {
+        let value = |name: &str| (name == "VERSION").then(|| "1.2".to_owned());
+        assert_eq!(filled("v @VERSION@!\na@b.c\n", value).expect("known"), "v 1.2!\na@b.c\n");
+        assert!(filled("@OTHER@", value).is_err());
+    }
+}

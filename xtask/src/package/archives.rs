@@ -1,0 +1,131 @@
+//! The archive of a target: packed twice, compared, unpacked elsewhere, and its program run.
+
+use super::{Release, contents::Runs, folder, out, python, targets::Target};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::shell::{command, output, root, status};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Packs the folder.
+///
+/// # Errors
+/// It cannot be packed, or the second time gives other bytes.
+pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<PathBuf> {
+    let name = target.archive(&release.version);
+    let (archive, again) = (out().join(&name), folder(target).join(&name));
+    for to in [&archive, &again] {
+        let mut pack = script()?;
+        pack.args([from, to]).arg(release.seconds.to_string());
+        status(pack)?;
+    }
+    same(&archive, &again)?;
+    Ok(archive)
+}
+
+/// `SHA256SUMS` of these files.
+///
+/// # Errors
+/// One cannot be read.
+pub(crate) fn sums(all: &[PathBuf]) -> Result<String> {
+    let mut sums = script()?;
+    sums.arg("--sums").args(all);
+    output(sums)
+}
+
+fn script() -> Result<Command> {
+    Ok(command(python()?, &[root().join("xtask/package/archive.py")]))
+}
+
+/// # Errors
+/// The files differ.
+pub(crate) fn same(one: &Path, other: &Path) -> Result {
+    let read = |path: &Path| std::fs::read(path).map_err(Error::at(path.display()));
+    if read(one)? == read(other)? {
+        return Ok(());
+    }
+    Err(Error::check(format!("{} and {} are of the same files and differ", one.display(), other.display())))
+}
+
+/// Unpacks it into an empty folder and runs the program there.
+///
+/// # Errors
+/// What did not run.
+pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: &Runs) -> Result {
+    let here = empty(&folder(target).join("unpacked"))?;
+    let module =
+        if archive.extension().is_some_and(|ending| ending == "zip") { "zipfile" } else { "tarfile" };
+    let mut unpack = command(python()?, &["-m", module, "-e"]);
+    unpack.args([archive, &here]);
+    status(unpack)?;
+    let program = here.join(target.folder(&release.version)).join(target.program());
+    let result = here.join("bench.json");
+    measure(release, &here.to_string_lossy(), &result, |words| runs.command(&program, words))
+}
+
+/// Asks a program for its version, and measures each published method shortly in `place`, with the result in `result`.
+///
+/// # Errors
+/// It does not run, is another version, or a method was not measured.
+pub(crate) fn measure(
+    release: &Release,
+    place: &str,
+    result: &Path,
+    run: impl Fn(&[&str]) -> Command,
+) -> Result {
+    let version = output(run(&["--version"]))?;
+    if version.trim() != format!("seawall {}", release.version) {
+        return Err(Error::check(format!("--version says {version}")));
+    }
+    let json = format!("{place}/bench.json");
+    let short = ["--journal", "1MiB", "--transactions", "16", "--rounds", "1"];
+    let quiet = ["--no-out", "--no-progress", "--json", &json];
+    output(run(&[&["bench", place, "--methods", "published"], &short[..], &quiet].concat()))?;
+    println!("{}, and {} methods measured", version.trim(), measured(&files::read_json(result)?)?);
+    Ok(())
+}
+
+/// How many methods were measured: all of them.
+fn measured(result: &Value) -> Result<usize> {
+    let rows = result["study"]["rows"].as_array().filter(|rows| !rows.is_empty());
+    let rows = rows.ok_or_else(|| Error::check("the packaged program measured nothing"))?;
+    match rows.iter().find(|row| row["outcome"]["measured"].is_null()) {
+        None => Ok(rows.len()),
+        Some(row) => Err(Error::check(format!("{} was not measured: {}", row["id"], row["outcome"]))),
+    }
+}
+
+/// The folder, made anew.
+pub(crate) fn empty(path: &Path) -> Result<PathBuf> {
+    if path.exists() {
+        std::fs::remove_dir_all(path).map_err(Error::at(path.display()))?;
+    }
+    files::make_folder(path)?;
+    Ok(path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{measured, same};
+    use serde_json::json;
+
+    #[test]
+    fn a_method_that_was_not_measured_is_noticed() {
+        let result = |outcome: serde_json::Value| json!({ "study": { "rows": [{ "id": "direct", "outcome": outcome }] } });
+        assert_eq!(measured(&result(json!({ "measured": { "commits": 16 } }))).expect("measured"), 1);
+        assert!(measured(&result(json!({ "failed": { "error": "x" } }))).is_err());
+        assert!(measured(&json!({ "study": { "rows": [] } })).is_err());
+    }
+
+    #[test]
+    fn files_that_differ_are_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        std::fs::write(&one, "1").expect("written");
+        std::fs::write(&other, "1").expect("written");
+        assert!(same(&one, &other).is_ok());
+        std::fs::write(&other, "2").expect("written");
+        assert!(same(&one, &other).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! `SHA256SUMS` of the files to publish, and from it Homebrew's formula and winget's manifest.
+//!
+//! Invariant: a template that needs an archive which is not there is named and not written, never filled with half of it.
+
+use super::{Release, archives, filled, targets::TARGETS};
+use crate::error::Result;
+use crate::files;
+use crate::shell::root;
+use std::path::Path;
+
+/// The files with templates, below `packaging/`.
+const TEMPLATES: [&str; 4] = [
+    "homebrew/seawall.rb",
+    "winget/Seawall.Seawall.yaml",
+    "winget/Seawall.Seawall.installer.yaml",
+    "winget/Seawall.Seawall.locale.en-US.yaml",
+];
+const SUMS: &str = "SHA256SUMS";
+
+/// Writes them beside the files that they are of.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn write(folder: &Path, release: &Release) -> Result {
+    let mut all = files::list(folder)?;
+    let ours = |path: &std::path::PathBuf| path.is_file() && !path.ends_with(SUMS);
+    all.retain(ours);
+    // What an earlier run has written of the archives at that time.
+    all.retain(|path| !TEMPLATES.iter().any(|name| path.file_name() == Path::new(name).file_name()));
+    all.sort();
+    let sums = archives::sums(&all)?;
+    files::write(&folder.join(SUMS), &sums)?;
+    print!("{sums}");
+    for name in TEMPLATES {
+        let written = folder.join(Path::new(name).file_name().unwrap_or_default());
+        let template = files::read(&root().join("packaging").join(name))?;
+        match filled(&template, |name| value(name, &sums, release)) {
+            Ok(text) => files::write(&written, text)?,
+            Err(reason) => {
+                println!("packaging/{name} was not filled in: {reason}, which is not made here");
+                let _ = std::fs::remove_file(&written);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn value(name: &str, sums: &str, release: &Release) -> Option<String> {
+    let (what, triple) = name.split_once(':').unwrap_or((name, ""));
+    let archive = || Some(TARGETS.iter().find(|target| target.triple == triple)?.archive(&release.version));
+    let of = |archive: String| sums.lines().find_map(|line| line.strip_suffix(&format!("  {archive}")));
+    match what {
+        "VERSION" => Some(release.version.clone()),
+        "REPOSITORY" => Some(release.repository.clone()),
+        "URL" => Some(release.url()),
+        "ARCHIVE" => archive(),
+        "SHA256" => Some(of(archive()?)?.to_ascii_uppercase()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Release, TARGETS, TEMPLATES, value};
+    use crate::files;
+    use crate::package::filled;
+    use crate::shell::root;
+    use std::fmt::Write;
+
+    #[test]
+    fn every_template_is_filled_by_the_archives_of_all_targets_and_by_no_fewer() {
+        let release =
+            Release { version: "1.2.3".to_owned(), repository: "https://r".to_owned(), ..Release::default() };
+        let sums = TARGETS.iter().fold(String::new(), |mut text, target| {
+            let _ = writeln!(text, "{}  {}", "ab".repeat(32), target.archive("1.2.3"));
+            text
+        });
+        let mut with_sums = 0;
+        for name in TEMPLATES {
+            let template = files::read(&root().join("packaging").join(name)).expect(name);
+            let text = filled(&template, |name| value(name, &sums, &release)).expect(name);
+            assert!(!text.lines().any(|line| !line.starts_with('#') && line.contains('@')), "{text}");
+            let needs_sums = template.contains("@SHA256:");
+            with_sums += usize::from(needs_sums);
+            assert_eq!(filled(&template, |name| value(name, "", &release)).is_err(), needs_sums, "{name}");
+        }
+        assert_eq!(with_sums, 2);
+    }
+}
