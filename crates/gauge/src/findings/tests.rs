@@ -243,7 +243,7 @@ fn a_disk_whose_credits_run_out_is_found_with_the_time_the_volume_and_the_source
     over_ten_minutes(&mut result, BEST, |minute| if minute < 6 { 4000 } else { 1000 });
     let words = sentence(&result, "slower-for-minutes");
     assert!(words.starts_with("direct was slower until the end, from 360 s after the start on: 1,000 commits/s instead of 4,000, 25 %"), "{words}");
-    assert!(words.contains("720,000 commits of all methods had written 11.0 GiB"), "{words}");
+    assert!(words.contains("744,000 commits of all methods had written 11.4 GiB"), "{words}");
     let remedy = |result: &RunResult| {
         let found = find(&Ranking::new(result));
         found.into_iter().find(|finding| finding.rule == "slower-for-minutes").expect("found").remedy
