@@ -422,7 +422,7 @@ fn the_vendored_library_is_as_published() {
 
 /// Its policy lets its own script and styles apply, and the script's filter counts what it shows.
 #[test]
-#[ignore = "needs Chromium; run by `cargo xtask test`"]
+#[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
 fn a_gallery_filters_under_its_own_policy_wide_and_on_a_phone() {
     let result = committed("commit.json");
     let entry = Entry::new("any", &result).expect("shown");

@@ -101,7 +101,7 @@ pub(super) const STEPS: [Step; 35] = [
     full("failing calls of the log", LOG, 45, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
-    full("report in a browser",      GAUGE, 25, report_in_a_browser),
+    full("report in a browser",      GAUGE, 30, report_in_a_browser),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
