@@ -17,6 +17,7 @@ use seawall_gauge::result::RunResult;
 use seawall_sys::output::OutputFolder;
 use seawall_sys::text::printable;
 use seawall_sys::whole_file::replace;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -106,7 +107,9 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
         }
         Some(last) => {
             bad.push(last);
-            bad.iter().for_each(|words| anstream::eprintln!("{}", printable(words)));
+            for words in &bad {
+                anstream::eprintln!("{}", printable(words));
+            }
             Err(Failure::Message(format!(
                 "{number} of {} cannot be shown, and nothing was written: leave them out",
                 plural(results.len() as u64, "result", "results")
@@ -123,10 +126,10 @@ fn listing(name: &str, entry: &Entry) -> String {
         entry.page, environment.system, environment.file_system.kind, environment.file_system.source
     );
     if !entry.shown.left_out.is_empty() {
-        out += &format!("  left out  {}\n", entry.shown.left_out.join("; "));
+        let _ = writeln!(out, "  left out  {}", entry.shown.left_out.join("; "));
     }
     if !entry.shown.lowered.is_empty() {
-        out += &format!("  class     lower than the file claims: {}\n", entry.shown.lowered.join(", "));
+        let _ = writeln!(out, "  class     lower than the file claims: {}", entry.shown.lowered.join(", "));
     }
     out
 }

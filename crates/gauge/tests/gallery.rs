@@ -33,8 +33,7 @@ fn value() -> Value {
     let device = &mut result.environment.devices[0];
     device.model = Some("Samsung SSD 980 PRO 1TB".to_owned());
     let mut upper = device.clone();
-    upper.name = "dm-0".to_owned();
-    upper.kind = "dm".to_owned();
+    [upper.name, upper.kind] = ["dm-0", "dm"].map(str::to_owned);
     upper.stands_on = vec![device.name.clone()];
     result.environment.devices.push(upper);
     serde_json::from_str(&result.to_json().expect("JSON")).expect("JSON")

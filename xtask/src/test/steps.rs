@@ -101,7 +101,7 @@ pub(super) const STEPS: [Step; 38] = [
     full("failing calls of the log", LOG, 45, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
-    full("report in a browser",      GAUGE, 25, report_in_a_browser),
+    full("report in a browser",      GAUGE, 30, report_in_a_browser),
     full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
     full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 90, || lacks_nothing(package::check())),
     full("workflows",                &[".github/", "action.yml", "xtask/"], 10, || lacks_nothing(workflows::check())),

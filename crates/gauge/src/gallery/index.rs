@@ -127,7 +127,7 @@ fn overview(machines: &[&Machine]) -> String {
             "Price of durability",
             " title=\"a durable commit against the fastest that is not, on that machine\"",
         ),
-        ("1 µs to 100 ms", ""),
+        ("1 µs to 100 ms", " class=\"name\""),
         ("By", " class=\"name\""),
         ("Device", " class=\"name\""),
         ("Provider", " class=\"name\""),
@@ -160,7 +160,7 @@ fn overview(machines: &[&Machine]) -> String {
         add(
             &mut out,
             &format!(
-                "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{by}</td><td class=\"name\">{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
+                "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name by\">{by}</td><td class=\"name\">{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
                 typical(durable),
                 Text(&p99),
                 typical(machine.not_durable()),

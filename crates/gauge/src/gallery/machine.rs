@@ -4,6 +4,7 @@
 
 use super::device_kind;
 use crate::advise;
+use crate::compare::published::PREFIX;
 use crate::compare::side::{self, Side};
 use crate::figures::plural;
 use crate::lookup;
@@ -109,11 +110,17 @@ impl Machine {
         };
         let mut methods: Vec<Method> = side.rows.iter().filter_map(method).collect();
         methods.sort_by(|a, b| a.class.cmp(&b.class).then(a.typical_ns.total_cmp(&b.typical_ns)));
-        let settings = side.settings.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(" · ");
+        let settings = side
+            .settings
+            .iter()
+            .filter(|(label, _)| label == "transaction")
+            .map(|(_, words)| words.as_str())
+            .collect::<Vec<_>>()
+            .join(" · ");
         Self {
             page: page.to_owned(),
-            name: side.name.clone(),
-            about: format!("{} · {settings} · {}", about("machine"), about("device")),
+            name: side.name.trim_start_matches(PREFIX).to_owned(),
+            about: format!("published · {} · {settings} · {}", about("machine"), about("device")),
             device: if side.name.ends_with("-ssd") { "SSD" } else { "network volume" },
             provider: "Amazon EC2".to_owned(),
             files: about("files"),
