@@ -20,11 +20,12 @@ use crate::runner;
 use crate::shell::{cargo, output, status, target};
 use crate::tools;
 use cluster::{Cluster, KINDS, Kind};
+use seawall_sys::clock::monotonic_ns;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A fault, and how often it is drawn.
 const FAULTS: [(&str, u64); 6] = [
@@ -81,6 +82,10 @@ fn request(arguments: &[String]) -> Result<Request> {
 
 /// `cargo xtask shipped [--engine nats|kafka] [--faults N | --minutes N] [--seed N] [--program SEAWALL] [--server PATH]`.
 pub(crate) fn run(arguments: &[String]) -> Result {
+    campaign(arguments).map(drop)
+}
+
+fn campaign(arguments: &[String]) -> Result<String> {
     let asked = request(arguments)?;
     let seawall = if let Some(seawall) = asked.program {
         seawall
@@ -103,6 +108,27 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     let cluster = Cluster::new(asked.kind, &folder, asked.server, &target().join("clusters"))?;
     let mut campaign = Campaign::begin(&folder, seawall, cluster, asked.seed);
     campaign.run(asked.until)
+}
+
+/// What a turn of the soak needs.
+///
+/// # Errors
+/// It cannot be run here, or does not build.
+pub(crate) fn prepare() -> Result {
+    if let Some(what) = super::lacking() {
+        return Err(Error::lacking(what));
+    }
+    tools::provide(&tools::REPLICATED)?;
+    runner::programs(&["--bin", "seawall"]).map(drop)
+}
+
+/// A turn of the soak on `JetStream`; what it came to.
+///
+/// # Errors
+/// What was found.
+pub(crate) fn soak(minutes: u64, seed: u64) -> Result<String> {
+    let words = ["--minutes", &minutes.to_string(), "--seed", &seed.to_string()];
+    campaign(&words.map(str::to_owned))
 }
 
 struct Campaign {
@@ -191,8 +217,8 @@ impl Campaign {
         Ok(())
     }
 
-    fn run(&mut self, until: Until) -> Result {
-        let begun = Instant::now();
+    fn run(&mut self, until: Until) -> Result<String> {
+        let begun_ns = monotonic_ns();
         for node in 0..3 {
             self.cluster.start(node)?;
         }
@@ -201,7 +227,7 @@ impl Campaign {
         let weights: u64 = FAULTS.iter().map(|(_, weight)| weight).sum();
         let goes_on = |done: u64| match until {
             Until::Faults(faults) => done < faults,
-            Until::Time(time) => begun.elapsed() < time,
+            Until::Time(time) => Duration::from_nanos(monotonic_ns() - begun_ns) < time,
         };
         for number in (0..).take_while(|number| goes_on(*number)) {
             let steps = self.draw(30) + 1;
@@ -321,7 +347,8 @@ impl Campaign {
         Err(Error::check(format!("the log is not shipped: {text}")))
     }
 
-    fn judge(&mut self) -> Result {
+    /// Looks at everything; says in a line what it came to.
+    fn judge(&mut self) -> Result<String> {
         end(&mut self.appender);
         self.caught_up()?;
         let (log, copy, url) =
@@ -343,12 +370,12 @@ impl Campaign {
         for ((name, _), count) in FAULTS.iter().zip(self.counts) {
             println!("{count:>5} {name}");
         }
-        println!(
-            "{} records: none missing, doubled or reordered; {} old writers refused",
-            there.len(),
-            self.replaced
+        let (faults, records, replaced) = (self.counts.iter().sum::<u64>(), there.len(), self.replaced);
+        let line = format!(
+            "{faults} faults, {records} records: none missing, doubled or reordered; {replaced} old writers refused"
         );
-        Ok(())
+        println!("{line}");
+        Ok(line)
     }
 
     fn printed(&self, words: &[&str]) -> Result<String> {

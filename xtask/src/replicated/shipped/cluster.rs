@@ -133,17 +133,8 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Three nodes below `folder`, none of which runs yet; without `program`, the one that `cluster up` fetched is taken.
     pub(super) fn new(kind: Kind, folder: &Path, program: Option<PathBuf>, clusters: &Path) -> Result<Self> {
-        let program = match program.or_else(|| fetched(kind, clusters)) {
-            Some(program) => program,
-            None => {
-                let bench = Bench { engine: kind.test, folder: clusters.to_owned() };
-                bench.up(kind.test.clusters[0].0)?;
-                bench.down()?;
-                let missing =
-                    || Error::check(format!("the program of {} is not where it was put", kind.name));
-                fetched(kind, clusters).ok_or_else(missing)?
-            }
-        };
+        let program =
+            program.or_else(|| fetched(kind, clusters)).map_or_else(|| fetch(kind, clusters), Ok)?;
         let ports = free_ports::<{ 3 * PER_NODE }>()?;
         let mut nodes = Vec::new();
         for node in 0..3 {
@@ -195,6 +186,15 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.kill(node));
     }
+}
+
+/// Has `cluster up` fetch the program.
+fn fetch(kind: Kind, clusters: &Path) -> Result<PathBuf> {
+    let bench = Bench { engine: kind.test, folder: clusters.to_owned() };
+    bench.up(kind.test.clusters[0].0)?;
+    bench.down()?;
+    let missing = || Error::check(format!("the program of {} is not where it was put", kind.name));
+    fetched(kind, clusters).ok_or_else(missing)
 }
 
 /// The server, or the folder with its archives.
