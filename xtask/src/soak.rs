@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::options::above_zero;
 use crate::outcome::StepOutcome;
 use crate::shell::{built_from, captured, command, is_root, root, status, target};
-use crate::{explore, files, peers, runner, second_kernel};
+use crate::{explore, files, peers, replicated, runner, second_kernel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -60,13 +60,14 @@ struct Turn {
 }
 
 #[rustfmt::skip]
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part { name: "simulated crashes", share: 4, least_minutes: 1, prepare: simulators, run: simulated },
     Part { name: "logs at rest",      share: 2, least_minutes: 1, prepare: simulators, run: at_rest },
     Part { name: "writers",           share: 2, least_minutes: 1, prepare: programs, run: writers },
     Part { name: "real programs",     share: 4, least_minutes: 1, prepare: programs_as_root, run: real_programs },
     Part { name: "fuzzing",           share: 4, least_minutes: 1, prepare: || explore::prepare_fuzzing(&explore::FUZZ_TARGETS), run: fuzzing },
     Part { name: "second kernel",     share: 4, least_minutes: 2, prepare: || second_kernel::prepare().map(drop), run: cuts },
+    Part { name: "shipped",           share: 2, least_minutes: 2, prepare: replicated::shipped::prepare, run: shipped },
     Part { name: "peers",             share: 1, least_minutes: 3, prepare: || peers::prepare().map(drop), run: against_peers },
 ];
 
@@ -361,6 +362,11 @@ fn cuts(turn: &Turn) -> Result<String> {
     let words = ["--cuts", &wanted, "--progress", &progress, "--results", &folder, "--seed", "1000001"];
     status(second_kernel::prepare()?.cuts(&words))?;
     Ok(format!("{wanted} power cuts judged in all"))
+}
+
+/// Faults while a log is shipped to three nodes of `JetStream`.
+fn shipped(turn: &Turn) -> Result<String> {
+    replicated::shipped::soak(turn.minutes, turn.seed)
 }
 
 /// Each of the other logs, and whether it still syncs every commit.

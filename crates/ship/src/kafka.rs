@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a change of the leader may take.
 const SETTLING: Duration = Duration::from_secs(20);
 /// How long to wait for a leader at the start.
-const STARTING: Duration = Duration::from_secs(60);
+const STARTING: Duration = Duration::from_mins(1);
 /// Room for what Kafka adds to a message, in bytes.
 const ENVELOPE: usize = 512;
 /// Messages on their way at once.

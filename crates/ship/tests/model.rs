@@ -61,6 +61,10 @@ impl Batch {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is true of a machine or not, whatever the others are"
+)]
 struct Machine {
     writer: Option<Writer>,
     /// Answers to an earlier writer reach nobody.

@@ -1,8 +1,8 @@
-//! Injects faults while a log is shipped to a real `JetStream` of three nodes, and looks for records that are missing, doubled or
-//! reordered.
+//! Injects faults while a log is shipped to a real `JetStream` or Kafka of three nodes, and looks for records that are missing,
+//! doubled or reordered.
 //!
 //! ```text
-//! seawall log append ──► log ──► seawall log ship ──► three nats-server, sync_interval: always
+//! seawall log append ──► log ──► seawall log ship ──► three nodes that sync before they acknowledge ([`cluster`])
 //!        ▲ killed                    ▲ killed              ▲ killed (the leader too), stopped for a while, disk lost
 //!
 //! take-over:  seawall log rebuild into a new folder; from then on the old `ship` must end as replaced, also when it is started again
@@ -11,12 +11,16 @@
 //!
 //! Each record is the next number, so that a look at them says what is wrong. Invariant: every process that is started is ended.
 
-use super::{Bench, NATS, engines, free_ports};
+mod cluster;
+
 use crate::error::{Error, Result};
 use crate::files;
+use crate::options::{above_zero, number, value};
 use crate::runner;
-use crate::shell::{output, target};
+use crate::shell::{cargo, output, status, target};
 use crate::tools;
+use cluster::{Cluster, KINDS, Kind};
+use seawall_sys::clock::monotonic_ns;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,67 +37,104 @@ const FAULTS: [(&str, u64); 6] = [
     ("taken over by another folder", 2),
 ];
 
-const USAGE: &str = "--faults N, --seed N, --program SEAWALL (default: built anew), --server NATS-SERVER";
+/// When it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Until {
+    Faults(u64),
+    Time(Duration),
+}
 
-/// `cargo xtask shipped [--faults N] [--seed N] [--program SEAWALL] [--server NATS-SERVER]`.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    let (mut faults, mut seed, mut seawall, mut program) = (50_u64, 1_u64, None, None);
-    for pair in arguments.chunks(2) {
-        let [option, value] = pair else { return Err(Error::usage(USAGE)) };
-        let number = || value.parse().map_err(|_| Error::usage(USAGE));
+/// What the command line asks for.
+struct Request {
+    kind: Kind,
+    until: Until,
+    seed: u64,
+    program: Option<PathBuf>,
+    server: Option<PathBuf>,
+}
+
+fn request(arguments: &[String]) -> Result<Request> {
+    let mut asked =
+        Request { kind: KINDS[0], until: Until::Faults(50), seed: 1, program: None, server: None };
+    let mut words = arguments.iter();
+    while let Some(option) = words.next() {
         match option.as_str() {
-            "--faults" => faults = number()?,
-            "--seed" => seed = number()?,
-            "--program" => seawall = Some(PathBuf::from(value)),
-            "--server" => program = Some(PathBuf::from(value)),
-            _ => return Err(Error::usage(USAGE)),
+            "--engine" => {
+                let name = value(option, &mut words)?;
+                let kind = KINDS.into_iter().find(|kind| kind.name == name);
+                asked.kind = kind.ok_or_else(|| Error::usage("--engine is nats or kafka"))?;
+            }
+            "--faults" => asked.until = Until::Faults(number(option, &mut words)?),
+            "--minutes" => asked.until = Until::Time(Duration::from_mins(above_zero(option, &mut words)?)),
+            "--seed" => asked.seed = number(option, &mut words)?,
+            "--program" => asked.program = Some(value(option, &mut words)?.into()),
+            "--server" => asked.server = Some(value(option, &mut words)?.into()),
+            _ => {
+                return Err(Error::usage(
+                    "--engine nats|kafka, --faults N or --minutes N, --seed N, --program SEAWALL (default: built anew), \
+                     --server NATS-SERVER or a folder of Kafka's archives",
+                ));
+            }
         }
     }
-    let seawall = if let Some(seawall) = seawall {
+    Ok(asked)
+}
+
+/// `cargo xtask shipped [--engine nats|kafka] [--faults N | --minutes N] [--seed N] [--program SEAWALL] [--server PATH]`.
+pub(crate) fn run(arguments: &[String]) -> Result {
+    campaign(arguments).map(drop)
+}
+
+fn campaign(arguments: &[String]) -> Result<String> {
+    let asked = request(arguments)?;
+    let seawall = if let Some(seawall) = asked.program {
         seawall
     } else {
         tools::provide(&tools::REPLICATED)?;
-        runner::programs(&["--bin", "seawall"])?;
+        if asked.kind.name == "kafka" {
+            tools::provide(&tools::KAFKA)?;
+            tools::provide(&tools::LIBRDKAFKA)?;
+            status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features=kafka"]))?;
+        } else {
+            runner::programs(&["--bin", "seawall"])?;
+        }
         target().join("debug/seawall")
     };
     let folder = target().join("shipped");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))?;
+    }
     files::make_folder(&folder)?;
-    let bench = Bench { engine: &NATS, folder: target().join("clusters") };
-    let program = if let Some(program) = program.or_else(|| server(&bench.folder)) {
-        program
-    } else {
-        bench.up("always")?;
-        bench.down()?;
-        server(&bench.folder).ok_or_else(|| Error::check("the NATS server is not where it was put"))?
-    };
-    let mut campaign = Campaign::begin(&folder, (seawall, program), seed)?;
-    let outcome = campaign.run(faults);
-    campaign.end();
-    outcome
+    let cluster = Cluster::new(asked.kind, &folder, asked.server, &target().join("clusters"))?;
+    let mut campaign = Campaign::begin(&folder, seawall, cluster, asked.seed);
+    campaign.run(asked.until)
 }
 
-fn server(folder: &Path) -> Option<PathBuf> {
-    let programs = files::list(&engines(folder)).ok()?;
-    programs.into_iter().find(|path| {
-        path.file_name().is_some_and(|name| {
-            let name = name.to_string_lossy();
-            name.starts_with("nats-server") && !name.ends_with(".sha256")
-        })
-    })
+/// What a turn of the soak needs.
+///
+/// # Errors
+/// It cannot be run here, or does not build.
+pub(crate) fn prepare() -> Result {
+    if let Some(what) = super::lacking() {
+        return Err(Error::lacking(what));
+    }
+    tools::provide(&tools::REPLICATED)?;
+    runner::programs(&["--bin", "seawall"]).map(drop)
 }
 
-/// One server.
-struct Node {
-    home: PathBuf,
-    process: Option<Child>,
+/// A turn of the soak on `JetStream`; what it came to.
+///
+/// # Errors
+/// What was found.
+pub(crate) fn soak(minutes: u64, seed: u64) -> Result<String> {
+    let words = ["--minutes", &minutes.to_string(), "--seed", &seed.to_string()];
+    campaign(&words.map(str::to_owned))
 }
 
 struct Campaign {
     folder: PathBuf,
     seawall: PathBuf,
-    program: PathBuf,
-    nodes: Vec<Node>,
-    url: String,
+    cluster: Cluster,
     random: u64,
     log: PathBuf,
     appender: Option<Child>,
@@ -106,37 +147,12 @@ struct Campaign {
 }
 
 impl Campaign {
-    fn begin(folder: &Path, (seawall, program): (PathBuf, PathBuf), seed: u64) -> Result<Self> {
-        if folder.exists() {
-            std::fs::remove_dir_all(folder).map_err(Error::at(folder.display()))?;
-        }
-        files::make_folder(folder)?;
-        let ports = free_ports::<9>()?;
-        let at = |node: usize, offset: usize| ports[node * 3 + offset];
-        let routes: Vec<String> = (0..3).map(|node| format!("nats://127.0.0.1:{}", at(node, 1))).collect();
-        let mut nodes = Vec::new();
-        for node in 0..3 {
-            let home = folder.join(format!("node-{node}"));
-            files::make_folder(&home)?;
-            let text = format!(
-                "server_name: n{node}\nlisten: 127.0.0.1:{}\nhttp: 127.0.0.1:{}\njetstream {{ store_dir: store, sync_interval: always }}\n\
-                 cluster {{ name: shipped, listen: 127.0.0.1:{}, routes: [{}] }}\n",
-                at(node, 0),
-                at(node, 2),
-                at(node, 1),
-                routes.join(", ")
-            );
-            files::write(&home.join("nats.conf"), text)?;
-            nodes.push(Node { home, process: None });
-        }
-        let servers: Vec<String> = (0..3).map(|node| format!("127.0.0.1:{}", at(node, 0))).collect();
-        Ok(Self {
+    fn begin(folder: &Path, seawall: PathBuf, cluster: Cluster, seed: u64) -> Self {
+        Self {
             log: folder.join("log-0"),
             folder: folder.to_owned(),
             seawall,
-            program,
-            nodes,
-            url: format!("nats://{}/faults", servers.join(",")),
+            cluster,
             random: seed,
             appender: None,
             shipper: None,
@@ -144,7 +160,7 @@ impl Campaign {
             taken: 0,
             counts: [0; FAULTS.len()],
             replaced: 0,
-        })
+        }
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -159,18 +175,6 @@ impl Campaign {
         command
     }
 
-    fn start_node(&mut self, node: usize) -> Result {
-        let home = self.nodes[node].home.clone();
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(home.join("log"));
-        let log = log.map_err(Error::at(home.display()))?;
-        let mut command = Command::new(&self.program);
-        command.args(["-c", "nats.conf"]).current_dir(&home).stdin(Stdio::null());
-        let copy = log.try_clone().map_err(Error::at(home.display()))?;
-        command.stdout(copy).stderr(log);
-        self.nodes[node].process = Some(command.spawn().map_err(Error::at("nats-server"))?);
-        Ok(())
-    }
-
     /// Starts what does not run; an appender that ended is told the next records.
     fn keep_running(&mut self) -> Result {
         let log = self.log.display().to_string();
@@ -181,7 +185,7 @@ impl Campaign {
             self.appender = Some(command.stdin(Stdio::piped()).spawn().map_err(Error::at("the appender"))?);
         }
         if !running(&mut self.shipper) && self.log.join("LOCK").exists() && self.has_segment() {
-            let url = self.url.clone();
+            let url = self.cluster.address.clone();
             let errors = std::fs::File::create(self.folder.join("shipper.log"));
             let mut command = self.seawall(&["log", "ship", &log, "--to", &url]);
             command.stderr(errors.map_err(Error::at("shipper.log"))?);
@@ -213,14 +217,19 @@ impl Campaign {
         Ok(())
     }
 
-    fn run(&mut self, faults: u64) -> Result {
+    fn run(&mut self, until: Until) -> Result<String> {
+        let begun_ns = monotonic_ns();
         for node in 0..3 {
-            self.start_node(node)?;
+            self.cluster.start(node)?;
         }
         self.append(20)?;
         self.caught_up()?;
         let weights: u64 = FAULTS.iter().map(|(_, weight)| weight).sum();
-        for number in 0..faults {
+        let goes_on = |done: u64| match until {
+            Until::Faults(faults) => done < faults,
+            Until::Time(time) => Duration::from_nanos(monotonic_ns() - begun_ns) < time,
+        };
+        for number in (0..).take_while(|number| goes_on(*number)) {
             let steps = self.draw(30) + 1;
             self.append(steps)?;
             let mut drawn = self.draw(weights);
@@ -252,26 +261,24 @@ impl Campaign {
             "shipper killed" => end(&mut self.shipper),
             "appender killed" => end(&mut self.appender),
             "node stopped for a while" => {
-                let pid = self.nodes[node].process.as_ref().map_or(0, Child::id).to_string();
-                output(crate::shell::command("kill", &["-STOP", &pid]))?;
+                self.cluster.signal(node, "-STOP")?;
                 let steps = self.draw(60);
                 let appended = self.append(steps);
-                output(crate::shell::command("kill", &["-CONT", &pid]))?;
+                self.cluster.signal(node, "-CONT")?;
                 appended?;
             }
             "node killed" => {
-                end(&mut self.nodes[node].process);
+                self.cluster.kill(node);
                 let steps = self.draw(60);
                 self.append(steps)?;
-                self.start_node(node)?;
+                self.cluster.start(node)?;
             }
             "node lost its disk" => {
                 // Of one node at a time: the others must have caught up before.
                 self.caught_up()?;
-                end(&mut self.nodes[node].process);
-                let store = self.nodes[node].home.join("store");
-                std::fs::remove_dir_all(&store).map_err(Error::at(store.display()))?;
-                self.start_node(node)?;
+                self.cluster.kill(node);
+                self.cluster.lose_disk(node)?;
+                self.cluster.start(node)?;
                 self.caught_up()?;
             }
             _ => self.take_over()?,
@@ -283,7 +290,7 @@ impl Campaign {
     fn take_over(&mut self) -> Result {
         self.taken += 1;
         let to = self.folder.join(format!("log-{}", self.taken));
-        let (name, url) = (to.display().to_string(), self.url.clone());
+        let (name, url) = (to.display().to_string(), self.cluster.address.clone());
         let mut outcome = String::new();
         for _ in 0..20 {
             self.append(1)?;
@@ -325,7 +332,7 @@ impl Campaign {
     /// Everything that is durable is acknowledged.
     fn caught_up(&mut self) -> Result {
         end(&mut self.shipper);
-        let (log, url) = (self.log.display().to_string(), self.url.clone());
+        let (log, url) = (self.log.display().to_string(), self.cluster.address.clone());
         let mut text = String::new();
         for _ in 0..60 {
             let shipped =
@@ -340,10 +347,12 @@ impl Campaign {
         Err(Error::check(format!("the log is not shipped: {text}")))
     }
 
-    fn judge(&mut self) -> Result {
+    /// Looks at everything; says in a line what it came to.
+    fn judge(&mut self) -> Result<String> {
         end(&mut self.appender);
         self.caught_up()?;
-        let (log, copy, url) = (self.log.display().to_string(), self.folder.join("copy"), self.url.clone());
+        let (log, copy, url) =
+            (self.log.display().to_string(), self.folder.join("copy"), self.cluster.address.clone());
         let drilled = self.printed(&["log", "drill", "--from", &url, "--log", &log])?;
         print!("{drilled}");
         let name = copy.display().to_string();
@@ -361,12 +370,12 @@ impl Campaign {
         for ((name, _), count) in FAULTS.iter().zip(self.counts) {
             println!("{count:>5} {name}");
         }
-        println!(
-            "{} records: none missing, doubled or reordered; {} old writers refused",
-            there.len(),
-            self.replaced
+        let (faults, records, replaced) = (self.counts.iter().sum::<u64>(), there.len(), self.replaced);
+        let line = format!(
+            "{faults} faults, {records} records: none missing, doubled or reordered; {replaced} old writers refused"
         );
-        Ok(())
+        println!("{line}");
+        Ok(line)
     }
 
     fn printed(&self, words: &[&str]) -> Result<String> {
@@ -383,13 +392,12 @@ impl Campaign {
         let printed = self.printed(&["log", "cat", &log.display().to_string()])?;
         Ok(printed.lines().map(str::to_owned).collect())
     }
+}
 
-    fn end(&mut self) {
+impl Drop for Campaign {
+    fn drop(&mut self) {
         end(&mut self.appender);
         end(&mut self.shipper);
-        for node in &mut self.nodes {
-            end(&mut node.process);
-        }
     }
 }
 
@@ -402,5 +410,29 @@ fn end(child: &mut Option<Child>) {
     if let Some(mut child) = child.take() {
         let _ = child.kill();
         let _ = child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Until, request};
+    use crate::options::{refuses, words};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_asked_for_is_understood_or_refused() {
+        let asked = request(&[]).expect("is understood");
+        assert_eq!((asked.kind.name, asked.until, asked.seed), ("nats", Until::Faults(50), 1));
+        let asked = request(&words(&["--engine", "kafka", "--minutes", "3", "--seed", "7"]));
+        let asked = asked.expect("is understood");
+        assert_eq!((asked.kind.name, asked.until), ("kafka", Until::Time(Duration::from_mins(3))));
+        for (wrong, named) in [
+            (&["--engine", "x"][..], "--engine"),
+            (&["--minutes", "0"], "--minutes"),
+            (&["--faults"], "--faults"),
+            (&["--hours", "1"], "--minutes"),
+        ] {
+            assert!(request(&words(wrong)).is_err_and(|error| refuses(&error, named)), "{wrong:?}");
+        }
     }
 }
