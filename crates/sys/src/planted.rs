@@ -193,6 +193,9 @@ mod switch {
         StandbyForgetsEarly
         StandbyIsLogEarly
         SourcesNotCompared
+        RetainBeforeStart
+        RetainUntrimmed
+        RetainFenceIgnored
     }
 
     thread_local! {
