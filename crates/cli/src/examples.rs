@@ -182,6 +182,10 @@ const TABLE: &[Row] = &[
     (&["log", "takeover"], &[], &[
         ("seawall log takeover orders --from nats://127.0.0.1:4222/orders", "orders becomes the log; its old writer is refused from then on"),
     ]),
+    (&["log", "retain"], &[], &[
+        ("seawall log retain --at folder:kept/orders --keep-days 30 --dry-run", "says what would go"),
+        ("seawall log retain --at s3://bucket/orders --keep-segments 100", "the oldest segments that the log itself has trimmed go"),
+    ]),
     (&["log", "drill"], &[], &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];
 

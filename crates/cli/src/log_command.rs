@@ -6,6 +6,7 @@
 
 mod follow;
 mod records;
+mod retain;
 mod ship;
 mod standby;
 
@@ -59,6 +60,8 @@ enum LogCommand {
     Standby(standby::Standby),
     /// Take over from the old writer with the copy of a standby: its folder becomes the log
     Takeover(standby::Takeover),
+    /// Remove from the beginning of an archive what no rebuild needs any more
+    Retain(retain::Retain),
     /// Read a stream or an archive as a rebuild would, into nowhere; exit code 1 if anything is missing or damaged
     Drill(ship::Drill),
 }
@@ -234,6 +237,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Rebuild(options) => ship::build(options),
         LogCommand::Standby(options) => standby::follow(options),
         LogCommand::Takeover(options) => standby::take(options),
+        LogCommand::Retain(options) => retain::run(options),
         LogCommand::Drill(options) => ship::check(options),
     };
     match done {

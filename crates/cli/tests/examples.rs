@@ -45,6 +45,7 @@ const CODES: &[(&str, i32)] = &[
     ("log rebuild", 1),
     ("log standby", 1),
     ("log takeover", 1),
+    ("log retain", 1),
     ("log ship orders --to nats", 1),
     ("bench replicated --nats", if cfg!(feature = "nats") { 0 } else { 2 }),
 ];

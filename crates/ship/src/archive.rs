@@ -19,10 +19,10 @@
 use crate::destination::{Answer, Destination};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
-use crate::message::{Chain, Kind, Verdict};
+use crate::message::Chain;
 use crate::note::{Note, hex, random};
+use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
-use seawall::{Lsn, SealedCheck};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,10 +77,10 @@ impl Default for ArchiveSettings {
 /// The most that is gathered into one object, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 256 << 20;
 
-const MESSAGES: &str = "messages/";
-const STARTS: &str = "starts/";
+pub(crate) const MESSAGES: &str = "messages/";
+pub(crate) const STARTS: &str = "starts/";
 
-fn message_name(position: u64) -> String {
+pub(crate) fn message_name(position: u64) -> String {
     format!("{MESSAGES}{position:020}")
 }
 
@@ -94,15 +94,6 @@ impl<S: Store> std::fmt::Debug for Archive<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Archive").field("address", &self.store.address()).finish_non_exhaustive()
     }
-}
-
-/// What a retention removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Objects.
-    pub objects: u64,
-    /// The first LSN that can still be rebuilt.
-    pub first: Lsn,
 }
 
 impl<S: Store> Archive<S> {
@@ -181,50 +172,6 @@ impl<S: Store> Archive<S> {
         let parsed = Note::parse(&text).map(|note| note.chain);
         parsed.ok_or_else(|| Error::unfit(format!("{name} in {} is not understood", self.store.address())))
     }
-
-    /// Removes what is of no use to a rebuild to any time from `since_us` on (microseconds since 1970): objects whose batches the
-    /// log had trimmed by then. The chain goes on from a start.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken: nothing is removed then.
-    pub fn retain(&mut self, since_us: u64) -> Result<Removed> {
-        let begin = self.start()?;
-        let (mut chain, mut check) = (begin.clone(), SealedCheck::new());
-        // Where segments begin with an object: the chain in front of it, and the LSN.
-        let mut segments: Vec<(Chain, Lsn)> = Vec::new();
-        let mut first = chain.lsn;
-        let mut position = chain.position + 1;
-        while let Some(bytes) = self.store.get(&message_name(position), None)? {
-            let before = chain.clone();
-            if let Verdict::Next(header, payload) = chain.take(&bytes)? {
-                if header.time_us > since_us {
-                    break;
-                }
-                if payload.starts_with(b"SWLS") {
-                    segments.push((before, header.lsn));
-                }
-                if header.kind == Kind::Batches {
-                    check.check(payload)?;
-                    first = check.first();
-                }
-            }
-            position += 1;
-        }
-        // The newest segment that begins at or before what the log still had then.
-        let kept = segments.into_iter().rev().find(|(_, lsn)| *lsn <= first);
-        let Some((chain, lsn)) = kept.filter(|(chain, _)| chain.position > begin.position) else {
-            return Ok(Removed { objects: 0, first: begin.lsn });
-        };
-        let note = Note { address: self.store.address(), owner: [0; 16], chain: chain.clone() };
-        self.store.create(&format!("{STARTS}{:020}", chain.position), note.text().as_bytes())?;
-        for position in begin.position + 1..=chain.position {
-            self.store.remove(&message_name(position))?;
-        }
-        for start in self.store.list(STARTS, "")?.into_iter().rev().skip(1) {
-            self.store.remove(&start)?;
-        }
-        Ok(Removed { objects: chain.position - begin.position, first: lsn })
-    }
 }
 
 impl<S: Store> Destination for Archive<S> {
@@ -237,8 +184,18 @@ impl<S: Store> Destination for Archive<S> {
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
-        answer(match self.store.create(&message_name(position), &bytes) {
-            Ok(true) => Outcome::Stored,
+        let name = message_name(position);
+        let created = self.store.create(&name, &bytes);
+        answer(match created {
+            // The name may be one that a retention removed.
+            Ok(true) => match self.refuse_removed(position) {
+                Ok(()) => Outcome::Stored,
+                Err(Error::Unavailable { .. }) => Outcome::Unknown,
+                Err(error) => {
+                    tracing::warn!(%error, "the object does not count");
+                    self.store.remove(&name).map_or(Outcome::Unknown, |()| Outcome::Refused)
+                }
+            },
             Ok(false) => Outcome::Refused,
             Err(error) => {
                 tracing::warn!(%error, position, "an object was not created, or the answer did not come");
@@ -248,7 +205,15 @@ impl<S: Store> Destination for Archive<S> {
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
-        self.store.get(&message_name(position), None)
+        let found = self.store.get(&message_name(position), None)?;
+        if found.is_none() {
+            self.refuse_removed(position)?;
+        }
+        Ok(found)
+    }
+
+    fn retain(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
+        self.retain_only(keep, dry_run)
     }
 
     fn last(&mut self) -> Result<u64> {

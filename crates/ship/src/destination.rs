@@ -7,6 +7,7 @@
 use crate::error::Result;
 use crate::failure::Facts;
 use crate::message::Chain;
+use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,15 @@ pub trait Destination: Send {
     /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
     fn settles_within(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Removes from its beginning what `keep` does not name; only says what that is with `dry_run`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unfit`] if it keeps everything, and as [`crate::archive::Archive::retain_only`].
+    fn retain(&mut self, _keep: &Keep, _dry_run: bool) -> Result<Removed> {
+        let what = format!("{} keeps every message: only archives have a retention", self.address());
+        Err(crate::Error::unfit(what))
     }
 
     /// Reads the messages from `position` on, in order, until there is no more or `visit` returns `false`; returns the position

@@ -13,8 +13,8 @@
 //! * [`message`]: the bytes that a log is shipped in, and the rule by which any reader finds the log in them;
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
-//! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `jetstream`, `kafka`; [`address`] opens them;
+//! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), its [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
 //! * [`sources`]: reads several places at once, and falls back where one is damaged;
 //! * [`standby`]: keeps a copy that grows, and takes over with it;
@@ -38,10 +38,12 @@ pub mod jetstream;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod message;
+mod metrics;
 pub mod note;
 #[cfg(feature = "s3")]
 pub mod object;
 pub mod restore;
+pub mod retention;
 pub mod shipped_log;
 pub mod shipping;
 pub mod sources;

@@ -17,6 +17,7 @@ use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::message::Chain;
+use crate::metrics::{Metric, MetricHandles};
 use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Parcel, Writer};
 use seawall::{Lsn, SealedBatch, SealedFollower, View};
@@ -87,6 +88,17 @@ pub struct ShipStats {
     pub failing: Option<String>,
 }
 
+/// A parcel on its way.
+#[derive(Clone, Copy)]
+struct Sent {
+    end: Lsn,
+    time_us: u64,
+    /// With all records before it.
+    records: u64,
+    batches: u64,
+    bytes: usize,
+}
+
 #[derive(Default)]
 struct State {
     inbox: VecDeque<Parcel>,
@@ -94,8 +106,8 @@ struct State {
     /// What became of appends: position, number, outcome.
     outcomes: Vec<(u64, u64, Outcome)>,
     acknowledged: Lsn,
-    /// The end, time and cumulated records of every parcel that is not acknowledged, oldest first.
-    unacknowledged: VecDeque<(Lsn, u64, u64)>,
+    /// Every parcel that is not acknowledged, oldest first.
+    unacknowledged: VecDeque<Sent>,
     /// Records that the reader has read, and of these acknowledged.
     records_read: u64,
     records_acknowledged: u64,
@@ -121,9 +133,36 @@ struct Shared {
     settings: Settings,
     /// Counts what the reader has not read yet.
     counter: Mutex<Option<(SealedFollower, u64)>>,
+    metrics: MetricHandles,
 }
 
 impl Shared {
+    fn at_risk(&self) -> Result<AtRisk> {
+        let mut kept_counter = self.counter.lock().unwrap_or_else(PoisonError::into_inner);
+        let (read, already) = {
+            let state = self.lock();
+            (state.read, state.records_read)
+        };
+        // One that is behind would read what the reader has records_seen.
+        let kept = kept_counter.take().filter(|(follower, _)| follower.lsn() >= read);
+        let fresh = || Ok::<_, Error>((View::open(&self.dir)?.follow_sealed(read)?, already));
+        let (follower, records_seen) = kept_counter.insert(kept.map_or_else(fresh, Ok)?);
+        let mut oldest_us = None;
+        while let Some(batch) = follower.next_batch(Duration::ZERO)? {
+            *records_seen += u64::from(batch.records);
+            oldest_us = oldest_us.or(Some(batch.time_us).filter(|_| batch.records > 0));
+        }
+        let state = self.lock();
+        let records = records_seen.saturating_sub(state.records_acknowledged);
+        let oldest_us = state.unacknowledged.front().map(|sent| sent.time_us).or(oldest_us);
+        let age = oldest_us.filter(|us| *us > 0 && records > 0).map_or(0, |us| unix_us().saturating_sub(us));
+        Ok(AtRisk {
+            records,
+            bytes: follower.lsn().since(state.acknowledged),
+            time: Duration::from_micros(age),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,6 +242,7 @@ impl Shipping {
             queue_bytes_max: settings.memory_bytes / 2,
         };
         let writer = Writer::new(identity, bounds, note.chain.clone());
+        let metrics = MetricHandles::new(&dir, &address, &facts);
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -211,6 +251,7 @@ impl Shipping {
             dir: dir.clone(),
             settings,
             counter: Mutex::new(None),
+            metrics,
         });
         let mut sender = Sender {
             shared: Arc::clone(&shared),
@@ -218,6 +259,7 @@ impl Shipping {
             writer,
             note,
             noted_ns: 0,
+            measured_ns: 0,
             pause: Duration::ZERO,
             unanswered: false,
         };
@@ -334,29 +376,7 @@ impl Shipping {
     /// # Errors
     /// [`Error::Log`] if they cannot be read.
     pub fn at_risk(&self) -> Result<AtRisk> {
-        let mut kept_counter = self.shared.counter.lock().unwrap_or_else(PoisonError::into_inner);
-        let (read, already) = {
-            let state = self.shared.lock();
-            (state.read, state.records_read)
-        };
-        // One that is behind would read what the reader has records_seen.
-        let kept = kept_counter.take().filter(|(follower, _)| follower.lsn() >= read);
-        let fresh = || Ok::<_, Error>((View::open(&self.shared.dir)?.follow_sealed(read)?, already));
-        let (follower, records_seen) = kept_counter.insert(kept.map_or_else(fresh, Ok)?);
-        let mut oldest_us = None;
-        while let Some(batch) = follower.next_batch(Duration::ZERO)? {
-            *records_seen += u64::from(batch.records);
-            oldest_us = oldest_us.or(Some(batch.time_us).filter(|_| batch.records > 0));
-        }
-        let state = self.shared.lock();
-        let records = records_seen.saturating_sub(state.records_acknowledged);
-        let oldest_us = state.unacknowledged.front().map(|(_, time_us, _)| *time_us).or(oldest_us);
-        let age = oldest_us.filter(|us| *us > 0 && records > 0).map_or(0, |us| unix_us().saturating_sub(us));
-        Ok(AtRisk {
-            records,
-            bytes: follower.lsn().since(state.acknowledged),
-            time: Duration::from_micros(age),
-        })
+        self.shared.at_risk()
     }
 
     /// What it has done so far.
@@ -465,6 +485,7 @@ struct Reader {
 /// A parcel that is being gathered.
 struct Gathered {
     parcel: Parcel,
+    batches: u64,
     since_ns: u64,
 }
 
@@ -518,8 +539,10 @@ impl Reader {
                 time_us: 0,
                 bytes: Vec::new(),
             },
+            batches: 0,
             since_ns: monotonic_ns(),
         });
+        open.batches += u64::from(batch.records > 0);
         batch.append_to(&mut open.parcel.bytes);
         let parcel = &mut open.parcel;
         (parcel.end, parcel.link) = (batch.end, batch.link);
@@ -545,7 +568,7 @@ impl Reader {
 
     /// Puts what was gathered into the inbox, once there is room; `false` if shipping ends.
     fn put(&self, gathered: &mut Option<Gathered>) -> bool {
-        let Some(Gathered { parcel, .. }) = gathered.take_if(|open| open.parcel.records > 0) else {
+        let Some(Gathered { parcel, batches, .. }) = gathered.take_if(|open| open.parcel.records > 0) else {
             return true;
         };
         let mut state = self.shared.lock();
@@ -561,8 +584,9 @@ impl Reader {
         state.inbox_bytes += parcel.bytes.len();
         state.records_read += u64::from(parcel.records);
         state.read = parcel.end;
-        let read = state.records_read;
-        state.unacknowledged.push_back((parcel.end, parcel.time_us, read));
+        let (records, bytes) = (state.records_read, parcel.bytes.len());
+        let Parcel { end, time_us, .. } = parcel;
+        state.unacknowledged.push_back(Sent { end, time_us, records, batches, bytes });
         state.inbox.push_back(parcel);
         drop(state);
         self.shared.work.notify_one();
@@ -577,6 +601,7 @@ struct Sender {
     writer: Writer,
     note: Note,
     noted_ns: u64,
+    measured_ns: u64,
     /// Before the next request, because the last one failed.
     pause: Duration,
     /// An append had no answer, and none since was stored.
@@ -592,6 +617,7 @@ impl Sender {
             if let Some(end) = self.writer.ended() {
                 return self.shared.fail(end.error());
             }
+            self.measure();
             if self.shared.lock().stop {
                 break;
             }
@@ -642,12 +668,25 @@ impl Sender {
         self.write_note(false)
     }
 
+    /// Tells a recorder of metrics what is at risk, once a second.
+    fn measure(&mut self) {
+        if !MetricHandles::IS_ON || Duration::from_nanos(monotonic_ns() - self.measured_ns) < NOTE_EVERY {
+            return;
+        }
+        self.measured_ns = monotonic_ns();
+        match self.shared.at_risk() {
+            Ok(risk) => self.shared.metrics.at_risk(&risk),
+            Err(error) => tracing::warn!(%error, "what is at risk was not counted"),
+        }
+    }
+
     fn longer_pause(&mut self) {
         self.pause = (self.pause * 2).clamp(Duration::from_millis(20), PAUSE_MAX);
     }
 
     fn failed(&mut self, error: &Error) {
         self.longer_pause();
+        self.shared.metrics.count(Metric::Retries, 1);
         let mut state = self.shared.lock();
         state.stats.failures += 1;
         state.stats.failing = Some(error.to_string());
@@ -660,10 +699,11 @@ impl Sender {
         for (position, number, outcome) in outcomes {
             match outcome {
                 Outcome::Stored => (self.pause, self.unanswered) = (Duration::ZERO, false),
-                Outcome::Refused => {}
+                Outcome::Refused => self.shared.metrics.count(Metric::Refused, 1),
                 // Otherwise a destination that answers reads alone would be asked without a pause.
                 Outcome::Unknown => {
                     self.unanswered = true;
+                    self.shared.metrics.count(Metric::Retries, 1);
                     self.longer_pause();
                 }
             }
@@ -691,10 +731,15 @@ impl Sender {
             return;
         }
         state.acknowledged = acknowledged;
-        while let Some((_, _, records)) = state.unacknowledged.pop_front_if(|(end, ..)| *end <= acknowledged)
-        {
-            state.records_acknowledged = records;
+        while let Some(sent) = state.unacknowledged.pop_front_if(|sent| sent.end <= acknowledged) {
+            let metrics = &self.shared.metrics;
+            metrics.count(Metric::Records, sent.records - state.records_acknowledged);
+            metrics.count(Metric::Messages, 1);
+            metrics.count(Metric::Batches, sent.batches);
+            metrics.count(Metric::Bytes, sent.bytes as u64);
+            state.records_acknowledged = sent.records;
             state.stats.messages += 1;
+            state.stats.bytes += sent.bytes as u64;
         }
         state.stats.failing = None;
         let due = state.wakers.extract_if(.., |(lsn, _)| *lsn <= acknowledged).map(|(_, waker)| waker);

@@ -108,14 +108,6 @@ impl Standby {
             progress(rebuild.progress().lsn(), bytes);
             Ok(more)
         });
-        if let Err(Error::Damaged { position, .. }) = &read
-            && from.begin()?.position >= *position
-        {
-            return Err(Error::unfit(format!(
-                "the retention of {} removed messages that this standby had not read: remove its folder, and begin again",
-                self.address
-            )));
-        }
         read?;
         Ok(self.intake.chain.position > before)
     }
@@ -141,12 +133,18 @@ impl Standby {
         Ok(self.rebuild.save(&note.text())?)
     }
 
-    /// Takes over from the writer that was followed, and makes the folder the log.
+    /// Takes over from the writer that was followed, and makes the folder the log; the right to write is taken at `others` as well,
+    /// where the same log is shipped to, behind `from`. All who may take over follow the same destination.
     ///
     /// # Errors
     /// [`Error::Replaced`] if another one took over first, [`Error::Unfit`] if nothing was followed yet, [`Error::Damaged`],
     /// [`Error::Unavailable`], [`Error::Log`]. The folder stays what it is then.
-    pub fn take_over(mut self, from: &mut dyn Destination, progress: Progress<'_>) -> Result<Rebuilt> {
+    pub fn take_over(
+        mut self,
+        from: &mut dyn Destination,
+        others: &mut [Box<dyn Destination>],
+        progress: Progress<'_>,
+    ) -> Result<Rebuilt> {
         let followed = self.intake.chain.term;
         let writer = (followed > 0).then_some(self.intake.chain.owner);
         self.read(from, progress)?;
@@ -155,21 +153,29 @@ impl Standby {
         let note = claim(from, &mut intake, (owner, writer), &mut sink)?;
         // Before it is a log, so that there is none that took the right and does not know.
         note.write(rebuild.folder())?;
+        for other in others {
+            let (mut intake, mut fresh) = (Intake::new(other.begin()?), Fresh::after_others());
+            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            intake.read_all(other.as_mut(), &mut sink)?;
+            let writer = (intake.chain.term > 0).then_some(intake.chain.owner);
+            claim(other.as_mut(), &mut intake, (owner, writer), &mut sink)?.write(rebuild.folder())?;
+        }
         let report = rebuild.finish()?;
         Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
     }
 }
 
-/// Takes over with the standby in the folder `dir`.
+/// Takes over with the standby in the folder `dir`, which followed `from`, also at `others`.
 ///
 /// # Errors
 /// As [`Standby::open`] and [`Standby::take_over`]; [`Error::Log`] if the folder is not that of a standby.
 pub fn take_over(
     dir: impl AsRef<Path>,
     from: &mut dyn Destination,
+    others: &mut [Box<dyn Destination>],
     progress: Progress<'_>,
 ) -> Result<Rebuilt> {
-    Standby::follow(dir.as_ref(), from, false)?.take_over(from, progress)
+    Standby::follow(dir.as_ref(), from, false)?.take_over(from, others, progress)
 }
 
 /// Takes the right to write behind what `intake` has read for `owner`, from `writer` alone if one is named; `sink` gets what

@@ -3,6 +3,8 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{LIMIT, append, options, records, scratch};
@@ -11,7 +13,9 @@ use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::folder::Folder;
 use seawall_ship::restore::{copy, drill, rebuild};
+use seawall_ship::retention::Keep;
 use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Failure, Result};
 
 fn archive(path: &std::path::Path) -> Archive<Folder> {
@@ -193,12 +197,19 @@ fn retention_never_breaks_the_chain() {
         }
     }
     let before = objects(&kept).len();
-    let nothing = archive(&kept).retain(0).expect("looks");
+    let nothing = archive(&kept).retain(&Keep { since_us: 0, segments: 0 }, false).expect("looks");
     assert_eq!(nothing.objects, 0);
-    let removed = archive(&kept).retain(u64::MAX).expect("removes");
+    let many = archive(&kept).retain(&Keep { segments: 1000, ..Keep::default() }, false).expect("looks");
+    assert_eq!(many.objects, 0);
+    let some = archive(&kept).retain(&Keep { segments: 5, ..Keep::default() }, true).expect("looks");
+    let all = archive(&kept).retain(&Keep::default(), true).expect("looks");
+    assert!(some.objects > 0 && some.objects < all.objects, "{some:?} of {all:?}");
+    assert_eq!(objects(&kept).len(), before, "a dry run changes nothing");
+    let removed = archive(&kept).retain(&Keep::default(), false).expect("removes");
+    assert_eq!(removed, all, "what would go is what went");
     assert!(removed.objects > 5 && removed.first > Lsn::ZERO, "{removed:?}");
     assert_eq!(objects(&kept).len() as u64 + removed.objects, before as u64);
-    let again = archive(&kept).retain(u64::MAX).expect("looks");
+    let again = archive(&kept).retain(&Keep::default(), false).expect("looks");
     assert_eq!((again.objects, again.first), (0, removed.first));
     let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("the chain holds");
     assert_eq!(drilled.end, *ends.last().expect("some"));
@@ -213,6 +224,141 @@ fn retention_never_breaks_the_chain() {
     append(&log, 10);
     shipping.finish(LIMIT).expect("ships");
     drill(&mut archive(&kept), Some(&from), &mut silent()).expect("the chain holds");
+}
+
+/// A store whose process ends after so many changes.
+struct Dying {
+    folder: Folder,
+    left: usize,
+}
+
+impl Dying {
+    fn live(&mut self) -> Result<()> {
+        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
+        let dead = Error::Unavailable { what: "it is gone".to_owned(), source };
+        self.left = self.left.checked_sub(1).ok_or(dead)?;
+        Ok(())
+    }
+}
+
+impl Store for Dying {
+    fn name(&self) -> (String, bool) {
+        self.folder.name()
+    }
+
+    fn address(&self) -> String {
+        self.folder.address()
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.live()?;
+        self.folder.create(name, bytes)
+    }
+
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        self.folder.get(name, limit)
+    }
+
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        self.folder.list(prefix, after)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.live()?;
+        self.folder.remove(name)
+    }
+}
+
+/// A log of two rounds, of which the first was trimmed.
+fn trimmed(from: &Path, kept: &Path) {
+    let log = Log::open(from, options()).expect("opens");
+    for _ in 0..2 {
+        let shipping = Shipping::start(from, Box::new(archive(kept)), Settings::default()).expect("starts");
+        let end = append(&log, 60);
+        shipping.finish(LIMIT).expect("ships");
+        log.trim(end).expect("trims");
+    }
+    // The trim is stated by what comes next.
+    let shipping = Shipping::start(from, Box::new(archive(kept)), Settings::default()).expect("starts");
+    append(&log, 20);
+    shipping.finish(LIMIT).expect("ships");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("makes");
+    for entry in std::fs::read_dir(from).expect("lists").map(|entry| entry.expect("an entry")) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            std::fs::copy(from, to).expect("copies");
+        }
+    }
+}
+
+#[test]
+fn a_retention_that_is_interrupted_anywhere_is_finished_by_the_next() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    trimmed(&from, &kept);
+    let end = drill(&mut archive(&kept), None, &mut silent()).expect("drills").end;
+    let whole = archive(&kept).retain(&Keep::default(), true).expect("looks");
+    assert!(whole.objects > 5, "{whole:?}");
+    for left in 0..=usize::try_from(whole.objects).expect("small") {
+        let here = dir.path().join(format!("kept-{left}"));
+        copy_folder(&kept, &here);
+        let folder = Folder::existing(&here).expect("opens");
+        let mut dying = Archive::new(Dying { folder, left }, ArchiveSettings::default());
+        let ended = dying.retain(&Keep::default(), false);
+        assert!(ended.is_err(), "{left}: {ended:?}");
+        let drilled = drill(&mut archive(&here), None, &mut silent()).expect("the chain holds");
+        assert_eq!(drilled.end, end, "after {left} changes");
+        let finished = archive(&here).retain(&Keep::default(), false).expect("finishes");
+        let leftovers = whole.objects - (left as u64).saturating_sub(1);
+        assert_eq!((finished.objects, finished.first), (leftovers, whole.first), "after {left} changes");
+        assert_eq!(objects(&here).len() as u64 + whole.objects, objects(&kept).len() as u64);
+        drill(&mut archive(&here), None, &mut silent()).expect("the chain holds");
+    }
+}
+
+/// The names behind what the old writer knows are free again: it must not take them for the end of the chain.
+#[test]
+fn a_writer_that_slept_through_a_retention_is_refused() {
+    let dir = scratch();
+    let path = |name: &str| dir.path().join(name);
+    let (from, kept, to) = (path("log"), path("kept"), path("again"));
+    let log = Log::open(&from, options()).expect("opens");
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
+    append(&log, 5);
+    shipping.finish(LIMIT).expect("ships");
+    rebuild(&mut archive(&kept), &to, &mut silent()).expect("rebuilds");
+    trimmed(&to, &kept);
+    archive(&kept).retain(&Keep::default(), false).expect("removes");
+    let left = objects(&kept);
+    let refused = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).map(drop);
+    assert!(matches!(refused, Err(Error::Unfit { .. })), "{refused:?}");
+    // One that was in the middle of it.
+    let (said, heard) = std::sync::mpsc::channel();
+    let mut writer = archive(&kept);
+    writer.append(4, Arc::from(&b"late"[..]), Box::new(move |outcome| said.send(outcome).expect("waits")));
+    assert_eq!(heard.recv().expect("an answer"), Outcome::Refused);
+    assert!(matches!(writer.read(4), Err(Error::Unfit { .. })));
+    assert_eq!(objects(&kept), left, "nothing is left of it");
+    drill(&mut archive(&kept), Some(&to), &mut silent()).expect("the chain holds");
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_planted_bug_is_found() {
+    use seawall::mutant::{Mutant, finds};
+    let tests: [(Mutant, fn()); 3] = [
+        (Mutant::RetainBeforeStart, a_retention_that_is_interrupted_anywhere_is_finished_by_the_next),
+        (Mutant::RetainUntrimmed, retention_never_breaks_the_chain),
+        (Mutant::RetainFenceIgnored, a_writer_that_slept_through_a_retention_is_refused),
+    ];
+    for (mutant, test) in tests {
+        assert!(finds(mutant, test), "{mutant:?}");
+    }
 }
 
 /// A store that lacks one ability.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use common::{LIMIT, Memory, append, options, records, scratch};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
+use seawall_ship::destination::Destination;
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::standby::{Standby, take_over};
 use seawall_ship::{Error, Result};
@@ -84,7 +85,7 @@ fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
     // It has not read these yet.
     let end = append(&log, 60);
     shipping.wait(end, LIMIT).expect("is acknowledged");
-    let taken = standby.take_over(&mut memory.clone(), &mut silent()).expect("takes over");
+    let taken = standby.take_over(&mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     assert_eq!((taken.report.end, taken.term), (end, Some(2)));
     assert_eq!(records(&from), records(&to));
     assert_eq!(View::open(&from).expect("opens").log_id(), View::open(&to).expect("opens").log_id());
@@ -113,10 +114,10 @@ fn a_standby_goes_on_where_it_was_saved() {
     assert!(standby.lsn() > Lsn::ZERO && standby.lsn() < end, "{} of {end}", standby.lsn());
     standby.read(&mut memory.clone(), &mut silent()).expect("reads");
     drop(standby);
-    take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     assert_eq!(records(&from), records(&to));
     assert_eq!(memory.stored().len(), read_before + 1, "a term");
-    let again = take_over(&to, &mut memory.clone(), &mut silent());
+    let again = take_over(&to, &mut memory.clone(), &mut [], &mut silent());
     assert!(matches!(again, Err(Error::Log(_))), "it is a log now: {again:?}");
     assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))), "it is a log now");
 }
@@ -139,7 +140,7 @@ fn a_standby_keeps_what_its_last_save_needs() {
     let kept = closed_segments(&to).len();
     read(&to, &memory, true);
     assert!(closed_segments(&to).len() < kept, "what was trimmed goes");
-    let taken = take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    let taken = take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     let view = View::open(&from).expect("opens");
     assert_eq!((taken.report.first, taken.report.end), (view.first_lsn(), before));
     assert_eq!(records(&from), records(&to));
@@ -160,14 +161,14 @@ fn a_take_over_that_fails_leaves_a_standby() {
     let mut bad = good.clone();
     bad[3000] ^= 1;
     std::fs::write(&paths[0], bad).expect("writes");
-    let failed = take_over(&to, &mut memory.clone(), &mut silent());
+    let failed = take_over(&to, &mut memory.clone(), &mut [], &mut silent());
     let is_damage =
         |error: &Error| matches!(error, Error::Log(error) if matches!(**error, LogError::Corrupt(_)));
     assert!(failed.as_ref().is_err_and(is_damage), "{failed:?}");
     is_no_log(&to, dir.path());
     // Nothing was lost by that.
     std::fs::write(&paths[0], good).expect("writes");
-    take_over(&to, &mut memory.clone(), &mut silent()).expect("takes over");
+    take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     assert_eq!(records(&from), records(&to));
 }
 
@@ -183,19 +184,19 @@ fn of_two_standbys_that_take_over_at_once_one_wins() {
     for standby in [&one, &other] {
         read(standby, &memory, true);
     }
-    take_over(&one, &mut memory.clone(), &mut silent()).expect("takes over");
-    let late = take_over(&other, &mut memory.clone(), &mut silent());
+    take_over(&one, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    let late = take_over(&other, &mut memory.clone(), &mut [], &mut silent());
     assert!(matches!(late, Err(Error::Replaced { term: 2 })), "{late:?}");
     // Whoever follows the new writer may take over from it.
     read(&other, &memory, true);
-    take_over(&other, &mut memory.clone(), &mut silent()).expect("takes over");
+    take_over(&other, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     for round in 0..6 {
         let names = ["a", "b", "c"].map(|name| dir.path().join(format!("{name}-{round}")));
         for name in &names {
             read(name, &memory, true);
         }
         let outcomes: Vec<Result<_>> = std::thread::scope(|scope| {
-            let take = |name| take_over(name, &mut memory.clone(), &mut |_, _| ());
+            let take = |name| take_over(name, &mut memory.clone(), &mut [], &mut |_, _| ());
             let all: Vec<_> = names.iter().map(|name| scope.spawn(move || take(name))).collect();
             all.into_iter().map(|one| one.join().expect("ends")).collect()
         });
@@ -216,8 +217,14 @@ fn a_standby_goes_on_from_another_destination_of_the_same_log() {
     read(&to, &first, true);
     let end = shipped(&from, &second, 60);
     assert_eq!(read(&to, &second, true), end);
-    take_over(&to, &mut second.clone(), &mut silent()).expect("takes over");
+    let others: &mut [Box<dyn Destination>] = &mut [Box::new(first.clone())];
+    take_over(&to, &mut second.clone(), others, &mut silent()).expect("takes over");
     assert_eq!(records(&from), records(&to));
+    for memory in [&first, &second] {
+        let refused = start(&from, memory).map(drop);
+        assert!(matches!(refused, Err(Error::NotOwner)), "{refused:?}");
+        shipped(&to, memory, 3);
+    }
     // A destination with another log is none of them.
     let third = Memory::new("c");
     shipped(&other, &third, 5);
@@ -235,16 +242,16 @@ fn a_standby_is_made_in_a_new_folder_only() {
     let memory = Memory::new("a");
     shipped(&from, &memory, 5);
     for taken in [&from, &to] {
-        let refused = take_over(taken, &mut memory.clone(), &mut silent());
+        let refused = take_over(taken, &mut memory.clone(), &mut [], &mut silent());
         assert!(matches!(refused, Err(Error::Log(_))), "{refused:?}");
     }
     assert!(matches!(Standby::open(&from, &mut memory.clone()), Err(Error::Log(_))));
     std::fs::create_dir(&to).expect("makes");
     std::fs::write(to.join("notes"), "mine").expect("writes");
     assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))));
-    assert!(take_over(&to, &mut memory.clone(), &mut silent()).is_err());
+    assert!(take_over(&to, &mut memory.clone(), &mut [], &mut silent()).is_err());
     assert_eq!(std::fs::read_dir(&to).expect("lists").count(), 1, "a refusal leaves nothing behind");
-    let empty = take_over(dir.path().join("new"), &mut Memory::new("b"), &mut silent());
+    let empty = take_over(dir.path().join("new"), &mut Memory::new("b"), &mut [], &mut silent());
     assert!(empty.is_err(), "{empty:?}");
 }
 

@@ -194,6 +194,9 @@ mod switch {
         StandbyForgetsEarly
         StandbyIsLogEarly
         SourcesNotCompared
+        RetainBeforeStart
+        RetainUntrimmed
+        RetainFenceIgnored
     }
 
     thread_local! {

@@ -38,9 +38,9 @@ pub(super) struct Takeover {
     /// The folder of a standby
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Where from, as in `seawall log ship`
-    #[arg(long, value_name = "ADDRESS")]
-    from: String,
+    /// The one that the standby followed, as in `seawall log ship`; behind it others that the log is shipped to
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    from: Vec<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -83,6 +83,8 @@ pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
 }
 
 pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
-    let mut from = source(&options.from, &options.place)?;
-    print(&take_over(&options.dir, from.as_mut(), &mut progress())?)
+    let opened = options.from.iter().map(|address| source(address, &options.place));
+    let mut opened = opened.collect::<Result<Vec<_>, Stop>>()?;
+    let [from, others @ ..] = &mut opened[..] else { return Ok(()) };
+    print(&take_over(&options.dir, from.as_mut(), others, &mut progress())?)
 }

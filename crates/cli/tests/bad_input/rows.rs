@@ -211,6 +211,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("a standby of nothing",                Nothing, &["log", "standby", "copy", "--from", "nowhere"], 1, &["folder:PATH"]),
     ("a standby of a folder",               Nothing, &["log", "standby", "copy", "--from", "folder:folder.json"], 1, &["holds no archive"]),
     ("a take-over from nothing",            Nothing, &["log", "takeover", "folder.json", "--from", "folder:folder.json"], 1, &["holds no archive"]),
+    ("a retention of no archive",           Nothing, &["log", "retain", "--at", "folder:folder.json", "--keep-days", "1"], 1, &["holds no archive"]),
+    ("a retention that keeps nothing named", Nothing, &["log", "retain", "--at", "folder:folder.json"], 2, &["--keep-days"]),
+    ("a drill from nowhere",                Nothing, &["log", "drill"], 2, &["--from"]),
     // Commands.
     ("no command",                          Nothing, &[], 2, &["Usage"]),
     ("a command misspelt",                  Nothing, &["bnech"], 2, &["bnech", "bench"]),

@@ -1,0 +1,45 @@
+//! `seawall log retain`: removes from the beginning of an archive what no rebuild needs any more.
+//!
+//! Invariant: what would go is what goes: both are found by reading the whole archive, and `--dry-run` ends before the first change.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use seawall_ship::retention::Keep;
+use seawall_sys::clock::unix_us;
+
+use super::Stop;
+use super::ship::{Place, source};
+
+#[derive(Debug, Args)]
+pub(super) struct Retain {
+    /// The archive, as in `seawall log ship`
+    #[arg(long, value_name = "ADDRESS")]
+    at: String,
+    #[command(flatten)]
+    place: Place,
+    /// Keep what a rebuild to any time of the last so many days needs
+    #[arg(long, value_name = "N", required_unless_present = "keep_segments")]
+    keep_days: Option<u32>,
+    /// Keep at least so many closed segments
+    #[arg(long, value_name = "N")]
+    keep_segments: Option<usize>,
+    /// Say what would go, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(options: &Retain) -> Result<(), Stop> {
+    let days = |days: u32| Duration::from_hours(24).saturating_mul(days).as_micros();
+    let since = |us| unix_us().saturating_sub(u64::try_from(us).unwrap_or(u64::MAX));
+    let since_us = options.keep_days.map_or(u64::MAX, |count| since(days(count)));
+    let keep = Keep { since_us, segments: options.keep_segments.unwrap_or(0) };
+    let removed = source(&options.at, &options.place)?.retain(&keep, options.dry_run)?;
+    let mut output = io::stdout().lock();
+    let what = if options.dry_run { "would remove" } else { "removed" };
+    let (objects, left_over, first) = (removed.objects, removed.left_over, removed.first);
+    writeln!(output, "{what} {objects} objects, {left_over} of them left over from an interrupted one")?;
+    writeln!(output, "the archive begins with LSN {first}")?;
+    Ok(())
+}
