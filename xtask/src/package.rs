@@ -39,6 +39,7 @@ pub(crate) struct Release {
     version: String,
     /// The address that `crates/cli/Cargo.toml` gives.
     repository: String,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds it against the names of the files"))]
     binstall: Value,
     /// The time that all files get: of `SOURCE_DATE_EPOCH`, else of the commit.
     seconds: u64,

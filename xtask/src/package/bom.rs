@@ -59,10 +59,10 @@ fn edges(tree: &str) -> Result<Vec<(Crate, BTreeSet<Crate>)>> {
         let parsed = parse(line);
         let (depth, this) = parsed.ok_or_else(|| Error::check(format!("a line of cargo tree: {line}")))?;
         above.truncate(depth);
-        if let Some(parent) = above.last() {
-            if let Some((_, children)) = found.iter_mut().find(|(other, _)| other == parent) {
-                children.insert(this.clone());
-            }
+        if let Some(parent) = above.last()
+            && let Some((_, children)) = found.iter_mut().find(|(other, _)| other == parent)
+        {
+            children.insert(this.clone());
         }
         if found.iter().all(|(other, _)| *other != this) {
             found.push((this.clone(), BTreeSet::new()));

@@ -160,17 +160,21 @@ impl Kind {
     }
 }
 
-/// Runs the installed program with this root as its own: no library, no configuration and no other program is in it.
+/// Runs the installed program with this root as its own: no library, no configuration and no other
+/// program is in it.
 fn alone(at: &Path, release: &Release, runs: &Runs) -> Result {
-    let data = at.join("data");
+    let (data, processes) = (at.join("data"), at.join("proc"));
     files::make_folder(&data)?;
+    files::make_folder(&processes)?;
     let emulator = at.join("emulator");
     if let Some(qemu) = runs.qemu() {
         let found = find_program(qemu).ok_or_else(|| Error::lacking(format!("{qemu} is missing")))?;
         contents::copy(&found, &emulator)?;
     }
     let run = |words: &[&str]| -> Command {
-        let mut run = command("chroot", &[at]);
+        // The program looks at its own files in /proc, which it asks for where there is none.
+        let mut run = command("unshare", &["--pid", "--fork"]);
+        run.arg(format!("--mount-proc={}", processes.display())).arg("chroot").arg(at);
         if runs.qemu().is_some() {
             run.arg("/emulator");
         }
@@ -181,5 +185,6 @@ fn alone(at: &Path, release: &Release, runs: &Runs) -> Result {
     if runs.qemu().is_some() {
         std::fs::remove_file(&emulator).map_err(Error::at(emulator.display()))?;
     }
+    std::fs::remove_dir(&processes).map_err(Error::at(processes.display()))?;
     std::fs::remove_dir_all(&data).map_err(Error::at(data.display()))
 }
