@@ -154,7 +154,8 @@ impl Standby {
         // Before it is a log, so that there is none that took the right and does not know.
         note.write(rebuild.folder())?;
         for other in others {
-            let (mut intake, mut fresh) = (Intake::new(other.begin()?), Fresh::after_others());
+            let chain = other.begin()?;
+            let (mut intake, mut fresh) = (Intake::new(chain, other.as_ref()), Fresh::after_others());
             let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
             intake.read_all(other.as_mut(), &mut sink)?;
             let writer = (intake.chain.term > 0).then_some(intake.chain.owner);

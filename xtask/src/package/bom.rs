@@ -1,4 +1,4 @@
-//! The bill of materials of a program, as CycloneDX 1.6: every crate that is compiled for it, from `cargo tree`.
+//! The bill of materials of a program, as `CycloneDX` 1.6: every crate that is compiled for it, from `cargo tree`.
 //!
 //! Invariants: crates of other targets, of tests and of features that are off are not in it; the same sources give the same
 //! bytes; `bom.py` holds it against the schema.
