@@ -7,10 +7,10 @@
 //!
 //! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if
 //! the cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for others; records that
-//! arrive while a request is in flight go together in the next ([`ONE_REQUEST`]).
+//! arrive while a request is in flight go together in the next (`ONE_REQUEST`).
 //!
 //! Invariants: every request to a cluster has a time limit; the sync policy comes from the topic's described
-//! configuration ([`policy`]) and from nowhere else; the settings that decide the promise and the lone record's
+//! configuration (`policy`) and from nowhere else; the settings that decide the promise and the lone record's
 //! figure (`acks`, `linger.ms`) are set here, after the user's file; a topic is never created by a query for it.
 
 mod answers;
