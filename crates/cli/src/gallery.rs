@@ -81,7 +81,7 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
             Ok(entry) => entry,
             // It is as good as any, and has nothing for these pages.
             Err(unfit @ Unfit::Scenario(_)) => {
-                output::print(&format!("{name} {unfit}; not shown\n"))?;
+                anstream::eprintln!("{name} {unfit}; not shown");
                 continue;
             }
             Err(unfit) => {
@@ -90,7 +90,7 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
             }
         };
         if entries.iter().any(|known| known.page == entry.page) {
-            output::print(&format!("{name} is the same as one before it; shown once\n"))?;
+            anstream::eprintln!("{name} is the same as one before it; shown once");
             continue;
         }
         output::print(&listing(&name, &entry))?;

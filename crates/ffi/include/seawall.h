@@ -131,8 +131,11 @@
 // open it again.
 #define SEAWALL_PANICKED -30
 
+// The directory is that of a rebuild or a standby that is not finished: finish it, or take over.
+#define SEAWALL_REBUILDING -31
+
 // An error that has no code in this version of the interface.
-#define SEAWALL_OTHER -31
+#define SEAWALL_OTHER -32
 
 // The version of this interface. It changes when a program that was built with an older header would not work any more: functions,
 // codes, options and fields at the end of structures are added without.

@@ -71,11 +71,13 @@ pub const SEAWALL_BUSY: i32 = -29;
 /// A mistake in Seawall itself; the message says which, and standard error where. What was called may be unusable: close it and
 /// open it again.
 pub const SEAWALL_PANICKED: i32 = -30;
+/// The directory is that of a rebuild or a standby that is not finished: finish it, or take over.
+pub const SEAWALL_REBUILDING: i32 = -31;
 /// An error that has no code in this version of the interface.
-pub const SEAWALL_OTHER: i32 = -31;
+pub const SEAWALL_OTHER: i32 = -32;
 
 /// The codes with their names.
-pub(crate) const NAMES: [(i32, &CStr); 33] = [
+pub(crate) const NAMES: [(i32, &CStr); 34] = [
     (SEAWALL_OK, c"ok"),
     (SEAWALL_RECORD, c"record"),
     (SEAWALL_IO, c"io"),
@@ -108,6 +110,7 @@ pub(crate) const NAMES: [(i32, &CStr); 33] = [
     (SEAWALL_INVALID_ARGUMENT, c"invalid_argument"),
     (SEAWALL_BUSY, c"busy"),
     (SEAWALL_PANICKED, c"panicked"),
+    (SEAWALL_REBUILDING, c"rebuilding"),
     (SEAWALL_OTHER, c"other"),
 ];
 
@@ -143,7 +146,7 @@ mod tests {
             .filter(|line| line.trim_start().starts_with("Self::") && line.contains(" => \""))
             .filter_map(|line| line.split('"').nth(1))
             .collect();
-        assert_eq!(names.len(), 28, "{names:?}");
+        assert_eq!(names.len(), 29, "{names:?}");
         for name in names.into_iter().filter(|name| *name != "no_batch") {
             assert!(NAMES.iter().any(|(_, known)| known.to_bytes() == name.as_bytes()), "{name}");
         }

@@ -68,6 +68,7 @@ fn row(error: &Error) -> (&'static str, Attributes) {
         Error::ForeignFile { path: at } => ("ForeignFile", vec![path(at)]),
         Error::OtherLog { path: at } => ("OtherLog", vec![path(at)]),
         Error::NotALog { path: at } => ("NotALog", vec![path(at)]),
+        Error::Rebuilding { path: at } => ("Rebuilding", vec![path(at)]),
         Error::BlocksTooSmall { path: at, block_bytes, sector_bytes } => (
             "BlocksTooSmall",
             vec![path(at), number("block_bytes", *block_bytes), number("sector_bytes", *sector_bytes)],

@@ -99,6 +99,10 @@ class NotALog(Error):
     """The directory holds no log."""
 
 
+class Rebuilding(Error):
+    """The directory is that of a rebuild or a standby that is not finished."""
+
+
 class BlocksTooSmall(Error):
     """The disk takes no writes as small as the log's blocks."""
 

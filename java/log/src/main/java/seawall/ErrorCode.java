@@ -67,8 +67,10 @@ public enum ErrorCode {
     BUSY(-29),
     /** A mistake in the library itself; the message says where. */
     PANICKED(-30),
+    /** The directory is that of a rebuild or a standby that is not finished: finish it, or take over. */
+    REBUILDING(-31),
     /** An error that has no code in this version of the interface. */
-    OTHER(-31);
+    OTHER(-32);
 
     private final int code;
 
