@@ -21,9 +21,10 @@ pub(crate) fn check() -> Result {
     let environment =
         python::environment(&python::find()?, "packages", &root().join("xtask/package/requirements.txt"))?;
     // Offline: what it knows of the actions themselves would come from GitHub.
-    let zizmor =
-        ["-m", "zizmor", "--offline", "--no-progress", "--persona=pedantic", WORKFLOWS, "action.yml"];
-    status(command(environment, &zizmor))
+    let words = ["--offline", "--no-progress", "--persona=pedantic", WORKFLOWS, "action.yml"];
+    // A program beside the interpreter, and no module of its.
+    let zizmor = environment.with_file_name(format!("zizmor{}", std::env::consts::EXE_SUFFIX));
+    status(command(zizmor, &words))
 }
 
 #[cfg(test)]
