@@ -123,6 +123,13 @@ impl Sink {
     }
 }
 
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // The thread that takes answers holds the connection too.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
 impl Destination for Sink {
     fn facts(&self) -> &Facts {
         &self.facts

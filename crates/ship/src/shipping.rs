@@ -35,6 +35,9 @@ use std::time::Duration;
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How long a thread waits before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long batches are left to gather in the log while no commit waits for the destination: a read of each as it comes would share the
+/// disk with the next commit, which then takes twice as long.
+const BEHIND: Duration = Duration::from_millis(5);
 /// After so many failures in a row shipping does not begin.
 const TRIES_MAX: u64 = 5;
 /// After so long without the right to write it does not begin either.
@@ -119,6 +122,8 @@ struct State {
     hurry: bool,
     failed: Option<Error>,
     wakers: Vec<(Lsn, Waker)>,
+    /// When a commit last waited for the destination.
+    asked_ns: Option<u64>,
     stats: ShipStats,
 }
 
@@ -128,6 +133,8 @@ struct Shared {
     work: Condvar,
     /// For the reader, and for commits that wait.
     progress: Condvar,
+    /// For the reader while it leaves batches to gather.
+    asked: Condvar,
     facts: Facts,
     dir: PathBuf,
     settings: Settings,
@@ -167,6 +174,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A commit waits from now on: the reader follows every batch.
+    fn ask(&self, state: &mut State) {
+        let before = state.asked_ns.replace(monotonic_ns());
+        if !is_recent(before) {
+            self.asked.notify_all();
+        }
+    }
+
     fn fail(&self, error: Error) {
         tracing::error!(%error, dir = %self.dir.display(), "shipping has ended");
         let mut state = self.lock();
@@ -179,6 +194,11 @@ impl Shared {
             waker.wake();
         }
     }
+}
+
+/// Whether a commit waited so lately that the next one is to be expected.
+fn is_recent(asked_ns: Option<u64>) -> bool {
+    asked_ns.is_some_and(|asked_ns| Duration::from_nanos(monotonic_ns().saturating_sub(asked_ns)) < LOOK)
 }
 
 /// A log that is being shipped. Dropping it stops; the destination then lacks what was not acknowledged, which the next one
@@ -247,6 +267,7 @@ impl Shipping {
             state: Mutex::default(),
             work: Condvar::new(),
             progress: Condvar::new(),
+            asked: Condvar::new(),
             facts,
             dir: dir.clone(),
             settings,
@@ -360,6 +381,7 @@ impl Shipping {
             if left.is_zero() {
                 return Err(Error::TimedOut { lsn });
             }
+            self.shared.ask(&mut state);
             let woken = self.shared.progress.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -472,6 +494,7 @@ impl Future for Acknowledged {
         if !known {
             state.wakers.push((self.lsn, context.waker().clone()));
         }
+        self.shared.ask(&mut state);
         Poll::Pending
     }
 }
@@ -506,7 +529,12 @@ impl Reader {
             }
             let wait = gathered.as_ref().map_or(LOOK, |gathered| self.left(gathered).min(LOOK));
             let before = self.follower.link();
-            match self.follower.next_batch(if hurry { Duration::ZERO } else { wait }) {
+            let mut batch = self.follower.next_batch(Duration::ZERO);
+            if matches!(batch, Ok(None)) && !hurry {
+                self.leave(wait.min(BEHIND));
+                batch = self.follower.next_batch(wait);
+            }
+            match batch {
                 Ok(Some(batch)) => {
                     if batch.segment.is_some()
                         && gathered.as_ref().is_some_and(|open| open.parcel.records > 0)
@@ -525,6 +553,19 @@ impl Reader {
                 Ok(None) => {}
                 Err(error) => return self.shared.fail(error.into()),
             }
+        }
+    }
+
+    /// Waits for `time`, or until a commit waits.
+    fn leave(&self, time: Duration) {
+        let until_ns = monotonic_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let mut state = self.shared.lock();
+        while state.wakers.is_empty() && !(is_recent(state.asked_ns) || state.hurry || state.stop) {
+            let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+            if left.is_zero() {
+                return;
+            }
+            state = self.shared.asked.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
