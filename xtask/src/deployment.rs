@@ -27,7 +27,7 @@ const PREFIX: &str = "seawall_watch_";
 /// Exposure of the unit by systemd's own measure, of 100, above which it is refused.
 const EXPOSURE_MAX: &str = "20";
 
-const KUBECONFORM: &str = "github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0";
+const KUBECONFORM: (&str, &str) = ("github.com/yannh/kubeconform/cmd/kubeconform", "v0.7.0");
 /// It carries the API of Kubernetes in its test data; the schemas that kubeconform fetches by itself are made from the same.
 const KUBERNETES: &str = "k8s.io/kubectl@v0.34.1";
 const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
@@ -192,25 +192,18 @@ fn must_refuse<T>(tool: &str, ended: Result<T>) -> Result {
 
 /// kubeconform, and a folder with the schema of what is checked, both from Go's modules.
 fn kubeconform() -> Result<(PathBuf, PathBuf)> {
-    let kept = target().join("tools/kubernetes");
-    let (program, schemas) = (kept.join("kubeconform"), kept.join("schemas"));
+    let lacking = |error: Error| Error::lacking(format!("the DaemonSet was not checked: {error}"));
+    let program = tools::go_program(KUBECONFORM.0, KUBECONFORM.1).map_err(lacking)?;
+    let schemas = target().join("tools/kubernetes/schemas");
     let schema = schemas.join("daemonset-apps-v1.json");
-    if program.is_file() && schema.is_file() {
+    if schema.is_file() {
         return Ok((program, schemas));
     }
-    let lacking = |why: String| Error::lacking(format!("the DaemonSet was not checked: {why}"));
-    if let Some(why) = tools::GO.lacking() {
-        return Err(lacking(why));
-    }
     files::make_folder(&schemas)?;
-    let go = |words: &[&str]| {
-        let go = find_program("go").unwrap_or_else(|| "/usr/local/go/bin/go".into());
-        let mut go = command(go, words);
-        go.current_dir(&kept).env("GOBIN", &kept).env("GOFLAGS", "-mod=mod");
-        output(go).map_err(|error| lacking(error.to_string()))
-    };
-    go(&["install", KUBECONFORM])?;
-    let module = go(&["mod", "download", "-json", KUBERNETES])?;
+    let mut download = command(tools::go(), &["mod", "download", "-json", KUBERNETES]);
+    // In no module of its own.
+    download.current_dir(&schemas).env("GOFLAGS", "-mod=mod");
+    let module = output(download).map_err(lacking)?;
     let module: Value = serde_json::from_str(&module).map_err(Error::at(KUBERNETES))?;
     let folder = module["Dir"].as_str().ok_or_else(|| Error::check(format!("{KUBERNETES} has no folder")))?;
     let api = files::read_json(&Path::new(folder).join(OPENAPI))?;

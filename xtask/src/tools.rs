@@ -100,6 +100,11 @@ fn go_version() -> Option<u32> {
     minor(&version("go").or_else(|| version("/usr/local/go/bin/go"))?)
 }
 
+/// Go itself.
+pub(crate) fn go() -> &'static str {
+    if has("go") { "go" } else { "/usr/local/go/bin/go" }
+}
+
 /// A program of a Go module at a version: built once, kept in `target/go`.
 ///
 /// # Errors
@@ -113,8 +118,7 @@ pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
     if let Some(lacking) = GO.lacking() {
         return Err(Error::lacking(lacking));
     }
-    let go = if has("go") { "go" } else { "/usr/local/go/bin/go" };
-    let mut install = command(go, &["install", &format!("{module}@{version}")]);
+    let mut install = command(go(), &["install", &format!("{module}@{version}")]);
     install.env("GOBIN", &folder);
     status(install)?;
     Ok(program)

@@ -19,6 +19,7 @@ use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
 use seawall_sys::clock::monotonic_ns;
+use seawall_sys::planted;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -221,25 +222,46 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     };
     intake.until = taken.as_ref().map_or(u64::MAX, |taken| taken.position);
     intake.read_all(from, &mut sink)?;
-    if taken.is_none_or(|taken| !guess::was_right(&taken, &intake.chain)) {
+    let note = if taken.is_some_and(|taken| guess::was_right(&taken, &intake.chain)) {
+        Note { address: from.address(), owner, chain: intake.chain.clone() }
+    } else {
         intake.until = u64::MAX;
         intake.read_all(from, &mut sink)?;
-        let end = intake.chain.clone();
-        let taken = take_over(from, owner, end, &mut |position, bytes| {
-            if position == intake.chain.position + 1 {
-                intake.take(bytes, &mut sink)?;
-            }
-            Ok(())
-        })?;
-        intake.until = taken.position;
-        intake.read_all(from, &mut sink)?;
-    }
-    let chain = intake.chain.clone();
+        claim(from, &mut intake, (owner, None), &mut sink)?
+    };
     // Before the log gets its name, so that there is none that took the right and does not know.
-    let note = Note { address: from.address(), owner, chain: chain.clone() };
     note.write(rebuild.folder())?;
     let report = rebuild.finish()?;
-    Ok(Rebuilt { report, read: intake.read, term: Some(chain.term) })
+    Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
+}
+
+/// Takes the right to write behind what `intake` has read for `owner`, from `writer` alone if one is named; `sink` gets what
+/// comes before it.
+pub(crate) fn claim(
+    from: &mut dyn Destination,
+    intake: &mut Intake,
+    (owner, writer): (Owner, Option<Owner>),
+    sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+) -> Result<Note> {
+    let mine = |chain: &Chain| {
+        let other = writer.is_some_and(|writer| chain.owner != writer) && chain.owner != owner;
+        if planted!(StandbyTakesFromAnyone, false, other) {
+            Err(Error::Replaced { term: chain.term })
+        } else {
+            Ok(())
+        }
+    };
+    mine(&intake.chain)?;
+    let end = intake.chain.clone();
+    let chain = take_over(from, owner, end, &mut |position, bytes| {
+        if position == intake.chain.position + 1 {
+            intake.take(bytes, sink)?;
+        }
+        mine(&intake.chain)
+    })?;
+    intake.until = chain.position;
+    intake.read_all(from, sink)?;
+    Ok(Note { address: from.address(), owner, chain })
 }
 
 /// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
@@ -339,7 +361,7 @@ pub(crate) fn empty(from: &dyn Destination) -> Error {
 }
 
 /// Takes the right to write; `seen` gets what is found on the way.
-pub(crate) fn take_term(
+fn take_term(
     writer: &mut Writer,
     destination: &mut dyn Destination,
     seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,

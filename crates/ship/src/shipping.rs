@@ -127,6 +127,14 @@ struct State {
     stats: ShipStats,
 }
 
+impl State {
+    /// Whether a commit waits for the destination, or did so lately that the next one is to be expected.
+    fn is_awaited(&self) -> bool {
+        let passed = |asked_ns| Duration::from_nanos(monotonic_ns().saturating_sub(asked_ns));
+        !self.wakers.is_empty() || self.asked_ns.is_some_and(|asked_ns| passed(asked_ns) < LOOK)
+    }
+}
+
 struct Shared {
     state: Mutex<State>,
     /// For the sender.
@@ -176,10 +184,8 @@ impl Shared {
 
     /// A commit waits from now on: the reader follows every batch.
     fn ask(&self, state: &mut State) {
-        let before = state.asked_ns.replace(monotonic_ns());
-        if !is_recent(before) {
-            self.asked.notify_all();
-        }
+        state.asked_ns = Some(monotonic_ns());
+        self.asked.notify_one();
     }
 
     fn fail(&self, error: Error) {
@@ -194,11 +200,6 @@ impl Shared {
             waker.wake();
         }
     }
-}
-
-/// Whether a commit waited so lately that the next one is to be expected.
-fn is_recent(asked_ns: Option<u64>) -> bool {
-    asked_ns.is_some_and(|asked_ns| Duration::from_nanos(monotonic_ns().saturating_sub(asked_ns)) < LOOK)
 }
 
 /// A log that is being shipped. Dropping it stops; the destination then lacks what was not acknowledged, which the next one
@@ -516,9 +517,9 @@ impl Reader {
     fn run(mut self) {
         let mut gathered: Option<Gathered> = None;
         loop {
-            let (stop, hurry) = {
+            let (stop, hurry, awaited) = {
                 let state = self.shared.lock();
-                (state.stop || state.failed.is_some(), state.hurry)
+                (state.stop || state.failed.is_some(), state.hurry, state.is_awaited())
             };
             if stop {
                 return;
@@ -529,11 +530,14 @@ impl Reader {
             }
             let wait = gathered.as_ref().map_or(LOOK, |gathered| self.left(gathered).min(LOOK));
             let before = self.follower.link();
-            let mut batch = self.follower.next_batch(Duration::ZERO);
-            if matches!(batch, Ok(None)) && !hurry {
-                self.leave(wait.min(BEHIND));
-                batch = self.follower.next_batch(wait);
-            }
+            let batch = match self.follower.next_batch(if awaited && !hurry { wait } else { Duration::ZERO })
+            {
+                Ok(None) if !awaited && !hurry => {
+                    self.leave(wait.min(BEHIND));
+                    self.follower.next_batch(wait)
+                }
+                batch => batch,
+            };
             match batch {
                 Ok(Some(batch)) => {
                     if batch.segment.is_some()
@@ -560,7 +564,7 @@ impl Reader {
     fn leave(&self, time: Duration) {
         let until_ns = monotonic_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.shared.lock();
-        while state.wakers.is_empty() && !(is_recent(state.asked_ns) || state.hurry || state.stop) {
+        while !(state.is_awaited() || state.hurry || state.stop) {
             let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
             if left.is_zero() {
                 return;

@@ -9,21 +9,19 @@
 //! ```
 //!
 //! Who takes over takes from the writer that it followed. If another one took the right to write first, it fails with
-//! [`Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes behind that has to follow the new
+//! [`crate::Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes behind that has to follow the new
 //! writer first.
 //!
 //! Invariants: DIR is a log only once it holds everything in front of the term; what was saved is synced and never written again.
 
 use crate::destination::Destination;
-use crate::error::{Error, Result};
-use crate::message::{Chain, Owner};
+use crate::error::Result;
+use crate::message::Owner;
 use crate::note::{Note, random};
-use crate::restore::{Intake, Progress, Rebuilt, empty, take_term};
+use crate::restore::{Intake, Progress, Rebuilt, claim};
 use crate::sources::Fresh;
-use crate::writer::{Bounds, Ground, Identity, Writer};
 use seawall::{Lsn, Rebuild};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::planted;
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,7 +50,7 @@ impl Standby {
     /// Begins a copy in the folder `dir`, or goes on with the one that is there, from `from`.
     ///
     /// # Errors
-    /// [`Error::Log`] if the folder holds something else, or what it holds is damaged; [`Error::Unavailable`].
+    /// [`crate::Error::Log`] if the folder holds something else, or what it holds is damaged; [`crate::Error::Unavailable`].
     pub fn open(dir: impl AsRef<Path>, from: &mut dyn Destination) -> Result<Self> {
         Self::follow(dir.as_ref(), from, true)
     }
@@ -97,7 +95,7 @@ impl Standby {
     /// Reads everything that is there now; returns whether anything was.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]: what was read before is kept, and a later call goes on; [`Error::Damaged`], [`Error::Log`].
+    /// [`crate::Error::Unavailable`]: what was read before is kept, and a later call goes on; [`crate::Error::Damaged`], [`crate::Error::Log`].
     pub fn read(&mut self, from: &mut dyn Destination, progress: Progress<'_>) -> Result<bool> {
         let before = self.intake.chain.position;
         let Self { rebuild, intake, fresh, .. } = self;
@@ -115,7 +113,7 @@ impl Standby {
     /// Saves what came if it is time, or `now`.
     ///
     /// # Errors
-    /// [`Error::Log`].
+    /// [`crate::Error::Log`].
     pub fn save(&mut self, now: bool) -> Result<()> {
         let chain = &self.intake.chain;
         let is_due = now || Duration::from_nanos(monotonic_ns() - self.saved_ns) >= SAVE_EVERY;
@@ -137,8 +135,8 @@ impl Standby {
     /// where the same log is shipped to, behind `from`. All who may take over follow the same destination.
     ///
     /// # Errors
-    /// [`Error::Replaced`] if another one took over first, [`Error::Unfit`] if nothing was followed yet, [`Error::Damaged`],
-    /// [`Error::Unavailable`], [`Error::Log`]. The folder stays what it is then.
+    /// [`crate::Error::Replaced`] if another one took over first, [`crate::Error::Unfit`] if nothing was followed yet, [`crate::Error::Damaged`],
+    /// [`crate::Error::Unavailable`], [`crate::Error::Log`]. The folder stays what it is then.
     pub fn take_over(
         mut self,
         from: &mut dyn Destination,
@@ -169,7 +167,7 @@ impl Standby {
 /// Takes over with the standby in the folder `dir`, which followed `from`, also at `others`.
 ///
 /// # Errors
-/// As [`Standby::open`] and [`Standby::take_over`]; [`Error::Log`] if the folder is not that of a standby.
+/// As [`Standby::open`] and [`Standby::take_over`]; [`crate::Error::Log`] if the folder is not that of a standby.
 pub fn take_over(
     dir: impl AsRef<Path>,
     from: &mut dyn Destination,
@@ -177,43 +175,4 @@ pub fn take_over(
     progress: Progress<'_>,
 ) -> Result<Rebuilt> {
     Standby::follow(dir.as_ref(), from, false)?.take_over(from, others, progress)
-}
-
-/// Takes the right to write behind what `intake` has read for `owner`, from `writer` alone if one is named; `sink` gets what
-/// comes before it.
-pub(crate) fn claim(
-    from: &mut dyn Destination,
-    intake: &mut Intake,
-    (owner, writer): (Owner, Option<Owner>),
-    sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-) -> Result<Note> {
-    let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
-    let mine = |chain: &Chain| {
-        let other = writer.is_some_and(|writer| chain.owner != writer) && chain.owner != owner;
-        if planted!(StandbyTakesFromAnyone, false, other) {
-            Err(Error::Replaced { term: chain.term })
-        } else {
-            Ok(())
-        }
-    };
-    mine(&intake.chain)?;
-    let base = (intake.chain.lsn, intake.chain.link);
-    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
-    let facts = from.facts().clone();
-    let bounds = Bounds { message_bytes_max: facts.message_bytes_max, in_flight_max: 1, queue_bytes_max: 1 };
-    let mut taker = Writer::new(me, bounds, intake.chain.clone());
-    take_term(&mut taker, from, &mut |position, bytes| {
-        if position == intake.chain.position + 1 {
-            intake.take(bytes, sink)?;
-        }
-        mine(&intake.chain)
-    })?;
-    let chain = taker.known().clone();
-    while intake.chain.position < chain.position {
-        let position = intake.chain.position + 1;
-        let missing = || Error::Damaged { position, what: "it is missing".to_owned() };
-        let bytes = from.read(position)?.ok_or_else(missing)?;
-        intake.take(&bytes, sink)?;
-    }
-    Ok(Note { address: from.address(), owner, chain })
 }
