@@ -4,6 +4,8 @@
 //! calls change must be changed here too. Of a ring, strace shows only the number of requests; [`super::evidence`]
 //! tests their effect.
 
+mod beyond;
+
 use crate::ground::folder;
 use crate::program::{Bench, row};
 use crate::trace::{Call, TRACED, blocks, parse};
