@@ -27,7 +27,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use targets::{TARGETS, Target};
 
 /// What the published programs have: Kafka's client needs a library of C that would not be static.
-const FEATURES: &str = "nats,s3";
+const FEATURES: &str = "nats,s3,azure,gcs";
 /// Where the files to publish are put.
 const OUT: &str = "out";
 /// Stands in the repository's address until there is one.

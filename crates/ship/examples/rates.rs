@@ -7,7 +7,7 @@
 //! rates rebuild DIR ADDRESS GIB             a log rebuilt from ADDRESS, by reading its objects
 //! ```
 //!
-//! ADDRESS is `folder:PATH` or `s3://BUCKET/PREFIX` (feature `s3`); it gets archives of their own below it, which stay there.
+//! ADDRESS is `folder:PATH` or an object store's, as in `s3://BUCKET/PREFIX` (feature `s3`); it gets archives of their own below it, which stay there.
 
 use seawall::{Durability, Log, Options, Retention};
 use seawall_ship::address::{self, Opening};
@@ -234,11 +234,10 @@ fn store(address: &str, name: &str) -> Result<Box<dyn Store>, Fault> {
     if let Some(path) = address.strip_prefix("folder:") {
         return Ok(Box::new(Folder::open(Path::new(path).join(name))?));
     }
-    #[cfg(feature = "s3")]
-    if let Some(rest) = address.strip_prefix("s3://") {
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let prefix = format!("{prefix}/{name}");
-        return Ok(Box::new(seawall_ship::object::Bucket::open(bucket, prefix.trim_start_matches('/'))?));
+    #[cfg(feature = "objects")]
+    if address.contains("://") {
+        let address = format!("{}/{name}", address.trim_end_matches('/'));
+        return Ok(Box::new(seawall_ship::object::Bucket::open(&address)?));
     }
     Err(format!("{address}: write folder:PATH, or s3://BUCKET/PREFIX in a build with the feature s3").into())
 }

@@ -3,7 +3,9 @@
 //! ```text
 //! nats://HOST:PORT[,HOST:PORT…]/STREAM    feature `nats`
 //! kafka://HOST:PORT[,HOST:PORT…]/TOPIC    feature `kafka`
-//! s3://BUCKET[/PREFIX]                    feature `s3`
+//! s3://BUCKET[/PREFIX]                    feature `s3`: S3-compatible stores
+//! az://CONTAINER[/PREFIX]                 feature `azure`: Azure Blob Storage
+//! gs://BUCKET[/PREFIX]                    feature `gcs`: Google Cloud Storage
 //! folder:PATH, or a path with a slash     a folder
 //! ```
 
@@ -13,6 +15,43 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// A kind of object store.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// What its addresses begin with.
+    pub(crate) scheme: &'static str,
+    /// What an address looks like.
+    form: &'static str,
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// The feature with its client.
+    pub(crate) feature: &'static str,
+}
+
+/// All of them.
+static SERVICES: [Service; 3] = [
+    Service { scheme: "s3://", form: "s3://BUCKET/PREFIX", name: "an S3-compatible store", feature: "s3" },
+    Service { scheme: "az://", form: "az://CONTAINER/PREFIX", name: "Azure Blob Storage", feature: "azure" },
+    Service { scheme: "gs://", form: "gs://BUCKET/PREFIX", name: "Google Cloud Storage", feature: "gcs" },
+];
+
+impl Service {
+    /// The one that an address names, its bucket and the prefix.
+    pub(crate) fn of(address: &str) -> Option<(&'static Self, &str, &str)> {
+        SERVICES.iter().find_map(|service| {
+            let rest = address.strip_prefix(service.scheme)?;
+            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            Some((service, bucket, prefix))
+        })
+    }
+
+    /// This build has no client for it.
+    pub(crate) fn missing(&self) -> Error {
+        let Self { name, feature, .. } = self;
+        Error::unfit(format!("this build has no client for {name}: build it with the feature `{feature}`"))
+    }
+}
 
 /// How a destination is opened.
 #[derive(Clone, Debug)]
@@ -86,20 +125,22 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
         }
         return kafka(brokers, topic, opening);
     }
-    if let Some(rest) = address.strip_prefix("s3://") {
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    if let Some((service, bucket, _)) = Service::of(address) {
         if bucket.is_empty() {
-            return Err(wrong("name the bucket, s3://BUCKET/PREFIX"));
+            return Err(wrong(&format!("name what holds the objects, {}", service.form)));
         }
-        return s3(bucket, prefix, opening);
+        return object(address, service, opening);
     }
     let path = address.strip_prefix("folder:").or_else(|| address.contains(['/', '\\']).then_some(address));
     match path.filter(|path| !path.contains("://") && !path.is_empty()) {
         Some(path) if opening.create => archived(Folder::open(path)?, opening),
         Some(path) => archived(Folder::existing(path)?, opening),
-        None => Err(wrong(
-            "write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, s3://BUCKET/PREFIX, or folder:PATH",
-        )),
+        None => {
+            let stores = SERVICES.iter().map(|service| service.form).collect::<Vec<_>>().join(", ");
+            Err(wrong(&format!(
+                "write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, {stores}, or folder:PATH"
+            )))
+        }
     }
 }
 
@@ -151,19 +192,19 @@ fn kafka(_: &str, _: &str, _: &Opening) -> Result<Opened> {
     Err(Error::unfit("this build has no client for Apache Kafka: build it with the feature `kafka`"))
 }
 
-#[cfg(feature = "s3")]
-fn s3(bucket: &str, prefix: &str, opening: &Opening) -> Result<Opened> {
-    archived(crate::object::Bucket::open(bucket, prefix)?, opening)
+#[cfg(feature = "objects")]
+fn object(address: &str, _: &Service, opening: &Opening) -> Result<Opened> {
+    archived(crate::object::Bucket::open(address)?, opening)
 }
 
-#[cfg(not(feature = "s3"))]
-fn s3(_: &str, _: &str, _: &Opening) -> Result<Opened> {
-    Err(Error::unfit("this build has no client for S3: build it with the feature `s3`"))
+#[cfg(not(feature = "objects"))]
+fn object(_: &str, service: &Service, _: &Opening) -> Result<Opened> {
+    Err(service.missing())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Opening, open};
+    use super::{Opening, SERVICES, Service, open};
     use crate::Error;
 
     #[test]
@@ -178,6 +219,8 @@ mod tests {
             "kafka:///b",
             "kafka://a:1/b c",
             "s3://",
+            "az:///prefix",
+            "gs://",
             "http://a/b",
             "folder:",
         ] {
@@ -186,5 +229,18 @@ mod tests {
         }
         let missing = open("/nowhere/at/all", &Opening::default()).map(drop);
         assert!(matches!(missing, Err(Error::Unfit { .. })), "{missing:?}");
+    }
+    #[test]
+    fn each_store_has_a_scheme_and_a_feature_of_its_own_and_is_found_by_its_form() {
+        for (at, service) in SERVICES.iter().enumerate() {
+            let (found, place, prefix) = Service::of(service.form).expect("its own form");
+            assert!(std::ptr::eq(found, service) && !place.is_empty() && prefix == "PREFIX");
+            assert!(service.missing().to_string().contains(&format!("`{}`", service.feature)));
+            let others = SERVICES.iter().skip(at + 1);
+            for other in others {
+                assert!(other.scheme != service.scheme && other.feature != service.feature);
+            }
+        }
+        assert_eq!(Service::of("folder:s3://a/b"), None);
     }
 }

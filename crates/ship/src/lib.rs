@@ -2,7 +2,7 @@
 //! rebuilt from either with the same bytes, identity and positions.
 //!
 //! ```text
-//!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► stream, topic, folder, S3
+//!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► stream, topic, objects
 //!       ▲             (sealed)          │           (pure)                        │
 //!       └── trims stop at the hold ◄────┘ note                     restore: rebuild, copy, drill
 //! ```
@@ -40,7 +40,7 @@ pub mod kafka;
 pub mod message;
 mod metrics;
 pub mod note;
-#[cfg(feature = "s3")]
+#[cfg(feature = "objects")]
 pub mod object;
 pub mod restore;
 pub mod retention;

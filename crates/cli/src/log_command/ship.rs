@@ -32,7 +32,7 @@ pub(super) struct Ship {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Where to: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, or folder:PATH
+    /// Where to: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, <az://CONTAINER/PREFIX>, <gs://BUCKET/PREFIX>, or folder:PATH
     #[arg(long, value_name = "ADDRESS")]
     to: String,
     #[command(flatten)]
