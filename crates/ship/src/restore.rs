@@ -85,7 +85,7 @@ pub(crate) struct Intake {
     /// How many messages a writer may have on their way.
     in_flight: u64,
     /// The last position that is read.
-    until: u64,
+    pub(crate) until: u64,
 }
 
 impl Intake {
@@ -279,6 +279,34 @@ fn take_over(
     let mut writer = Writer::new(me, bounds, end);
     take_term(&mut writer, from, seen)?;
     Ok(writer.known().clone())
+}
+
+/// Takes the right to write at `end`, where the chain seems to end, from one of `writers` alone; the chain with the term at its end.
+pub(crate) fn take_from(
+    from: &mut dyn Destination,
+    owner: Owner,
+    end: Chain,
+    writers: &[Owner],
+) -> Result<Chain> {
+    let mut found = end;
+    loop {
+        let taken = take_over(from, owner, found.clone(), &mut |position, bytes| {
+            if position == found.position + 1 {
+                found.take(bytes)?;
+            }
+            let other = found.owner != owner && !writers.contains(&found.owner);
+            if planted!(SourcesTakeFromAnyone, false, other) {
+                Err(Error::Replaced { term: found.term })
+            } else {
+                Ok(())
+            }
+        });
+        match taken {
+            // One of them was faster, and the right is taken from that one.
+            Err(Error::Replaced { .. }) if writers.contains(&found.owner) => {}
+            taken => return taken,
+        }
+    }
 }
 
 /// Rebuilds the log up to a position or a time in the folder `to`, and leaves its writer be: the copy cannot be shipped to

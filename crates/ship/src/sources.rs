@@ -8,17 +8,20 @@
 //!
 //! Messages differ from place to place, pieces of the log do not: they are put in order by where they lie in the segments.
 //!
-//! A rebuild takes the right to write at every place, in the order of their addresses, before it reads what is left there. Where a
-//! chain is damaged there is no right to be had: the place is reported, and its writer is not refused there.
+//! A rebuild takes the right to write at every place before it reads, where the last messages show the end of the chain, in the order of
+//! the addresses. Nothing is taken before all were looked at, and only from a writer that was seen then: of two rebuilds at once
+//! one gets the right everywhere. Where a chain turns out to end elsewhere the right is taken behind the reading. Where it is damaged
+//! the place is reported.
 //!
 //! Invariants: two sources that hold different batches at one place end everything; a source of another log as well; what was wrong
 //! with any source is returned, also if the others made up for it; memory is bounded by four parcels a source.
 
 use crate::destination::Destination;
 use crate::error::{Error, Result};
-use crate::message::Owner;
+use crate::guess;
+use crate::message::{Chain, Owner};
 use crate::note::{Note, random};
-use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty};
+use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, take_from};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, SealedCheck};
 use seawall_sys::planted;
 use std::ops::Range;
@@ -35,6 +38,8 @@ pub struct Wrong {
     pub address: String,
     /// What was wrong, and where.
     pub error: Error,
+    /// Whether the right to write was taken there all the same, where its last messages show the end: its writer is refused.
+    pub is_taken: bool,
 }
 
 /// What came of several sources.
@@ -94,8 +99,8 @@ struct Source {
     intake: Intake,
     check: SealedCheck,
     wrong: Option<Error>,
-    /// Of whom the right is taken.
-    writer: Option<Owner>,
+    /// The chain with the term that was taken before the reading.
+    taken: Option<Chain>,
 }
 
 /// Several places that hold the same log.
@@ -155,13 +160,7 @@ impl Sources {
         for mut destination in destinations {
             let chain = destination.begin()?;
             let intake = Intake::new(chain, destination.as_ref());
-            sources.push(Source {
-                destination,
-                intake,
-                check: SealedCheck::new(),
-                wrong: None,
-                writer: None,
-            });
+            sources.push(Source { destination, intake, check: SealedCheck::new(), wrong: None, taken: None });
         }
         // Everyone takes the right in this order, so that one gets it everywhere.
         sources.sort_by_key(|source| source.destination.address());
@@ -208,7 +207,6 @@ impl Sources {
             if source.wrong.is_none() && source.intake.chain.log_id.is_none() {
                 source.wrong = Some(empty(source.destination.as_ref()));
             }
-            source.writer = (source.intake.chain.term > 0).then_some(source.intake.chain.owner);
         }
         // Nothing is left to fall back to.
         let first = || self.0.iter().find_map(|source| source.wrong.clone());
@@ -217,7 +215,8 @@ impl Sources {
 
     fn wrong(&self) -> Vec<Wrong> {
         let wrong = |source: &Source| {
-            Some(Wrong { address: source.destination.address(), error: source.wrong.clone()? })
+            let (address, is_taken) = (source.destination.address(), source.taken.is_some());
+            Some(Wrong { address, error: source.wrong.clone()?, is_taken })
         };
         self.0.iter().filter_map(wrong).collect()
     }
@@ -238,8 +237,33 @@ impl Sources {
         total
     }
 
-    /// Takes the right to write at each place that is sound, and reads what is left there into `rebuild`.
-    fn claim(&mut self, rebuild: &mut Rebuild) -> Result<u64> {
+    /// Takes the right to write for `owner` where each source seems to end, before anything else is read of it.
+    fn take_rights(&mut self, owner: Owner) -> Result<()> {
+        // One that is away, or holds another log, ends it before anything is taken.
+        let look = |source: &mut Source| guess::end(source.destination.as_mut());
+        let ends = self.0.iter_mut().map(look).collect::<Result<Vec<_>>>()?;
+        let known = self.0.iter().zip(&ends).filter_map(|(source, end)| Some((source, end.as_ref()?)));
+        let logs = known.filter_map(|(source, end)| Some((source.destination.address(), end.log_id?)));
+        same_log(&logs.collect::<Vec<_>>())?;
+        let writers: Vec<Owner> = ends.iter().flatten().map(|end| end.owner).collect();
+        for (source, end) in self.0.iter_mut().zip(ends) {
+            let Some(end) = end else { continue };
+            match take_from(source.destination.as_mut(), owner, end, &writers) {
+                Ok(taken) => {
+                    source.intake.until = taken.position;
+                    source.taken = Some(taken);
+                }
+                // Reading from the beginning says more.
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the right to write at each place that is sound: where it was not taken before, it is now, and what is left there is read
+    /// into `rebuild`.
+    fn claim(&mut self, owner: Owner, rebuild: &mut Rebuild) -> Result<u64> {
         let mut highest = 0;
         for source in &mut self.0 {
             match &source.wrong {
@@ -248,15 +272,33 @@ impl Sources {
                 Some(_) => continue,
                 None => {}
             }
-            let Source { destination, intake, check, writer, .. } = source;
-            let mut fresh = Fresh(Some(check.clone()));
-            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
-            let note = claim(destination.as_mut(), intake, (random()?, *writer), &mut sink)?;
+            let Source { destination, intake, check, taken, .. } = source;
+            let was_right = taken.as_ref().is_some_and(|taken| guess::was_right(taken, &intake.chain));
+            let note = if was_right {
+                Note { address: destination.address(), owner, chain: intake.chain.clone() }
+            } else {
+                let mut fresh = Fresh(Some(check.clone()));
+                let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+                intake.until = u64::MAX;
+                intake.read_all(destination.as_mut(), &mut sink)?;
+                let writer = (intake.chain.term > 0).then_some(intake.chain.owner);
+                claim(destination.as_mut(), intake, (owner, writer), &mut sink)?
+            };
             note.write(rebuild.folder())?;
             highest = highest.max(note.chain.term);
         }
         Ok(highest)
     }
+}
+
+/// Whether the sources at these addresses hold one log.
+fn same_log(sources: &[(String, LogId)]) -> Result<()> {
+    let differs = |(_, here): &&(String, LogId)| *here != sources[0].1;
+    let Some((other, here)) = sources.iter().find(differs) else { return Ok(()) };
+    let (one, known) = &sources[0];
+    Err(Error::unfit(format!(
+        "{other} holds another log, {here}, than {one}, {known}: leave one of them out"
+    )))
 }
 
 /// Every piece once, in order, to `sink`; all that have it must have the same.
@@ -265,18 +307,13 @@ fn merge(
     addresses: &[String],
     sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
 ) -> Result<()> {
-    let mut log: Option<(LogId, usize)> = None;
+    let mut log: Option<(String, LogId)> = None;
     loop {
         feeds.iter_mut().for_each(Feed::fill);
         for (at, feed) in feeds.iter().enumerate().filter(|(_, feed)| feed.place.is_some()) {
             let Some(here) = feed.check.log_id() else { continue };
-            let (known, first) = *log.get_or_insert((here, at));
-            if known != here {
-                let (one, other) = (&addresses[first], &addresses[at]);
-                return Err(Error::unfit(format!(
-                    "{other} holds another log, {here}, than {one}, {known}: leave one of them out"
-                )));
-            }
+            let here = (addresses[at].clone(), here);
+            same_log(&[log.get_or_insert_with(|| here.clone()).clone(), here])?;
         }
         let Some(place) = feeds.iter().filter_map(|feed| feed.place).min() else { return Ok(()) };
         let at_place = |(_, feed): &(usize, &Feed)| feed.place == Some(place);
@@ -301,7 +338,8 @@ fn merge(
     }
 }
 
-/// Rebuilds the log in the folder `to`, which must not be there, from all of `sources`, and takes over from its old writer at each.
+/// Rebuilds the log in the folder `to`, which must not be there, from all of `sources`, and takes over from its old writer at each:
+/// before the reading, as [`crate::restore::rebuild`] does.
 ///
 /// # Errors
 /// As [`crate::restore::rebuild`]; [`Error::Diverged`] if sources hold different batches, [`Error::Unfit`] if they hold different logs,
@@ -312,8 +350,10 @@ pub fn rebuild(
     progress: Progress<'_>,
 ) -> Result<Joined<Rebuilt>> {
     let mut rebuild = Rebuild::begin(to.as_ref(), RebuildTo::default())?;
+    let owner = random()?;
+    planted!(SourcesTakenLate, (), sources.take_rights(owner)?);
     sources.fill(&mut rebuild, progress)?;
-    let term = sources.claim(&mut rebuild)?;
+    let term = sources.claim(owner, &mut rebuild)?;
     let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
     let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };
     Ok(Joined { outcome, wrong: sources.wrong() })

@@ -4,13 +4,14 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use common::{LIMIT, Memory, append, options, records, scratch};
 use seawall::{Log, Lsn, RebuildTo, View};
-use seawall_ship::destination::Destination;
+use seawall_ship::destination::{Answer, Destination};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{Sources, Wrong, copy, drill, rebuild};
-use seawall_ship::{Error, Result};
+use seawall_ship::{Error, Facts, Result};
 
 fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
     Shipping::start(dir, Box::new(to.clone()), Settings::default())
@@ -104,8 +105,10 @@ fn another_source_makes_up_for_damage_which_is_told() {
     let rebuilt = rebuild(sources(&[&a, &b]), &to, &mut silent()).expect("rebuilds");
     assert_eq!(rebuilt.wrong.len(), 1, "{:?}", rebuilt.wrong);
     assert_eq!(records(&from), records(&to));
-    // The writer is refused at the one that is sound.
+    // The writer is refused at the one that is sound, and at the other, whose last messages are.
     assert!(matches!(start(&from, &b).map(drop), Err(Error::NotOwner)));
+    let refused = start(&from, &a).map(drop);
+    assert!(rebuilt.wrong[0].is_taken && matches!(refused, Err(Error::NotOwner)), "{refused:?}");
     // What no source has is named by the damage.
     flip(&b, 5);
     let refused = drill(sources(&[&a, &b]), None, &mut silent());
@@ -141,6 +144,11 @@ fn another_log_among_the_sources_is_refused() {
     let refused = drill(sources(&[&a, &b]), None, &mut silent());
     let named = matches!(&refused, Err(Error::Unfit { what }) if what.contains("memory:b holds another log"));
     assert!(named, "{refused:?}");
+    let before = [a.stored(), b.stored()];
+    let to = dir.path().join("again");
+    let refused = rebuild(sources(&[&a, &b]), &to, &mut silent());
+    assert!(matches!(refused, Err(Error::Unfit { .. })) && !to.exists(), "{refused:?}");
+    assert_eq!([a.stored(), b.stored()], before, "nothing was taken");
     let twice = Sources::new(vec![Box::new(a.clone()), Box::new(a)]);
     assert!(matches!(twice, Err(Error::Option { option: "from", .. })));
 }
@@ -162,11 +170,134 @@ fn sources_that_hold_different_batches_are_refused() {
     }
 }
 
+type Deed = Option<Box<dyn FnOnce() + Send>>;
+
+/// Something happens once at this destination: before its first message is read, or about an append.
+struct Eventful {
+    memory: Memory,
+    before_reading: Deed,
+    before_append: Deed,
+    after_append: Deed,
+}
+
+impl Eventful {
+    fn new(memory: &Memory) -> Self {
+        Self { memory: memory.clone(), before_reading: None, before_append: None, after_append: None }
+    }
+}
+
+fn happen(deed: &mut Deed) {
+    if let Some(deed) = deed.take() {
+        deed();
+    }
+}
+
+impl Destination for Eventful {
+    fn facts(&self) -> &Facts {
+        self.memory.facts()
+    }
+
+    fn address(&self) -> String {
+        self.memory.address()
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        happen(&mut self.before_append);
+        self.memory.append(position, bytes, answer);
+        happen(&mut self.after_append);
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        if position == 1 {
+            happen(&mut self.before_reading);
+        }
+        self.memory.read(position)
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        self.memory.last()
+    }
+}
+
+fn both(a: Eventful, b: Eventful) -> Sources {
+    Sources::new(vec![Box::new(a), Box::new(b)]).expect("are two")
+}
+
+#[test]
+fn the_right_is_taken_at_every_source_before_the_reading() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (a, b) = (Memory::new("a"), Memory::new("b"));
+    let end = shipped(&from, &[&a, &b], 60);
+    let log = Log::open(&from, options()).expect("opens");
+    let ships = [&a, &b].map(|memory| start(&from, memory).expect("starts"));
+    let (tell, told) = channel();
+    let mut first = Eventful::new(&a);
+    first.before_reading = Some(Box::new(move || {
+        let late = append(&log, 1);
+        tell.send(ships.map(|ship| ship.wait(late, LIMIT))).expect("waits");
+    }));
+    let rebuilt = rebuild(both(first, Eventful::new(&b)), &to, &mut silent()).expect("rebuilds");
+    for outcome in told.recv().expect("it was read") {
+        assert!(matches!(outcome, Err(Error::Replaced { .. })), "{outcome:?}");
+    }
+    assert_eq!(rebuilt.outcome.report.end, end);
+}
+
+/// The second rebuild comes while the first one has the right at one of two places.
+#[test]
+fn of_two_rebuilds_at_once_one_has_the_right_everywhere() {
+    let dir = scratch();
+    let (from, first, second) = (dir.path().join("log"), dir.path().join("first"), dir.path().join("second"));
+    let (a, b) = (Memory::new("a"), Memory::new("b"));
+    shipped(&from, &[&a, &b], 60);
+    let (mut at_a, other, to) = (Eventful::new(&a), [a.clone(), b.clone()], second.clone());
+    at_a.after_append = Some(Box::new(move || {
+        rebuild(sources(&[&other[0], &other[1]]), &to, &mut silent()).expect("takes over from both");
+    }));
+    let lost = rebuild(both(at_a, Eventful::new(&b)), &first, &mut silent());
+    assert!(matches!(lost, Err(Error::Replaced { .. })) && !first.exists(), "{lost:?}");
+    shipped(&second, &[&a, &b], 5);
+}
+
+/// The first rebuild goes on while the second one, which has replaced it at one place, is about to do so at the other.
+#[test]
+fn a_rebuild_that_saw_another_one_replaces_it_everywhere() {
+    let dir = scratch();
+    let (from, first, second) = (dir.path().join("log"), dir.path().join("first"), dir.path().join("second"));
+    let (a, b) = (Memory::new("a"), Memory::new("b"));
+    shipped(&from, &[&a, &b], 60);
+    let (taken, has_taken) = channel();
+    let (go, gone) = channel::<()>();
+    let (mut at_a, mut at_b) = (Eventful::new(&a), Eventful::new(&b));
+    let (early, late, to) = (Eventful::new(&b), Eventful::new(&a), first.clone());
+    at_a.after_append = Some(Box::new(move || {
+        taken.send(()).expect("waits");
+        gone.recv().expect("goes on");
+    }));
+    let thread = std::thread::spawn(move || rebuild(both(at_a, early), &to, &mut silent()).map(drop));
+    has_taken.recv().expect("has it at one place");
+    at_b.before_append = Some(Box::new(move || {
+        go.send(()).expect("waits");
+        thread.join().expect("no panic").expect("had the right for a moment");
+    }));
+    rebuild(both(late, at_b), &second, &mut silent()).expect("rebuilds");
+    for memory in [&a, &b] {
+        let refused = start(&first, memory).map(drop);
+        assert!(matches!(refused, Err(Error::NotOwner | Error::Replaced { .. })), "{refused:?}");
+    }
+    shipped(&second, &[&a, &b], 5);
+}
+
 #[cfg(feature = "mutants")]
 #[test]
-fn the_planted_bug_is_found() {
+fn each_planted_bug_is_found() {
     use seawall::mutant::{Mutant, finds};
-    let rows = [(Mutant::SourcesNotCompared, sources_that_hold_different_batches_are_refused)];
+    let rows: [(Mutant, fn()); 3] = [
+        (Mutant::SourcesNotCompared, sources_that_hold_different_batches_are_refused),
+        (Mutant::SourcesTakenLate, the_right_is_taken_at_every_source_before_the_reading),
+        (Mutant::SourcesTakeFromAnyone, of_two_rebuilds_at_once_one_has_the_right_everywhere),
+    ];
     for (mutant, test) in rows {
         assert!(finds(mutant, test), "{mutant:?}");
     }

@@ -194,6 +194,8 @@ mod switch {
         StandbyForgetsEarly
         StandbyIsLogEarly
         SourcesNotCompared
+        SourcesTakenLate
+        SourcesTakeFromAnyone
         RetainBeforeStart
         RetainUntrimmed
         RetainFenceIgnored

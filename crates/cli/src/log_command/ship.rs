@@ -212,13 +212,16 @@ pub(super) fn sources(addresses: &[String], place: &Place) -> Result<Sources, St
 /// The outcome, printed by `print`; then an error if something was wrong with a source, although the others made up for it.
 pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(), Stop>) -> Result<(), Stop> {
     print(&joined.outcome)?;
-    let said: Vec<String> =
-        joined.wrong.iter().map(|wrong| format!("{}: {}", wrong.address, wrong.error)).collect();
+    let said = joined.wrong.iter().map(|wrong| {
+        let taken = if wrong.is_taken { "its writer is refused there" } else { "no writer is refused there" };
+        format!("{}: {} ({taken})", wrong.address, wrong.error)
+    });
+    let said: Vec<String> = said.collect();
     if said.is_empty() {
         return Ok(());
     }
     let said = printable(&said.join("; ")).into_owned();
-    Err(Stop::Failed(format!("{said}; the other sources made up for it, and no writer is refused there")))
+    Err(Stop::Failed(format!("{said}; the other sources made up for it")))
 }
 
 pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
