@@ -13,6 +13,7 @@ use crate::archive::{Archive, ArchiveSettings};
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::upload::Upload;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -151,7 +152,7 @@ fn archived<S: crate::archive::Store + 'static>(store: S, opening: &Opening) -> 
         archive.probe()?;
     }
     let requests_per_day = Some(archive.requests_per_day(opening.gather_time, 0));
-    Ok(Opened { destination: Box::new(archive), requests_per_day })
+    Ok(Opened { destination: Box::new(Upload::new(archive)), requests_per_day })
 }
 
 #[cfg(feature = "nats")]

@@ -14,7 +14,7 @@
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), its [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `upload` beside the shipping, its [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
 //! * [`sources`]: reads several places at once, and falls back where one is damaged;
 //! * [`standby`]: keeps a copy that grows, and takes over with it;
@@ -48,6 +48,7 @@ pub mod shipped_log;
 pub mod shipping;
 pub mod sources;
 pub mod standby;
+mod upload;
 pub mod writer;
 
 pub use error::{Cause, Error, Result};

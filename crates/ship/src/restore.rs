@@ -149,9 +149,9 @@ impl Intake {
         loop {
             let before = self.chain.position;
             let mut more = true;
-            let mut looked = Ok(before);
+            let mut looked = Ok(());
             if before < self.until {
-                looked = from.read_on(before + 1, &mut |_, bytes| {
+                looked = read_ahead(from, before + 1, &mut |bytes| {
                     more = self.take(bytes, sink)?;
                     Ok(more && self.chain.position < self.until)
                 });
@@ -160,7 +160,7 @@ impl Intake {
                 return Ok(more);
             }
             // One that is missing in the middle would look like the end.
-            let known = looked.and_then(|_| match goal {
+            let known = looked.and_then(|()| match goal {
                 Some(goal) => Ok(goal),
                 None if self.until < u64::MAX => Ok(self.until),
                 None => from.last(),
@@ -188,6 +188,33 @@ impl Intake {
             }
         }
     }
+}
+
+/// Reads the messages from `position` on as [`Destination::read_on`] does, while `visit` works on those before: as many wait for it as
+/// their writer has on their way.
+fn read_ahead(
+    from: &mut dyn Destination,
+    position: u64,
+    visit: &mut dyn FnMut(&[u8]) -> Result<bool>,
+) -> Result<()> {
+    let (ahead, messages) = mpsc::sync_channel(from.facts().in_flight_max);
+    let read = move || from.read_on(position, &mut |_, bytes| Ok(ahead.send(bytes.to_vec()).is_ok()));
+    std::thread::scope(|scope| {
+        let named = std::thread::Builder::new().name("seawall-ahead".to_owned());
+        let reading = named.spawn_scoped(scope, read);
+        let reading = reading.map_err(|source| Error::unavailable("cannot start a thread", source))?;
+        let visited = messages.into_iter().try_for_each(|bytes| match visit(&bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(error) => Err(Some(error)),
+        });
+        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match visited {
+            Err(Some(error)) => Err(error),
+            Err(None) => Ok(()),
+            Ok(()) => read.map(drop),
+        }
+    })
 }
 
 /// How many bytes were read so far is told to this.

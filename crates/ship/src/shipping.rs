@@ -118,7 +118,7 @@ struct State {
     read: Lsn,
     shipping: bool,
     stop: bool,
-    /// Everything is to be sent now, because shipping ends when it is acknowledged.
+    /// Nothing waits for more to come, because shipping ends when everything is acknowledged.
     hurry: bool,
     failed: Option<Error>,
     wakers: Vec<(Lsn, Waker)>,
@@ -417,11 +417,12 @@ impl Shipping {
     /// # Errors
     /// As [`Shipping::wait`].
     pub fn finish(mut self, limit: Option<Duration>) -> Result<Lsn> {
+        let view = View::open(&self.shared.dir)?;
+        let proven = view.end_lsn();
+        let mut follower = view.follow_sealed(proven)?;
         // A writer knows more to be durable than the log itself proves.
-        self.at_risk()?;
-        let counter = self.shared.counter.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = counter.as_ref().map_or(Lsn::ZERO, |(follower, _)| follower.lsn());
-        drop(counter);
+        follower.next_batch(Duration::ZERO)?;
+        let end = follower.end();
         self.shared.lock().hurry = true;
         self.shared.progress.notify_all();
         let waited = self.wait(end, limit);
@@ -524,7 +525,7 @@ impl Reader {
             if stop {
                 return;
             }
-            let due = gathered.as_ref().is_some_and(|gathered| hurry || self.is_due(gathered));
+            let due = gathered.as_ref().is_some_and(|gathered| self.is_due(gathered));
             if due && !self.put(&mut gathered) {
                 return;
             }
