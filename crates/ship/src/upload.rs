@@ -94,3 +94,64 @@ impl<S: Store + 'static> Destination for Upload<S> {
         self.with(|archive| archive.read_on(position, visit))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Upload;
+    use crate::archive::{Archive, ArchiveSettings, Store};
+    use crate::destination::Destination as _;
+    use crate::error::Result;
+    use crate::writer::Outcome;
+    use std::sync::mpsc;
+
+    /// Keeps names, each when it is let.
+    struct Gate(mpsc::Receiver<()>, Vec<String>);
+
+    impl Store for Gate {
+        fn name(&self) -> (String, bool) {
+            ("a gate".to_owned(), true)
+        }
+
+        fn address(&self) -> String {
+            "gate:".to_owned()
+        }
+
+        fn create(&mut self, name: &str, _: &[u8]) -> Result<bool> {
+            self.0.recv().expect("is let");
+            self.1.push(name.to_owned());
+            Ok(true)
+        }
+
+        fn get(&mut self, _: &str, _: Option<usize>) -> Result<Option<Vec<u8>>> {
+            Ok(None)
+        }
+
+        fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+            let named = self.1.iter().filter(|name| name.starts_with(prefix) && name.as_str() > after);
+            Ok(named.cloned().collect())
+        }
+
+        fn remove(&mut self, _: &str) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_append_returns_before_its_object_is_there_and_everything_else_after() {
+        let (let_it, gate) = mpsc::channel();
+        let (told, answers) = mpsc::channel();
+        let mut upload = Upload::new(Archive::new(Gate(gate, Vec::new()), ArchiveSettings::default()));
+        for position in 1..=3 {
+            let told = told.clone();
+            upload.append(
+                position,
+                [7].into(),
+                Box::new(move |outcome| told.send(outcome).expect("is heard")),
+            );
+            assert!(answers.try_recv().is_err(), "nothing was let in yet");
+            let_it.send(()).expect("waits");
+            assert_eq!(upload.last().expect("lists"), position);
+            assert_eq!(answers.try_recv(), Ok(Outcome::Stored));
+        }
+    }
+}

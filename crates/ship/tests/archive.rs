@@ -61,6 +61,18 @@ fn an_archive_gathers_batches_and_the_log_is_rebuilt_from_it() {
 }
 
 #[test]
+fn what_is_shipped_at_once_is_gathered_too() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let log = Log::open(&from, options()).expect("opens");
+    let end = append(&log, 300);
+    let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
+    assert_eq!(shipping.finish(LIMIT).expect("ships"), end);
+    let objects = objects(&kept).len();
+    assert!(objects > 10 && objects < 300 / 4, "{objects} objects");
+}
+
+#[test]
 fn objects_are_created_by_age_too() {
     let dir = scratch();
     let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
