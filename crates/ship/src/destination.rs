@@ -6,6 +6,7 @@
 
 use crate::error::Result;
 use crate::failure::Facts;
+use crate::manifest::Index;
 use crate::message::Chain;
 use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
@@ -46,6 +47,14 @@ pub trait Destination: Send {
     /// # Errors
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
+
+    /// What its manifests say of where segments begin; nothing where there are none.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn index(&mut self) -> Result<Index> {
+        Ok(Index::default())
+    }
 
     /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
     fn settles_within(&self) -> Duration {

@@ -14,7 +14,7 @@
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), its [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), its [`manifest`]s and [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
 //! * [`sources`]: reads several places at once, and falls back where one is damaged;
 //! * [`standby`]: keeps a copy that grows, and takes over with it;
@@ -37,6 +37,7 @@ pub mod guess;
 pub mod jetstream;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod manifest;
 pub mod message;
 mod metrics;
 pub mod note;

@@ -14,6 +14,7 @@
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
+use crate::manifest::{Indexed, Manifest, begins_segment};
 use crate::message::{Chain, Header, Kind, Owner, Verdict};
 use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
@@ -73,6 +74,8 @@ pub struct Drill {
     pub time_us: u64,
     /// The last term.
     pub term: u64,
+    /// What an archive's manifests are.
+    pub manifests: Indexed,
     /// What was read.
     pub read: Read,
 }
@@ -86,20 +89,28 @@ pub(crate) struct Intake {
     in_flight: u64,
     /// The last position that is read.
     pub(crate) until: u64,
+    /// What a manifest would say of each segment, where that is wanted.
+    pub(crate) segments: Option<Vec<Manifest>>,
 }
 
 impl Intake {
     /// Goes on in `from` behind `chain`.
     pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
         let in_flight = from.facts().in_flight_max as u64;
-        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX }
+        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX, segments: None }
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
     pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
-        match self.chain.take(bytes)? {
+        let verdict = self.chain.take(bytes)?;
+        if let (Some(segments), Verdict::Next(header, payload)) = (&mut self.segments, &verdict)
+            && begins_segment(header, payload)
+        {
+            segments.push(Manifest::in_front_of(self.chain.position, header));
+        }
+        match verdict {
             Verdict::Ignored => {
                 self.read.ignored += 1;
                 let position = self.chain.position;
@@ -340,12 +351,14 @@ pub fn copy(
 /// knows to be acknowledged.
 ///
 /// # Errors
-/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing.
+/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing; [`Error::Manifest`] if only a manifest is not sound.
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
     let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
     let chain = from.begin()?;
+    let (begin, index) = (chain.position, from.index()?);
     let mut intake = Intake::new(chain, from);
+    intake.segments = Some(Vec::new());
     let mut check = SealedCheck::new();
     let mut read = 0;
     let mut sink = |pieces: &[u8]| {
@@ -373,6 +386,7 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         let what = format!("its batches end at LSN {}, its messages say {}", check.lsn(), intake.chain.lsn);
         return Err(Error::Damaged { position: intake.chain.position, what });
     }
+    let manifests = index.hold_against(intake.segments.as_deref().unwrap_or_default(), begin)?;
     Ok(Drill {
         log_id,
         first: check.first(),
@@ -380,6 +394,7 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         records: check.records(),
         time_us: check.time_us(),
         term: intake.chain.term,
+        manifests,
         read: intake.read,
     })
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use seawall::{Lsn, RebuildTo};
 use seawall_ship::address::{Opening, open};
 use seawall_ship::destination::Destination;
+use seawall_ship::manifest::Indexed;
 use seawall_ship::restore::{Read, Rebuilt, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{self, Joined, Sources};
@@ -145,7 +146,9 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
     print_promise(opened.destination.facts());
     if let Some(requests) = opened.requests_per_day {
         let bytes = options.object_bytes;
-        anstream::eprintln!("at most {requests} objects a day, and one for each {bytes} of the log");
+        anstream::eprintln!(
+            "at most {requests} requests a day, lists included, two more for each {bytes} of the log, and one for each segment"
+        );
     }
     let memory_bytes = usize::try_from(options.memory.as_u64()).unwrap_or(usize::MAX);
     let settings = Settings { memory_bytes, gather_time: options.gather };
@@ -275,5 +278,9 @@ fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
     writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;
+    let Indexed { sound, lacking } = drilled.manifests;
+    if sound + lacking > 0 {
+        writeln!(output, "manifests    {sound} sound, {lacking} segments have none")?;
+    }
     Ok(read(&mut output, &drilled.read)?)
 }
