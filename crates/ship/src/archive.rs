@@ -25,6 +25,7 @@ use crate::message::Chain;
 use crate::note::{Note, hex, random};
 use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
+use seawall::RebuildTo;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,13 +192,10 @@ impl<S: Store> Destination for Archive<S> {
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
         let name = message_name(position);
         let created = self.store.create(&name, &bytes);
-        answer(match created {
+        let outcome = match created {
             // The name may be one that a retention removed.
             Ok(true) => match self.refuse_removed(position) {
-                Ok(()) => {
-                    self.put_manifest(position, &bytes);
-                    Outcome::Stored
-                }
+                Ok(()) => Outcome::Stored,
                 Err(Error::Unavailable { .. }) => Outcome::Unknown,
                 Err(error) => {
                     tracing::warn!(%error, "the object does not count");
@@ -209,7 +207,11 @@ impl<S: Store> Destination for Archive<S> {
                 tracing::warn!(%error, position, "an object was not created, or the answer did not come");
                 Outcome::Unknown
             }
-        });
+        };
+        answer(outcome);
+        if outcome == Outcome::Stored {
+            self.put_manifest(position, &bytes);
+        }
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
@@ -227,6 +229,11 @@ impl<S: Store> Destination for Archive<S> {
     fn last(&mut self) -> Result<u64> {
         self.known_last = self.last_position(self.known_last)?;
         Ok(self.known_last)
+    }
+
+    fn begin_untrimmed(&mut self, until: &RebuildTo) -> Result<Option<Chain>> {
+        let begin = self.start()?;
+        Ok(self.first_by_manifests(&begin, until, 0)?.map(|first| first.unwrap_or(begin)))
     }
 
     fn index(&mut self) -> Result<Index> {

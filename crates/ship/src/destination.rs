@@ -10,6 +10,7 @@ use crate::manifest::Index;
 use crate::message::Chain;
 use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
+use seawall::RebuildTo;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,15 @@ pub trait Destination: Send {
     /// # Errors
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
+
+    /// What the chain is in front of the newest segment from which on everything is there that the log itself still had, in a rebuild to
+    /// `until`; `None` if it does not say.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn begin_untrimmed(&mut self, _until: &RebuildTo) -> Result<Option<Chain>> {
+        Ok(None)
+    }
 
     /// What its manifests say of where segments begin; nothing where there are none.
     ///

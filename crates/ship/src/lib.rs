@@ -16,6 +16,7 @@
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
 //! * [`archive`] of objects in a [`folder`] or a bucket (`object`), its [`manifest`]s and [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
+//! * [`untrimmed`]: leaves out the history that the log itself had trimmed;
 //! * [`sources`]: reads several places at once, and falls back where one is damaged;
 //! * [`standby`]: keeps a copy that grows, and takes over with it;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
@@ -49,6 +50,7 @@ pub mod shipped_log;
 pub mod shipping;
 pub mod sources;
 pub mod standby;
+pub mod untrimmed;
 pub mod writer;
 
 pub use error::{Cause, Error, Result};

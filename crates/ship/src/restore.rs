@@ -21,6 +21,7 @@ use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -199,6 +200,22 @@ impl Intake {
             }
         }
     }
+}
+
+/// From which LSN to which one a destination holds the log, as its first and last messages show it: about what a rebuild reads.
+///
+/// # Errors
+/// As [`Destination::read`].
+pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
+    let begin = from.begin()?;
+    let Some(end) = guess::end(from)? else { return Ok(None) };
+    let first = if begin.number > 0 {
+        Some(begin.lsn)
+    } else {
+        let bytes = from.read(begin.position + 1)?;
+        bytes.and_then(|bytes| Header::open(&bytes).ok().map(|(header, _)| header.lsn))
+    };
+    Ok(first.map(|first| first..end.lsn))
 }
 
 /// How many bytes were read so far is told to this.

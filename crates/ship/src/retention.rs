@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{MANIFESTS, Manifest, begins_segment, manifest_name};
 use crate::message::{Chain, Kind, Verdict};
 use crate::note::Note;
-use seawall::{Lsn, SealedCheck};
+use seawall::{Lsn, RebuildTo, SealedCheck};
 use seawall_sys::planted;
 
 /// What an archive keeps.
@@ -63,7 +63,10 @@ impl<S: Store> Archive<S> {
     /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken, [`Error::Log`] if its batches are: nothing is removed then.
     pub fn retain_only(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
         let begin = self.start()?;
-        let found = self.first_by_manifests(&begin, keep)?;
+        let found = {
+            let until = RebuildTo { lsn: Lsn::MAX, time_us: keep.since_us };
+            self.first_by_manifests(&begin, &until, keep.segments)?
+        };
         let all_read = found.is_none();
         let new = found.map_or_else(|| self.first_kept(&begin, keep), Ok)?;
         let kept = new.as_ref().unwrap_or(&begin);
@@ -103,13 +106,19 @@ impl<S: Store> Archive<S> {
         Ok(removed)
     }
 
-    /// What the chain is in front of the first segment that is kept, as [`Archive::first_kept`], by the manifests; `None` if they do not say.
-    fn first_by_manifests(&mut self, begin: &Chain, keep: &Keep) -> Result<Option<Option<Chain>>> {
+    /// What the chain is in front of the first segment that a rebuild to `until` needs, and that has so many closed ones behind it, by the manifests:
+    /// `None` if they do not say, and `Some(None)` if it begins where the archive does.
+    pub(crate) fn first_by_manifests(
+        &mut self,
+        begin: &Chain,
+        until: &RebuildTo,
+        segments: usize,
+    ) -> Result<Option<Option<Chain>>> {
         let positions = self.manifest_positions(begin.position)?;
         let mut started: Vec<Manifest> = Vec::new();
         for position in &positions {
             let Some(Ok(manifest)) = self.manifest(*position)? else { return Ok(None) };
-            if manifest.time_us > keep.since_us {
+            if manifest.time_us > until.time_us || manifest.lsn >= until.lsn {
                 break;
             }
             started.push(manifest);
@@ -120,8 +129,8 @@ impl<S: Store> Archive<S> {
         if !self.is_true(newest)? {
             return Ok(None);
         }
-        let first = self.first_behind(newest, begin.lsn, keep)?;
-        let most = positions.len().saturating_sub(1 + keep.segments).min(started.len() - 1);
+        let first = self.first_behind(newest, begin.lsn, until)?;
+        let most = positions.len().saturating_sub(1 + segments).min(started.len() - 1);
         let mut able = started.into_iter().take(most + 1).skip(1).rev();
         match able.find(|manifest| manifest.lsn <= first && manifest.position > begin.position) {
             Some(kept) if !self.is_true(&kept)? => Ok(None),
@@ -129,12 +138,12 @@ impl<S: Store> Archive<S> {
         }
     }
 
-    /// What the log still had at the time that `keep` names, by the messages behind the newest segment that is as old.
-    fn first_behind(&mut self, newest: &Manifest, begin: Lsn, keep: &Keep) -> Result<Lsn> {
+    /// What the log still had at `until`, by the messages behind the newest segment that began before it.
+    fn first_behind(&mut self, newest: &Manifest, begin: Lsn, until: &RebuildTo) -> Result<Lsn> {
         let (mut chain, mut check) = (newest.chain(), SealedCheck::new());
         while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
             let Verdict::Next(header, payload) = chain.take(&bytes)? else { continue };
-            if header.time_us > keep.since_us {
+            if header.time_us > until.time_us || header.end > until.lsn {
                 break;
             }
             if header.kind == Kind::Batches {
