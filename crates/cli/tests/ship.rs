@@ -34,7 +34,7 @@ fn a_log_goes_to_an_archive_and_comes_back() {
     assert_eq!(out, format!("acknowledged {end}\n"));
     // Before anything is sent: what it outlives, and what it costs.
     assert!(err.contains("outlives power-everywhere") && err.contains("NOT machine"), "{err}");
-    assert!(err.contains("at most 8640 objects a day"), "{err}");
+    assert!(err.contains("at most 17280 requests a day, lists included"), "{err}");
     let drilled = seawall(&["log", "drill", "--from", &archive, "--log", &log]);
     let (out, err) = text(&drilled);
     assert!(drilled.status.success() && out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
@@ -58,6 +58,22 @@ fn a_log_goes_to_an_archive_and_comes_back() {
     let (out, err) = text(&copied);
     assert!(copied.status.success() && out.contains("this is a copy"), "{out}{err}");
     assert_eq!(View::open(&copy).expect("opens").end_lsn(), end);
+    let near = path("near");
+    let copied = seawall(&["log", "rebuild", &near, "--from", &archive, "--copy", "--skip-trimmed"]);
+    let (_, err) = text(&copied);
+    assert!(copied.status.success() && err.contains("LSN 0 to ") && err.contains("to read"), "{err}");
+    let two = ["log", "rebuild", &copy, "--from", &archive, "--from", &log, "--skip-trimmed"];
+    let refused = seawall(&two);
+    assert!(!refused.status.success(), "it takes one source");
+    // Without manifests everything is read, and said to be.
+    std::fs::remove_dir_all(dir.path().join("archive/manifests")).expect("removes");
+    let bare = path("bare");
+    let copied = seawall(&["log", "rebuild", &bare, "--from", &archive, "--copy", "--skip-trimmed"]);
+    let (out, err) = text(&copied);
+    assert!(copied.status.success() && err.contains("everything is read"), "{out}{err}");
+    let retained = seawall(&["log", "retain", "--at", &archive, "--keep-segments", "0", "--dry-run"]);
+    let (out, err) = text(&retained);
+    assert!(retained.status.success() && out.contains("all messages were read"), "{out}{err}");
     assert!(seawall(&["log", "verify", &copy]).status.success());
 }
 

@@ -94,7 +94,7 @@ impl Default for Opening {
 pub struct Opened {
     /// The destination.
     pub destination: Box<dyn Destination>,
-    /// Requests a day at most that create objects, without those that only a full object causes.
+    /// Requests a day at most, without those that only a full object or a new segment causes.
     pub requests_per_day: Option<u64>,
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! PREFIX/messages/00000000000000000001    a message each, by position
 //! PREFIX/starts/00000000000000000038      what the chain was at position 38: everything up to there may be gone
+//! PREFIX/manifests/00000000000000000037   what the chain is in front of position 38, where a segment of the log begins
 //! PREFIX/probe-…                          while it is tried what the store can do
 //! ```
 //!
@@ -19,10 +20,12 @@
 use crate::destination::{Answer, Destination};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
+use crate::manifest::Index;
 use crate::message::Chain;
 use crate::note::{Note, hex, random};
 use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
+use seawall::RebuildTo;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +91,8 @@ pub(crate) fn message_name(position: u64) -> String {
 pub struct Archive<S> {
     store: S,
     facts: Facts,
+    /// The last position that was listed.
+    known_last: u64,
 }
 
 impl<S: Store> std::fmt::Debug for Archive<S> {
@@ -114,7 +119,7 @@ impl<S: Store> Archive<S> {
             in_flight_max: 1,
             gather_bytes: settings.object_bytes.clamp(1, OBJECT_BYTES_MAX),
         };
-        Self { store, facts }
+        Self { store, facts, known_last: 0 }
     }
 
     /// Tries what an archive stands on: that an object is created once, listed as soon as it is there, read in part, removed.
@@ -148,12 +153,13 @@ impl<S: Store> Archive<S> {
         Ok(())
     }
 
-    /// How many objects a day are created at most, for a log that writes `bytes_per_day`.
+    /// How many requests a day a writer makes at most, for a log that writes `bytes_per_day`: each message is created, then `starts/`
+    /// is listed. The manifest of each segment is one more.
     #[must_use]
     pub fn requests_per_day(&self, gather_time: Duration, bytes_per_day: u64) -> u64 {
         let by_time = Duration::from_hours(24).as_millis() / gather_time.as_millis().max(1);
         let by_size = bytes_per_day / self.facts.gather_bytes as u64;
-        u64::try_from(by_time).unwrap_or(u64::MAX).saturating_add(by_size)
+        u64::try_from(by_time).unwrap_or(u64::MAX).saturating_add(by_size).saturating_mul(2)
     }
 
     /// The store.
@@ -186,7 +192,7 @@ impl<S: Store> Destination for Archive<S> {
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
         let name = message_name(position);
         let created = self.store.create(&name, &bytes);
-        answer(match created {
+        let outcome = match created {
             // The name may be one that a retention removed.
             Ok(true) => match self.refuse_removed(position) {
                 Ok(()) => Outcome::Stored,
@@ -201,7 +207,11 @@ impl<S: Store> Destination for Archive<S> {
                 tracing::warn!(%error, position, "an object was not created, or the answer did not come");
                 Outcome::Unknown
             }
-        });
+        };
+        answer(outcome);
+        if outcome == Outcome::Stored {
+            self.put_manifest(position, &bytes);
+        }
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
@@ -217,14 +227,17 @@ impl<S: Store> Destination for Archive<S> {
     }
 
     fn last(&mut self) -> Result<u64> {
-        let (mut after, mut last) = (String::new(), 0);
-        loop {
-            let names = self.store.list(MESSAGES, &after)?;
-            let Some(name) = names.last() else { return Ok(last) };
-            let position = name.strip_prefix(MESSAGES).and_then(|digits| digits.parse().ok());
-            last = position.ok_or_else(|| Error::unfit(format!("{name} is no object of an archive")))?;
-            after.clone_from(name);
-        }
+        self.known_last = self.last_position(self.known_last)?;
+        Ok(self.known_last)
+    }
+
+    fn begin_untrimmed(&mut self, until: &RebuildTo) -> Result<Option<Chain>> {
+        let begin = self.start()?;
+        Ok(self.first_by_manifests(&begin, until, 0)?.map(|first| first.unwrap_or(begin)))
+    }
+
+    fn index(&mut self) -> Result<Index> {
+        self.read_index()
     }
 
     fn begin(&mut self) -> Result<Chain> {

@@ -6,9 +6,11 @@
 
 use crate::error::Result;
 use crate::failure::Facts;
+use crate::manifest::Index;
 use crate::message::Chain;
 use crate::retention::{Keep, Removed};
 use crate::writer::Outcome;
+use seawall::RebuildTo;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +48,23 @@ pub trait Destination: Send {
     /// # Errors
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
+
+    /// What the chain is in front of the newest segment from which on everything is there that the log itself still had, in a rebuild to
+    /// `until`; `None` if it does not say.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn begin_untrimmed(&mut self, _until: &RebuildTo) -> Result<Option<Chain>> {
+        Ok(None)
+    }
+
+    /// What its manifests say of where segments begin; nothing where there are none.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    fn index(&mut self) -> Result<Index> {
+        Ok(Index::default())
+    }
 
     /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
     fn settles_within(&self) -> Duration {

@@ -46,6 +46,13 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// A manifest of an archive is not sound. Nothing depends on it: what it states is read from the messages.
+    Manifest {
+        /// Its position.
+        position: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// Another writer has taken the right to write to the destination: this one never writes there again.
     Replaced {
         /// The term that the other writer took.
@@ -125,6 +132,11 @@ impl fmt::Display for Error {
             Self::Damaged { position, what } => {
                 write!(f, "message {position} of the destination is damaged: {what}")
             }
+            Self::Manifest { position, what } => write!(
+                f,
+                "the manifest at position {position} is not sound: {what}; the log is whole without it, so remove the object \
+                 manifests/{position:020}"
+            ),
             Self::Replaced { term } => write!(
                 f,
                 "another writer has taken over the destination (term {term}): this log must not be written any more; \

@@ -24,7 +24,7 @@ impl Folder {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path =
             std::path::absolute(path.as_ref()).map_err(|source| failed("open", path.as_ref(), source))?;
-        for part in ["messages", "starts"] {
+        for part in ["messages", "starts", "manifests"] {
             let part = path.join(part);
             fs::create_dir_all(&part).map_err(|source| failed("create", &part, source))?;
         }
@@ -102,7 +102,13 @@ impl Store for Folder {
     fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
         let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
         let path = self.path.join(folder);
-        let entries = fs::read_dir(&path).map_err(|source| failed("list", &path, source))?;
+        let entries = match fs::read_dir(&path) {
+            // An archive from before there were manifests.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.path.join("messages").is_dir() => {
+                return Ok(Vec::new());
+            }
+            entries => entries.map_err(|source| failed("list", &path, source))?,
+        };
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|source| failed("list", &path, source))?;

@@ -14,8 +14,9 @@
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), `upload` beside the shipping, its [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), created by `upload`, its [`manifest`]s and [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`guess`] says where to take over before everything was read;
+//! * [`untrimmed`]: leaves out the history that the log itself had trimmed;
 //! * [`sources`]: reads several places at once, and falls back where one is damaged;
 //! * [`standby`]: keeps a copy that grows, and takes over with it;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
@@ -37,6 +38,7 @@ pub mod guess;
 pub mod jetstream;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+pub mod manifest;
 pub mod message;
 mod metrics;
 pub mod note;
@@ -48,6 +50,7 @@ pub mod shipped_log;
 pub mod shipping;
 pub mod sources;
 pub mod standby;
+pub mod untrimmed;
 mod upload;
 pub mod writer;
 

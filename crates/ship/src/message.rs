@@ -95,7 +95,7 @@ pub struct Header {
     pub previous: Hash,
 }
 
-fn crc32c(parts: [&[u8]; 2]) -> u32 {
+pub(crate) fn crc32c(parts: [&[u8]; 2]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     for part in parts {
         digest.update(part);
@@ -109,7 +109,7 @@ pub fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
-fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out

@@ -14,12 +14,14 @@
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
+use crate::manifest::{Indexed, Manifest, begins_segment};
 use crate::message::{Chain, Header, Kind, Owner, Verdict};
 use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -73,6 +75,8 @@ pub struct Drill {
     pub time_us: u64,
     /// The last term.
     pub term: u64,
+    /// What an archive's manifests are.
+    pub manifests: Indexed,
     /// What was read.
     pub read: Read,
 }
@@ -86,20 +90,28 @@ pub(crate) struct Intake {
     in_flight: u64,
     /// The last position that is read.
     pub(crate) until: u64,
+    /// What a manifest would say of each segment, where that is wanted.
+    pub(crate) segments: Option<Vec<Manifest>>,
 }
 
 impl Intake {
     /// Goes on in `from` behind `chain`.
     pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
         let in_flight = from.facts().in_flight_max as u64;
-        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX }
+        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX, segments: None }
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
     pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
-        match self.chain.take(bytes)? {
+        let verdict = self.chain.take(bytes)?;
+        if let (Some(segments), Verdict::Next(header, payload)) = (&mut self.segments, &verdict)
+            && begins_segment(header, payload)
+        {
+            segments.push(Manifest::in_front_of(self.chain.position, header));
+        }
+        match verdict {
             Verdict::Ignored => {
                 self.read.ignored += 1;
                 let position = self.chain.position;
@@ -215,6 +227,21 @@ fn read_ahead(
             Ok(()) => read.map(drop),
         }
     })
+
+/// From which LSN to which one a destination holds the log, as its first and last messages show it: about what a rebuild reads.
+///
+/// # Errors
+/// As [`Destination::read`].
+pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
+    let begin = from.begin()?;
+    let Some(end) = guess::end(from)? else { return Ok(None) };
+    let first = if begin.number > 0 {
+        Some(begin.lsn)
+    } else {
+        let bytes = from.read(begin.position + 1)?;
+        bytes.and_then(|bytes| Header::open(&bytes).ok().map(|(header, _)| header.lsn))
+    };
+    Ok(first.map(|first| first..end.lsn))
 }
 
 /// How many bytes were read so far is told to this.
@@ -367,12 +394,14 @@ pub fn copy(
 /// knows to be acknowledged.
 ///
 /// # Errors
-/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing.
+/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing; [`Error::Manifest`] if only a manifest is not sound.
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
     let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
     let chain = from.begin()?;
+    let (begin, index) = (chain.position, from.index()?);
     let mut intake = Intake::new(chain, from);
+    intake.segments = Some(Vec::new());
     let mut check = SealedCheck::new();
     let mut read = 0;
     let mut sink = |pieces: &[u8]| {
@@ -400,6 +429,7 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         let what = format!("its batches end at LSN {}, its messages say {}", check.lsn(), intake.chain.lsn);
         return Err(Error::Damaged { position: intake.chain.position, what });
     }
+    let manifests = index.hold_against(intake.segments.as_deref().unwrap_or_default(), begin)?;
     Ok(Drill {
         log_id,
         first: check.first(),
@@ -407,6 +437,7 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         records: check.records(),
         time_us: check.time_us(),
         term: intake.chain.term,
+        manifests,
         read: intake.read,
     })
 }

@@ -6,20 +6,24 @@
 //!                     begins here     3 older starts are removed
 //! ```
 //!
+//! Where segments begin is read of the manifests, of each segment that is not younger than what is kept; of the messages those of one
+//! segment, and the one that the archive then begins with. Without manifests, or if one states what is not there, everything is read.
+//!
 //! Whole segments go, and only those that the log itself had trimmed: the records from the first LSN of the log on must be there for
 //! a rebuild. A removal that was interrupted is finished by the next one.
 //!
 //! A name that was removed is free again. A writer that has slept since would take it for the end of the chain, and create
 //! it anew: so a position that a start lies behind is never the end of the chain, whoever asks, and what is created there does not count.
 //!
-//! Invariants: nothing is removed before the start that takes its place is stored; the chain that is kept was read to its end
-//! and is sound; the newest segment stays.
+//! Invariants: nothing is removed before the start that takes its place is stored, and before the first message that is kept was found to
+//! follow it; no message behind it is missing; the newest segment stays.
 
 use crate::archive::{Archive, MESSAGES, STARTS, Store, message_name};
 use crate::error::{Error, Result};
+use crate::manifest::{MANIFESTS, Manifest, begins_segment, manifest_name};
 use crate::message::{Chain, Kind, Verdict};
 use crate::note::Note;
-use seawall::{Lsn, SealedCheck};
+use seawall::{Lsn, RebuildTo, SealedCheck};
 use seawall_sys::planted;
 
 /// What an archive keeps.
@@ -46,6 +50,8 @@ pub struct Removed {
     pub objects: u64,
     /// Of these, what an interrupted one had left.
     pub left_over: u64,
+    /// Whether all messages were read, because no manifests say where segments begin.
+    pub all_read: bool,
     /// The first LSN that can still be rebuilt.
     pub first: Lsn,
 }
@@ -57,14 +63,25 @@ impl<S: Store> Archive<S> {
     /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken, [`Error::Log`] if its batches are: nothing is removed then.
     pub fn retain_only(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
         let begin = self.start()?;
-        let new = self.first_kept(&begin, keep)?;
+        let found = {
+            let until = RebuildTo { lsn: Lsn::MAX, time_us: keep.since_us };
+            self.first_by_manifests(&begin, &until, keep.segments)?
+        };
+        let all_read = found.is_none();
+        let new = found.map_or_else(|| self.first_kept(&begin, keep), Ok)?;
         let kept = new.as_ref().unwrap_or(&begin);
         let bound = message_name(kept.position);
-        let mut gone = self.store().list(MESSAGES, "")?;
-        gone.retain(|name| *name <= bound);
+        let (gone, stays): (Vec<_>, Vec<_>) =
+            self.store().list(MESSAGES, "")?.into_iter().partition(|name| *name <= bound);
+        for (position, name) in (kept.position + 1..).zip(&stays) {
+            if *name != message_name(position) {
+                let what = format!("it is missing, but {name} is there");
+                return Err(Error::Damaged { position, what });
+            }
+        }
         let old = message_name(begin.position);
         let left_over = gone.iter().filter(|name| **name <= old).count() as u64;
-        let removed = Removed { objects: gone.len() as u64, left_over, first: kept.lsn };
+        let removed = Removed { objects: gone.len() as u64, left_over, all_read, first: kept.lsn };
         if dry_run {
             return Ok(removed);
         }
@@ -79,10 +96,61 @@ impl<S: Store> Archive<S> {
             self.store().remove(&name)?;
         }
         planted!(RetainBeforeStart, put(self)?);
+        let oldest = manifest_name(kept.position);
+        for manifest in self.store().list(MANIFESTS, "")?.into_iter().filter(|name| *name < oldest) {
+            self.store().remove(&manifest)?;
+        }
         for start in self.store().list(STARTS, "")?.into_iter().rev().skip(1) {
             self.store().remove(&start)?;
         }
         Ok(removed)
+    }
+
+    /// What the chain is in front of the first segment that a rebuild to `until` needs, and that has so many closed ones behind it, by the manifests:
+    /// `None` if they do not say, and `Some(None)` if it begins where the archive does.
+    pub(crate) fn first_by_manifests(
+        &mut self,
+        begin: &Chain,
+        until: &RebuildTo,
+        segments: usize,
+    ) -> Result<Option<Option<Chain>>> {
+        let positions = self.manifest_positions(begin.position)?;
+        let mut started: Vec<Manifest> = Vec::new();
+        for position in &positions {
+            let Some(Ok(manifest)) = self.manifest(*position)? else { return Ok(None) };
+            if manifest.time_us > until.time_us || manifest.lsn >= until.lsn {
+                break;
+            }
+            started.push(manifest);
+        }
+        let Some(newest) = started.last() else {
+            return Ok((!positions.is_empty()).then_some(None));
+        };
+        if !self.is_true(newest)? {
+            return Ok(None);
+        }
+        let first = self.first_behind(newest, begin.lsn, until)?;
+        let most = positions.len().saturating_sub(1 + segments).min(started.len() - 1);
+        let mut able = started.into_iter().take(most + 1).skip(1).rev();
+        match able.find(|manifest| manifest.lsn <= first && manifest.position > begin.position) {
+            Some(kept) if !self.is_true(&kept)? => Ok(None),
+            kept => Ok(Some(kept.map(|kept| kept.chain()))),
+        }
+    }
+
+    /// What the log still had at `until`, by the messages behind the newest segment that began before it.
+    fn first_behind(&mut self, newest: &Manifest, begin: Lsn, until: &RebuildTo) -> Result<Lsn> {
+        let (mut chain, mut check) = (newest.chain(), SealedCheck::new());
+        while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
+            let Verdict::Next(header, payload) = chain.take(&bytes)? else { continue };
+            if header.time_us > until.time_us || header.end > until.lsn {
+                break;
+            }
+            if header.kind == Kind::Batches {
+                check.check(payload)?;
+            }
+        }
+        Ok(planted!(RetainUntrimmed, chain.lsn, check.first().max(begin)))
     }
 
     /// Reads the chain to its end; what it is in front of the first segment that is kept, `None` if everything is.
@@ -95,8 +163,7 @@ impl<S: Store> Archive<S> {
         while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
             let before = chain.clone();
             let Verdict::Next(header, payload) = chain.take(&bytes)? else { continue };
-            // Of a message of which a part is missing more is to come.
-            if payload.starts_with(b"SWLS") && !before.is_open() {
+            if begins_segment(&header, payload) {
                 segments.push((before, header.lsn));
             }
             if header.kind == Kind::Batches && header.part.1 == 1 {

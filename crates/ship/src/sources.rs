@@ -19,6 +19,7 @@
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
+use crate::manifest::Indexed;
 use crate::message::{Chain, Owner};
 use crate::note::{Note, random};
 use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, take_from};
@@ -408,6 +409,11 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
     // Before the reading, so that they are not newer than what is read.
     let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, &source.destination.address()));
     let notes = sources.0.iter().map(note).collect::<Result<Vec<_>>>()?;
+    let mut indexes = Vec::new();
+    for source in &mut sources.0 {
+        source.intake.segments = Some(Vec::new());
+        indexes.push((source.intake.chain.position, source.destination.index()));
+    }
     let mut check = SealedCheck::new();
     let (mut bytes, mut failed) = (0, None);
     sources.read(&mut |piece| {
@@ -425,6 +431,19 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
             source.wrong = Some(Error::Lost { position: note.chain.position });
         }
     }
+    let mut manifests = Indexed::default();
+    for (source, (begin, index)) in
+        sources.0.iter_mut().zip(indexes).filter(|(source, _)| source.wrong.is_none())
+    {
+        let found = source.intake.segments.take().unwrap_or_default();
+        match index.and_then(|index| index.hold_against(&found, begin)) {
+            Ok(Indexed { sound, lacking }) => {
+                manifests.sound += sound;
+                manifests.lacking += lacking;
+            }
+            Err(error) => source.wrong = Some(error),
+        }
+    }
     let first = sources.0.iter().find(|source| source.wrong.is_none());
     let log_id = first.and_then(|source| source.intake.chain.log_id);
     let Some(log_id) = log_id else { return Err(sources.blame(Error::unfit("no source is sound"))) };
@@ -436,6 +455,7 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
         records: check.records(),
         time_us: check.time_us(),
         term,
+        manifests,
         read: sources.total(),
     };
     Ok(Joined { outcome, wrong: sources.wrong() })

@@ -12,9 +12,11 @@ use seawall::{Log, Lsn, RebuildTo, View};
 use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::folder::Folder;
-use seawall_ship::restore::{copy, drill, rebuild};
+use seawall_ship::manifest::Manifest;
+use seawall_ship::restore::{copy, drill, extent, rebuild};
 use seawall_ship::retention::Keep;
 use seawall_ship::shipping::{Settings, Shipping};
+use seawall_ship::untrimmed::Untrimmed;
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Failure, Result};
 
@@ -40,7 +42,7 @@ fn an_archive_gathers_batches_and_the_log_is_rebuilt_from_it() {
     let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
     let log = Log::open(&from, options()).expect("opens");
     archive(&kept).probe().expect("a folder is a store");
-    assert!(objects(&kept).is_empty() && std::fs::read_dir(&kept).expect("lists").count() == 2);
+    assert!(objects(&kept).is_empty() && std::fs::read_dir(&kept).expect("lists").count() == 3);
     // Nothing but size and segments closes an object.
     let settings = Settings { gather_time: Duration::from_hours(1), ..Settings::default() };
     let shipping = Shipping::start(&from, Box::new(archive(&kept)), settings).expect("starts");
@@ -85,7 +87,7 @@ fn objects_are_created_by_age_too() {
     }
     assert!(objects(&kept).len() >= 4, "a term and three objects");
     let day = archive(&kept).requests_per_day(Duration::from_secs(10), 1 << 30);
-    assert_eq!(day, 8640 + (1 << 30) / (16 << 10));
+    assert_eq!(day, 2 * (8640 + (1 << 30) / (16 << 10)));
 }
 
 #[test]
@@ -238,6 +240,190 @@ fn retention_never_breaks_the_chain() {
     drill(&mut archive(&kept), Some(&from), &mut silent()).expect("the chain holds");
 }
 
+fn manifests(kept: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(kept.join("manifests")).expect("lists");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn remove_manifests(kept: &Path) {
+    for path in manifests(kept) {
+        std::fs::remove_file(path).expect("removes");
+    }
+}
+
+/// A folder that counts what is read of its messages, and the names that are listed.
+struct Counting {
+    folder: Folder,
+    read: u64,
+    listed: usize,
+}
+
+impl Counting {
+    fn open(path: &Path) -> Archive<Self> {
+        let folder = Folder::existing(path).expect("opens");
+        Archive::new(Self { folder, read: 0, listed: 0 }, ArchiveSettings::default())
+    }
+}
+
+impl Store for Counting {
+    fn name(&self) -> (String, bool) {
+        self.folder.name()
+    }
+
+    fn address(&self) -> String {
+        self.folder.address()
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.folder.create(name, bytes)
+    }
+
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        self.read += u64::from(name.starts_with("messages/"));
+        self.folder.get(name, limit)
+    }
+
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        let names = self.folder.list(prefix, after)?;
+        self.listed += names.len();
+        Ok(names)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.folder.remove(name)
+    }
+}
+
+#[test]
+fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
+    let dir = scratch();
+    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    trimmed(&from, &kept);
+    let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
+    let all = objects(&kept).len();
+    let segments = manifests(&kept).len();
+    assert!(segments >= 4, "{segments} segments");
+    assert_eq!((drilled.manifests.sound, drilled.manifests.lacking), (segments as u64, 0));
+    let mut counting = Counting::open(&kept);
+    assert_eq!(counting.last().expect("lists"), all as u64);
+    let listed = counting.store().listed;
+    assert!(listed < all, "{listed} of {all} names");
+    assert_eq!(counting.last().expect("lists"), all as u64);
+    assert_eq!(counting.store().listed, listed + 1, "from there on");
+    for segments in 0..6 {
+        let keep = Keep { segments, ..Keep::default() };
+        let mut counting = Counting::open(&kept);
+        let quick = counting.retain(&keep, true).expect("looks");
+        let read = counting.store().read;
+        assert!(!quick.all_read && read < all as u64 / 2, "{read} of {all} messages");
+        let bare = dir.path().join(format!("bare-{segments}"));
+        copy_folder(&kept, &bare);
+        remove_manifests(&bare);
+        let slow = archive(&bare).retain(&keep, true).expect("looks");
+        assert!(slow.all_read);
+        assert_eq!((quick.objects, quick.first), (slow.objects, slow.first), "{segments} segments kept");
+    }
+    let removed = archive(&kept).retain(&Keep::default(), false).expect("removes");
+    assert!(removed.objects > 0 && manifests(&kept).len() < segments, "manifests go with their segments");
+    let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
+    assert_eq!(drilled.manifests.lacking, 0);
+}
+
+#[test]
+fn a_rebuild_without_history_has_everything_that_the_log_still_had() {
+    let dir = scratch();
+    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    trimmed(&from, &kept);
+    let whole = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
+    assert_eq!(extent(&mut archive(&kept)).expect("reads"), Some(Lsn::ZERO..whole.end));
+    let view = View::open(&from).expect("opens");
+    let first = view.first_lsn();
+    let open = |until: &RebuildTo| Untrimmed::new(Box::new(archive(&kept)), until).expect("opens");
+    let everything = RebuildTo::default();
+    for lsn in [Lsn::MAX, whole.end] {
+        let until = RebuildTo { lsn, ..everything };
+        let mut near = open(&until);
+        assert!(near.is_known());
+        let to = dir.path().join(format!("copy-{lsn}"));
+        let copied = copy(&mut near, &to, until, &mut silent()).expect("copies");
+        assert!(copied.read.bytes < whole.read.bytes / 2, "{:?} of {:?}", copied.read, whole.read);
+        assert!(copied.report.first > Lsn::ZERO && copied.report.first <= first);
+        let copied: Vec<_> = records(&to).into_iter().filter(|(lsn, _)| *lsn >= first).collect();
+        assert_eq!(copied, records(&from));
+    }
+    // Earlier the log had more.
+    let until = RebuildTo { lsn: Lsn::new(whole.end.get() / 4), ..everything };
+    let early = dir.path().join("early");
+    let copied = copy(&mut open(&until), &early, until, &mut silent()).expect("copies");
+    assert_eq!(copied.report.first, Lsn::ZERO);
+    rebuild(&mut open(&everything), &to, &mut silent()).expect("takes over");
+    let log = Log::open(&to, options()).expect("opens");
+    let shipping = Shipping::start(&to, Box::new(archive(&kept)), Settings::default()).expect("starts");
+    append(&log, 10);
+    shipping.finish(LIMIT).expect("ships");
+    drill(&mut archive(&kept), Some(&to), &mut silent()).expect("the chain holds");
+    remove_manifests(&kept);
+    assert!(!open(&everything).is_known());
+}
+
+#[test]
+fn a_lost_manifest_is_told_and_a_changed_one_is_found() {
+    let dir = scratch();
+    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    trimmed(&from, &kept);
+    let paths = manifests(&kept);
+    for (at, path) in paths.iter().enumerate() {
+        let good = std::fs::read(path).expect("reads");
+        std::fs::remove_file(path).expect("removes");
+        let drilled = drill(&mut archive(&kept), None, &mut silent()).expect("the log is whole");
+        let is_newest = at + 1 == paths.len();
+        assert_eq!(drilled.manifests.lacking, u64::from(!is_newest), "manifest {at}");
+        let mut bad = good.clone();
+        bad[at * 31 % good.len()] ^= 1;
+        std::fs::write(path, bad).expect("writes");
+        let found = drill(&mut archive(&kept), None, &mut silent());
+        assert!(matches!(found, Err(Error::Manifest { .. })), "manifest {at}: {found:?}");
+        let retained = archive(&kept).retain(&Keep::default(), true).expect("looks");
+        assert!(retained.all_read && retained.objects > 0);
+        std::fs::write(path, good).expect("writes");
+    }
+    remove_manifests(&kept);
+    rebuild(&mut archive(&kept), &to, &mut silent()).expect("needs none");
+    assert_eq!(records(&from).last(), records(&to).last());
+}
+
+/// Manifests that are sound by themselves: one of another chain, and one of messages that are gone.
+#[test]
+fn a_manifest_that_states_what_is_not_there_is_found_and_not_believed() {
+    let dir = scratch();
+    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    trimmed(&from, &kept);
+    let forged = dir.path().join("forged");
+    copy_folder(&kept, &forged);
+    for path in manifests(&forged) {
+        let mut manifest = Manifest::open(&std::fs::read(&path).expect("reads")).expect("sound");
+        manifest.last[0] ^= 1;
+        std::fs::write(&path, manifest.seal()).expect("writes");
+    }
+    let found = drill(&mut archive(&forged), None, &mut silent());
+    assert!(matches!(found, Err(Error::Manifest { .. })), "{found:?}");
+    let removed = archive(&forged).retain(&Keep::default(), false).expect("reads all");
+    assert!(removed.all_read && removed.objects > 0);
+    remove_manifests(&forged);
+    drill(&mut archive(&forged), None, &mut silent()).expect("the chain holds");
+    // The newest segment is lost with all its messages: what is left can be rebuilt.
+    let newest = manifests(&kept).pop().expect("one");
+    let name = newest.file_name().expect("a name");
+    for path in objects(&kept).into_iter().filter(|path| path.file_name().expect("a name") >= name) {
+        std::fs::remove_file(path).expect("removes");
+    }
+    let found = drill(&mut archive(&kept), None, &mut silent());
+    assert!(matches!(found, Err(Error::Manifest { .. })), "{found:?}");
+    rebuild(&mut archive(&kept), &to, &mut silent()).expect("rebuilds what is there");
+}
+
 /// A store whose process ends after so many changes.
 struct Dying {
     folder: Folder,
@@ -363,7 +549,8 @@ fn a_writer_that_slept_through_a_retention_is_refused() {
 #[test]
 fn each_planted_bug_is_found() {
     use seawall::mutant::{Mutant, finds};
-    let tests: [(Mutant, fn()); 3] = [
+    let tests: [(Mutant, fn()); 4] = [
+        (Mutant::ManifestTrusted, a_manifest_that_states_what_is_not_there_is_found_and_not_believed),
         (Mutant::RetainBeforeStart, a_retention_that_is_interrupted_anywhere_is_finished_by_the_next),
         (Mutant::RetainUntrimmed, retention_never_breaks_the_chain),
         (Mutant::RetainFenceIgnored, a_writer_that_slept_through_a_retention_is_refused),

@@ -196,6 +196,7 @@ mod switch {
         SourcesNotCompared
         SourcesTakenLate
         SourcesTakeFromAnyone
+        ManifestTrusted
         RetainBeforeStart
         RetainUntrimmed
         RetainFenceIgnored

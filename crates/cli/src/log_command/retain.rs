@@ -1,6 +1,6 @@
 //! `seawall log retain`: removes from the beginning of an archive what no rebuild needs any more.
 //!
-//! Invariant: what would go is what goes: both are found by reading the whole archive, and `--dry-run` ends before the first change.
+//! Invariant: what would go is what goes: both are found in the same way, and `--dry-run` ends before the first change.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -40,6 +40,9 @@ pub(super) fn run(options: &Retain) -> Result<(), Stop> {
     let what = if options.dry_run { "would remove" } else { "removed" };
     let (objects, left_over, first) = (removed.objects, removed.left_over, removed.first);
     writeln!(output, "{what} {objects} objects, {left_over} of them left over from an interrupted one")?;
+    if removed.all_read {
+        writeln!(output, "all messages were read: no sound manifests say where segments begin")?;
+    }
     writeln!(output, "the archive begins with LSN {first}")?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! ends shipping in order, with its place noted; progress goes to standard error, results to standard output.
 
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,9 +14,11 @@ use clap::Args;
 use seawall::{Lsn, RebuildTo};
 use seawall_ship::address::{Opening, open};
 use seawall_ship::destination::Destination;
-use seawall_ship::restore::{Read, Rebuilt, copy, drill, rebuild};
+use seawall_ship::manifest::Indexed;
+use seawall_ship::restore::{self, Read, Rebuilt, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{self, Joined, Sources};
+use seawall_ship::untrimmed::Untrimmed;
 use seawall_ship::{Error, Facts, Failure};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
@@ -83,6 +86,9 @@ pub(super) struct Rebuild {
     /// Leave the old writer be: the log that is made cannot be shipped to the same place
     #[arg(long)]
     copy: bool,
+    /// Leave out the history that the log itself had trimmed: an archive's manifests say where to begin; of one source
+    #[arg(long)]
+    skip_trimmed: bool,
     /// No batch that ends behind this LSN; makes a copy
     #[arg(long, value_name = "LSN")]
     lsn: Option<Lsn>,
@@ -145,7 +151,9 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
     print_promise(opened.destination.facts());
     if let Some(requests) = opened.requests_per_day {
         let bytes = options.object_bytes;
-        anstream::eprintln!("at most {requests} objects a day, and one for each {bytes} of the log");
+        anstream::eprintln!(
+            "at most {requests} requests a day, lists included, two more for each {bytes} of the log, and one for each segment"
+        );
     }
     let memory_bytes = usize::try_from(options.memory.as_u64()).unwrap_or(usize::MAX);
     let settings = Settings { memory_bytes, gather_time: options.gather };
@@ -179,15 +187,38 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
 
 /// Says now and then how far a read has come.
 pub(super) fn progress() -> impl FnMut(Lsn, u64) {
+    progress_to(None)
+}
+
+/// The same, and how long the rest takes, if it is known where the log begins and ends.
+fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
+    if let Some(Range { start, end }) = extent {
+        anstream::eprintln!("LSN {start} to {end} are there, {} to read", ByteSize(end.since(start)));
+    }
     let (begun, mut said) = (monotonic_ns(), monotonic_ns());
     move |lsn, bytes| {
         let now = monotonic_ns();
         if now - said > 2_000_000_000 {
             said = now;
-            let rate = bytes as f64 / 1e6 / ((now - begun) as f64 / 1e9);
-            anstream::eprintln!("LSN {lsn}, {} read, {rate:.0} MB/s", ByteSize(bytes));
+            let rate = bytes as f64 / ((now - begun) as f64 / 1e9);
+            let left = extent.as_ref().filter(|extent| lsn < extent.end && rate > 0.0);
+            let left = left.map_or_else(String::new, |extent| {
+                format!(", about {:.0} s left", extent.end.since(lsn) as f64 / rate)
+            });
+            anstream::eprintln!("LSN {lsn}, {} read, {:.0} MB/s{left}", ByteSize(bytes), rate / 1e6);
         }
     }
+}
+
+/// From where to where the longest of them holds the log, no further than to `until`. What is wrong with one is said by whoever reads it.
+fn extent(from: &mut [Box<dyn Destination>], until: Lsn) -> Option<Range<Lsn>> {
+    let mut longest: Option<Range<Lsn>> = None;
+    for from in from {
+        let Ok(Some(here)) = restore::extent(from.as_mut()) else { continue };
+        let known = longest.get_or_insert_with(|| here.clone());
+        *known = known.start.min(here.start)..known.end.max(here.end);
+    }
+    longest.map(|known| known.start..known.end.min(until).max(known.start))
 }
 
 pub(super) fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
@@ -204,9 +235,8 @@ pub(super) fn source(address: &str, place: &Place) -> Result<Box<dyn Destination
 }
 
 /// All of them.
-pub(super) fn sources(addresses: &[String], place: &Place) -> Result<Sources, Stop> {
-    let opened = addresses.iter().map(|address| source(address, place)).collect::<Result<Vec<_>, Stop>>()?;
-    Ok(Sources::new(opened)?)
+fn opened(addresses: &[String], place: &Place) -> Result<Vec<Box<dyn Destination>>, Stop> {
+    addresses.iter().map(|address| source(address, place)).collect()
 }
 
 /// The outcome, printed by `print`; then an error if something was wrong with a source, although the others made up for it.
@@ -229,20 +259,31 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
     let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
     let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
-    if let [from] = &options.from[..] {
-        let mut from = source(from, &options.place)?;
+    let mut from = opened(&options.from, &options.place)?;
+    if options.skip_trimmed {
+        let (Some(one), true) = (from.pop(), from.is_empty()) else {
+            return Err(Stop::Failed("--skip-trimmed takes one --from: name the archive alone".to_owned()));
+        };
+        let untrimmed = Untrimmed::new(one, &until)?;
+        if !untrimmed.is_known() {
+            anstream::eprintln!("no sound manifests say where to begin: everything is read");
+        }
+        from.push(Box::new(untrimmed));
+    }
+    let mut progress = progress_to(extent(&mut from, until.lsn));
+    if let [from] = &mut from[..] {
         let rebuilt = if is_copy {
-            copy(from.as_mut(), &options.dir, until, &mut progress())
+            copy(from.as_mut(), &options.dir, until, &mut progress)
         } else {
-            rebuild(from.as_mut(), &options.dir, &mut progress())
+            rebuild(from.as_mut(), &options.dir, &mut progress)
         };
         return print(&rebuilt?);
     }
-    let from = sources(&options.from, &options.place)?;
+    let from = Sources::new(from)?;
     let rebuilt = if is_copy {
-        sources::copy(from, &options.dir, until, &mut progress())
+        sources::copy(from, &options.dir, until, &mut progress)
     } else {
-        sources::rebuild(from, &options.dir, &mut progress())
+        sources::rebuild(from, &options.dir, &mut progress)
     };
     joined(&rebuilt?, print)
 }
@@ -263,17 +304,21 @@ pub(super) fn print(rebuilt: &Rebuilt) -> Result<(), Stop> {
 
 pub(super) fn check(options: &Drill) -> Result<(), Stop> {
     let dir = options.log.as_deref();
-    if let [from] = &options.from[..] {
-        let mut from = source(from, &options.place)?;
-        return print_drill(&drill(from.as_mut(), dir, &mut progress())?);
+    let mut from = opened(&options.from, &options.place)?;
+    let mut progress = progress_to(extent(&mut from, Lsn::MAX));
+    if let [from] = &mut from[..] {
+        return print_drill(&drill(from.as_mut(), dir, &mut progress)?);
     }
-    let from = sources(&options.from, &options.place)?;
-    joined(&sources::drill(from, dir, &mut progress())?, print_drill)
+    joined(&sources::drill(Sources::new(from)?, dir, &mut progress)?, print_drill)
 }
 
 fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
     writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;
+    let Indexed { sound, lacking } = drilled.manifests;
+    if sound + lacking > 0 {
+        writeln!(output, "manifests    {sound} sound, {lacking} segments have none")?;
+    }
     Ok(read(&mut output, &drilled.read)?)
 }

@@ -76,7 +76,7 @@ pub const FOUND_BY_MODEL: [Mutant; 17] = [
 ];
 
 /// Mistakes in what `seawall-ship` does on a log's folders and archives: its test of this name finds each.
-pub const FOUND_BY_SHIP: [(Mutant, &str); 10] = [
+pub const FOUND_BY_SHIP: [(Mutant, &str); 11] = [
     (Mutant::StandbyTakesFromAnyone, "of_two_standbys_that_take_over_at_once_one_wins"),
     (Mutant::StandbySavesUnwritten, "a_standby_goes_on_where_it_was_saved"),
     (Mutant::StandbyForgetsEarly, "a_standby_keeps_what_its_last_save_needs"),
@@ -84,6 +84,7 @@ pub const FOUND_BY_SHIP: [(Mutant, &str); 10] = [
     (Mutant::SourcesNotCompared, "sources_that_hold_different_batches_are_refused"),
     (Mutant::SourcesTakenLate, "the_right_is_taken_at_every_source_before_the_reading"),
     (Mutant::SourcesTakeFromAnyone, "of_two_rebuilds_at_once_one_has_the_right_everywhere"),
+    (Mutant::ManifestTrusted, "a_manifest_that_states_what_is_not_there_is_found_and_not_believed"),
     (Mutant::RetainBeforeStart, "a_retention_that_is_interrupted_anywhere_is_finished_by_the_next"),
     (Mutant::RetainUntrimmed, "retention_never_breaks_the_chain"),
     (Mutant::RetainFenceIgnored, "a_writer_that_slept_through_a_retention_is_refused"),
