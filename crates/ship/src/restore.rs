@@ -223,7 +223,7 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     intake.until = taken.as_ref().map_or(u64::MAX, |taken| taken.position);
     intake.read_all(from, &mut sink)?;
     let note = if taken.is_some_and(|taken| guess::was_right(&taken, &intake.chain)) {
-        Note { address: from.address(), owner, chain: intake.chain.clone() }
+        Note::new(from, owner, intake.chain.clone())
     } else {
         intake.until = u64::MAX;
         intake.read_all(from, &mut sink)?;
@@ -261,7 +261,7 @@ pub(crate) fn claim(
     })?;
     intake.until = chain.position;
     intake.read_all(from, sink)?;
-    Ok(Note { address: from.address(), owner, chain })
+    Ok(Note::new(from, owner, chain))
 }
 
 /// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
@@ -312,10 +312,10 @@ pub fn copy(
 /// knows to be acknowledged.
 ///
 /// # Errors
-/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing.
+/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing, [`Error::Other`].
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
-    let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
+    let note = dir.map_or(Ok(None), |dir| Note::read(dir, from))?;
     let chain = from.begin()?;
     let mut intake = Intake::new(chain, from);
     let mut check = SealedCheck::new();

@@ -366,7 +366,7 @@ pub fn copy(
 /// As [`rebuild`].
 pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -> Result<Joined<Drill>> {
     // Before the reading, so that they are not newer than what is read.
-    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, &source.destination.address()));
+    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, source.destination.as_ref()));
     let notes = sources.0.iter().map(note).collect::<Result<Vec<_>>>()?;
     let mut check = SealedCheck::new();
     let (mut bytes, mut failed) = (0, None);
