@@ -80,8 +80,8 @@ const KAFKA: EngineTest = EngineTest {
     needs: &tools::KAFKA,
 };
 
-/// Rows of logs that are shipped to the cluster.
-const SHIPPED: [&str; 2] = ["ship-nats/block/1", "ship-nats/behind/1"];
+/// Rows of logs that are shipped to the cluster, by what their commits wait for.
+const SHIPPED: [&str; 3] = ["block", "within", "behind"];
 
 /// `cargo xtask replicated [--kafka]`.
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -230,13 +230,12 @@ impl Bench<'_> {
             println!("{}: {commits} records acknowledged, fsyncs by node {syncs:?}", promise.id);
             kept(promise, commits, &syncs)?;
         }
-        if self.engine.name == NATS.name {
-            for row in SHIPPED {
-                let commits = commits(&json, row).unwrap_or_default();
-                println!("{row}: {commits} commits");
-                if commits < 1.0 {
-                    return Err(Error::check(format!("no commits in a row {row} of the result")));
-                }
+        for wait in SHIPPED {
+            let row = format!("ship-{}/{wait}/1", self.engine.name);
+            let commits = commits(&json, &row).unwrap_or_default();
+            println!("{row}: {commits} commits");
+            if commits < 1.0 {
+                return Err(Error::check(format!("no commits in a row {row} of the result")));
             }
         }
         Ok(())

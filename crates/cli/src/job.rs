@@ -149,11 +149,11 @@ impl Job {
     fn connect(&self) -> Result<Engines, Failure> {
         let connected = seawall_replicated::connect(&self.clusters, &STOP).map_err(not_connected)?;
         #[cfg_attr(
-            not(feature = "nats"),
+            not(any(feature = "kafka", feature = "nats")),
             expect(unused_mut, reason = "a build without clients ships nothing")
         )]
         let mut engines = Engines(connected);
-        #[cfg(feature = "nats")]
+        #[cfg(any(feature = "kafka", feature = "nats"))]
         if let Some((folder, _)) = self.places.first() {
             engines.0.extend(crate::shipped_engine::connect(&self.clusters, folder).map_err(not_connected)?);
         }

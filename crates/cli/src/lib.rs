@@ -30,7 +30,7 @@ mod progress;
 mod report;
 mod report_args;
 mod scenario_args;
-#[cfg(feature = "nats")]
+#[cfg(any(feature = "kafka", feature = "nats"))]
 mod shipped_engine;
 mod signals;
 mod watch;

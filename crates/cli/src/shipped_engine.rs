@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!   block     append ─► synced here ─► shipped ─► acknowledged there: a commit
+//!   within    append ─► synced here, and no more is at risk than the bound allows: a commit; shipped meanwhile
 //!   behind    append ─► synced here: a commit; shipped and acknowledged meanwhile
 //! ```
+//!
+//! The policy that fails after a time waits as `block` does until then: it has no row.
 //!
 //! One thread keeps the commits in flight that the row asks for; each is timed from its append. What a block leaves on its way is
 //! acknowledged before the next block begins, in nobody's time.
@@ -17,7 +20,7 @@ use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient, EngineErro
 use seawall_gauge::testbed::Until;
 use seawall_replicated::{Named, unique_name};
 use seawall_ship::address::{self, Opening};
-use seawall_ship::shipping::Settings;
+use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::{Error, Facts, ShippedLog};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::monotonic_ns;
@@ -33,17 +36,67 @@ const STREAM_BYTES: u64 = 256 << 20;
 /// How often a wait looks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a commit waits for: a row of the table.
+/// An engine that a log is shipped to: a row of the table.
+struct Engine {
+    name: &'static str,
+    /// The address of a cluster as it was named.
+    address: fn(&str) -> String,
+    /// The clusters that were named.
+    named: fn(&Named) -> &[String],
+    /// Removes a stream of this run from the cluster.
+    remove: fn(&str, &Opening, &str) -> seawall_replicated::Result<()>,
+}
+
+const ENGINES: &[Engine] = &[
+    #[cfg(feature = "kafka")]
+    Engine {
+        name: "kafka",
+        address: |cluster| format!("kafka://{cluster}"),
+        named: |named| &named.kafka,
+        remove: |cluster, opening, topic| {
+            seawall_replicated::kafka::remove_topic(cluster, opening.kafka_config.as_deref(), topic)
+        },
+    },
+    #[cfg(feature = "nats")]
+    Engine {
+        name: "nats",
+        address: |cluster| {
+            if cluster.contains("://") { cluster.to_owned() } else { format!("nats://{cluster}") }
+        },
+        named: |named| &named.nats,
+        remove: |cluster, opening, stream| {
+            seawall_replicated::nats::remove_stream(cluster, opening.plain_password, stream)
+        },
+    },
+];
+
+/// The bound of the row `within`: records at risk, and how long the oldest of them may be.
+const BOUND: (u64, Duration) = (1000, Duration::from_secs(1));
+
+/// What a commit waits for beside the log's own sync.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum For {
+    Acknowledged,
+    Bound,
+    Nothing,
+}
+
+/// A way to wait: a row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     name: &'static str,
-    there: bool,
+    waits: For,
     title: &'static str,
 }
 
-const WAITS: [Wait; 2] = [
-    Wait { name: "block", there: true, title: "each commit waits for it" },
-    Wait { name: "behind", there: false, title: "commits do not wait for it" },
+const WAITS: [Wait; 3] = [
+    Wait { name: "block", waits: For::Acknowledged, title: "each commit waits for it" },
+    Wait {
+        name: "within",
+        waits: For::Bound,
+        title: "commits go on while at most 1,000 records or 1 s are at risk",
+    },
+    Wait { name: "behind", waits: For::Nothing, title: "commits do not wait for it" },
 ];
 
 /// A log, and the stream it is shipped to.
@@ -54,6 +107,8 @@ struct Open {
 }
 
 struct ShippedEngine {
+    engine: &'static Engine,
+    /// As it was named.
     cluster: String,
     opening: Opening,
     ack_timeout: Duration,
@@ -69,29 +124,32 @@ struct ShippedEngine {
 /// The cluster, and what is wrong with it.
 pub(crate) fn connect(named: &Named, folder: &Path) -> Result<Vec<Box<dyn EngineClient>>, EngineError> {
     let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
-    for (number, url) in named.nats.iter().enumerate() {
-        for wait in WAITS {
-            let opening = Opening {
-                create: true,
-                monitors: named.nats_monitors.clone(),
-                plain_password: named.nats_plain_password,
-                ..Opening::default()
-            };
-            let cluster = if url.contains("://") { url.clone() } else { format!("nats://{url}") };
-            let mut engine = ShippedEngine {
-                cluster,
-                opening,
-                ack_timeout: named.ack_timeout,
-                wait,
-                facts: unnamed(),
-                scratch: Scratch::new_in(folder)?,
-                open: None,
-            };
-            let of = engine.renew()?.log.ships()[0].facts().clone();
-            engine.facts = facts(&of, engine.opening.replicas, wait);
-            let number = if number == 0 { String::new() } else { format!("-{}", number + 1) };
-            engine.facts.id = format!("ship-nats{number}/{}", wait.name);
-            engines.push(Box::new(engine));
+    for engine in ENGINES {
+        for (number, cluster) in (engine.named)(named).iter().enumerate() {
+            for wait in WAITS {
+                let opening = Opening {
+                    create: true,
+                    monitors: named.nats_monitors.clone(),
+                    kafka_config: named.kafka_config.clone(),
+                    plain_password: named.nats_plain_password,
+                    ..Opening::default()
+                };
+                let mut shipped = ShippedEngine {
+                    engine,
+                    cluster: cluster.clone(),
+                    opening,
+                    ack_timeout: named.ack_timeout,
+                    wait,
+                    facts: unnamed(),
+                    scratch: Scratch::new_in(folder)?,
+                    open: None,
+                };
+                let of = shipped.renew()?.log.ships()[0].facts().clone();
+                shipped.facts = facts(&of, shipped.opening.replicas, wait);
+                let number = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+                shipped.facts.id = format!("ship-{}{number}/{}", engine.name, wait.name);
+                engines.push(Box::new(shipped));
+            }
         }
     }
     Ok(engines)
@@ -114,7 +172,7 @@ fn unnamed() -> EngineFacts {
 
 /// What a commit outlives: the log's own sync is before it in any case, the other copies only where it waits for them.
 fn facts(of: &Facts, replicas: usize, wait: Wait) -> EngineFacts {
-    let copies = if wait.there { (replicas, of.acknowledged_by) } else { (1, 1) };
+    let copies = if wait.waits == For::Acknowledged { (replicas, of.acknowledged_by) } else { (1, 1) };
     EngineFacts {
         name: format!("Seawall log shipped to {}: {}", of.name, wait.title),
         copies: copies.0,
@@ -137,7 +195,8 @@ impl ShippedEngine {
         if self.open.as_ref().is_none_or(full) {
             self.discard()?;
             let stream = unique_name("shipped");
-            let destination = address::open(&format!("{}/{stream}", self.cluster), &self.opening)?;
+            let address = format!("{}/{stream}", (self.engine.address)(&self.cluster));
+            let destination = address::open(&address, &self.opening)?;
             let folder = self.log_folder(&stream);
             let retention = Retention::default().bytes(STREAM_BYTES);
             let log = ShippedLog::open(
@@ -177,21 +236,25 @@ impl ShippedEngine {
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
-        let plain_password = self.opening.plain_password;
-        Ok(seawall_replicated::nats::remove_stream(&self.cluster, plain_password, stream)?)
+        Ok((self.engine.remove)(&self.cluster, &self.opening, stream)?)
     }
 
-    /// Waits until everything before `lsn` is acknowledged; false if the run was stopped before.
-    fn acknowledged(&self, log: &ShippedLog, lsn: Lsn, until: Until<'_>) -> Result<bool, EngineError> {
+    /// Waits for what a commit up to `lsn`, which is synced here, waits for; false if the run was stopped before.
+    fn wait(&self, ship: &Shipping, lsn: Lsn, waits: For, until: Until<'_>) -> Result<bool, EngineError> {
         let begun_ns = monotonic_ns();
         loop {
-            match log.ships()[0].wait(lsn, Some(LOOK)) {
+            let waited = match waits {
+                For::Acknowledged => ship.wait(lsn, Some(LOOK)),
+                For::Bound => ship.wait_within(lsn, BOUND.0, BOUND.1, Some(LOOK)),
+                For::Nothing => Ok(()),
+            };
+            match waited {
                 Ok(()) => return Ok(true),
                 Err(Error::TimedOut { .. }) if until.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(Error::TimedOut { .. }) => {
                     if Duration::from_nanos(monotonic_ns() - begun_ns) > self.ack_timeout {
                         let waited = humantime::format_duration(self.ack_timeout);
-                        let why = log.ships()[0].failing().unwrap_or_else(|| "no reason given".to_owned());
+                        let why = ship.failing().unwrap_or_else(|| "no reason given".to_owned());
                         return Err(format!("a batch was not acknowledged within {waited}: {why}").into());
                     }
                 }
@@ -209,7 +272,7 @@ impl EngineClient for ShippedEngine {
     fn run(&mut self, request: &BlockRequest<'_>, until: Until<'_>) -> Result<Sample, EngineError> {
         self.renew()?;
         let open = self.open.as_ref().ok_or("its log is not open")?;
-        let log = open.log.log();
+        let (log, ship) = (open.log.log(), &open.log.ships()[0]);
         let payload = Aligned::incompressible(request.settings.bytes, request.settings.seed);
         let accounts = Accounts::open();
         let mut sample = Sample::default();
@@ -226,12 +289,12 @@ impl EngineClient for ShippedEngine {
                 flying.push_back((sent_ns, lsn, log.commit_async(lsn)));
             }
             let Some((sent_ns, lsn, commit)) = flying.pop_front() else { break };
-            if self.wait.there {
-                if !self.acknowledged(&open.log, lsn, until)? {
-                    break;
-                }
-            } else {
+            // What is acknowledged there was synced here before.
+            if self.wait.waits != For::Acknowledged {
                 commit.wait()?;
+            }
+            if !self.wait(ship, lsn, self.wait.waits, until)? {
+                break;
             }
             done_ns = monotonic_ns();
             sample.commits += 1;
@@ -241,7 +304,7 @@ impl EngineClient for ShippedEngine {
         sample.times = accounts.times().since(&times);
         drop(flying);
         log.commit(log.appended_lsn())?;
-        self.acknowledged(&open.log, log.durable_lsn(), until)?;
+        self.wait(ship, log.durable_lsn(), For::Acknowledged, until)?;
         Ok(sample)
     }
 
@@ -259,9 +322,18 @@ impl Drop for ShippedEngine {
 
 #[cfg(test)]
 mod tests {
-    use super::{WAITS, facts};
+    use super::{BOUND, For, WAITS, facts};
     use seawall_gauge::scenario::replicated::promise::{Outlived, outlives};
     use seawall_ship::{Facts, Synced};
+    use std::time::Duration;
+
+    #[test]
+    fn the_bound_is_the_one_that_is_told() {
+        let told = WAITS.into_iter().filter(|wait| wait.waits == For::Bound);
+        let told: Vec<&str> = told.map(|wait| wait.title).collect();
+        assert_eq!(told, ["commits go on while at most 1,000 records or 1 s are at risk"]);
+        assert_eq!(BOUND, (1000, Duration::from_secs(1)));
+    }
 
     #[test]
     fn a_commit_that_waits_outlives_a_machine_and_one_that_does_not_only_power_cuts() {
@@ -278,8 +350,11 @@ mod tests {
             in_flight_max: 64,
             gather_bytes: 0,
         };
-        let [block, behind] = WAITS.map(|wait| outlives(&facts(&of, 3, wait)));
-        assert_eq!([block.machine, behind.machine], [Outlived::Yes, Outlived::No]);
-        assert_eq!([block.power_cut, behind.power_cut], [Outlived::Yes; 2]);
+        for wait in WAITS {
+            let outlived = outlives(&facts(&of, 3, wait));
+            let waits = wait.waits == For::Acknowledged;
+            assert_eq!(outlived.machine, if waits { Outlived::Yes } else { Outlived::No }, "{wait:?}");
+            assert_eq!(outlived.power_cut, Outlived::Yes, "{wait:?}");
+        }
     }
 }

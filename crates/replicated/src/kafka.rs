@@ -376,18 +376,7 @@ impl EngineClient for Kafka {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
-        let removed = block_on(self.admin.delete_topics(&[&self.topic], &options()));
-        let cause: Cause = match removed.map(|mut topics| topics.pop()) {
-            Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) | Ok(_)) | None) => {
-                return Ok(());
-            }
-            Ok(Some(Err((_, code)))) => code.into(),
-            Err(error) => error.into(),
-        };
-        let (topic, server) = (&self.topic, &self.bootstrap);
-        let remedy =
-            format!("remove it with `kafka-topics --bootstrap-server {server} --delete --topic {topic}`");
-        Err(Error::caused(format!("the topic {topic} may be left behind"), cause, remedy).into())
+        Ok(delete(&self.admin, &self.bootstrap, &self.topic)?)
     }
 }
 
@@ -396,6 +385,28 @@ impl Drop for Kafka {
         // A caller that reports what was left behind has called it before.
         let _ = self.close();
     }
+}
+
+/// Removes the topic of that name from the cluster at `bootstrap`, if it is there.
+///
+/// # Errors
+/// It may be left behind, and how to remove it; a file of properties that is not understood.
+pub fn remove_topic(bootstrap: &str, file: Option<&Path>, topic: &str) -> Result<()> {
+    delete(&config(bootstrap, file)?.create().map_err(no_client)?, bootstrap, topic)
+}
+
+fn delete(admin: &AdminClient<DefaultClientContext>, bootstrap: &str, topic: &str) -> Result<()> {
+    let removed = block_on(admin.delete_topics(&[topic], &options()));
+    let cause: Cause = match removed.map(|mut topics| topics.pop()) {
+        Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) | Ok(_)) | None) => {
+            return Ok(());
+        }
+        Ok(Some(Err((_, code)))) => code.into(),
+        Err(error) => error.into(),
+    };
+    let remedy =
+        format!("remove it with `kafka-topics --bootstrap-server {bootstrap} --delete --topic {topic}`");
+    Err(Error::caused(format!("the topic {topic} may be left behind"), cause, remedy))
 }
 
 /// A refusal to create a topic, with what to do about it.

@@ -109,7 +109,8 @@ impl std::fmt::Debug for Opened {
 /// # Errors
 /// [`Error::Option`] for an address that is not understood or needs another build, [`Error::Unavailable`], [`Error::Unfit`].
 pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
-    let wrong = |reason: &str| Error::Option { option: "address", reason: format!("{address}: {reason}") };
+    let wrong =
+        |reason: &str| Error::Option { option: "address", reason: format!("{}: {reason}", shown(address)) };
     if let Some(rest) = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://")) {
         let (_, stream) = rest.rsplit_once('/').unwrap_or((rest, ""));
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -143,6 +144,15 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
             )))
         }
     }
+}
+
+/// The address without users and passwords.
+fn shown(address: &str) -> String {
+    let hidden = address.split_once("://").and_then(|(scheme, rest)| {
+        let (_, rest) = rest.rsplit_once('@')?;
+        Some(format!("{scheme}://…@{rest}"))
+    });
+    hidden.unwrap_or_else(|| address.to_owned())
 }
 
 fn archived<S: crate::archive::Store + 'static>(store: S, opening: &Opening) -> Result<Opened> {
@@ -207,6 +217,14 @@ fn object(_: &str, service: &Service, _: &Opening) -> Result<Opened> {
 mod tests {
     use super::{Opening, SERVICES, Service, open};
     use crate::Error;
+
+    #[test]
+    fn a_password_in_an_address_is_not_told() {
+        for address in ["nats://me:secret@a:1,me:secret@b:2", "kafka://me:s@cret@a:1", "tls://secret@a:1"] {
+            let refused = open(address, &Opening::default()).expect_err("names no stream").to_string();
+            assert!(refused.contains("…@") && !refused.contains("cret"), "{refused}");
+        }
+    }
 
     #[test]
     fn addresses_that_are_not_understood_are_refused_by_name() {

@@ -25,6 +25,11 @@ pub trait Destination: Send {
     /// Its address without credentials, which names it.
     fn address(&self) -> String;
 
+    /// What tells it from others of the same address, in a line, if it says that: the cluster, or when it was created.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
     /// Begins to store `bytes` at `position`, if that is the next free one. `answer` is called once, here or later; dropped, it
     /// counts as unknown.
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer);

@@ -60,6 +60,15 @@ pub enum Error {
     },
     /// The destination belongs to the log of another directory: one that was copied, or from before a rebuild.
     NotOwner,
+    /// It is another destination of the same address than the log was shipped to.
+    Other {
+        /// Its address.
+        address: String,
+        /// What tells the one that the log was shipped to from others.
+        known: String,
+        /// The same of this one.
+        found: String,
+    },
     /// The log is not the one in the destination, or was cut short, or went another way.
     Diverged {
         /// Where the destination ends.
@@ -145,6 +154,11 @@ impl fmt::Display for Error {
             Self::NotOwner => f.write_str(
                 "the destination belongs to the log of another directory: rebuild from it to take it over, or name a new \
                  destination",
+            ),
+            Self::Other { address, known, found } => write!(
+                f,
+                "{address} is not the one that the log was shipped to: that one is {known}, this one {found}; name the servers of \
+                 that one, or a new destination, and look for what happened to the old one"
             ),
             Self::Diverged { lsn, what } => write!(
                 f,

@@ -26,7 +26,7 @@ use seawall_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
 use std::future::IntoFuture as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::runtime::Runtime;
 
 /// How long one request may take.
@@ -64,6 +64,8 @@ pub struct JetStream {
     stream: Stream,
     name: String,
     subject: String,
+    /// When the stream was created, which the servers keep as long as it exists.
+    created: SystemTime,
     facts: Facts,
 }
 
@@ -116,7 +118,8 @@ impl JetStream {
             gather_bytes: 0,
         };
         let subject = subject(&settings.stream);
-        Ok(Self { runtime, context, stream, name: settings.stream.clone(), subject, facts })
+        let (name, created) = (settings.stream.clone(), info.created.into());
+        Ok(Self { runtime, context, stream, name, subject, created, facts })
     }
 }
 
@@ -197,6 +200,10 @@ impl Destination for JetStream {
     fn address(&self) -> String {
         // Of the stream alone: servers may be named in any order, and change.
         format!("jetstream:{}", self.name)
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(format!("created {}", humantime::format_rfc3339_nanos(self.created)))
     }
 
     fn settles_within(&self) -> Duration {

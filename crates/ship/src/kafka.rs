@@ -71,6 +71,8 @@ struct Sent {
 #[derive(Default)]
 struct Deliveries {
     connection: Mutex<Option<String>>,
+    /// The last one that does not pass: a login or a certificate that one side does not accept.
+    refusal: Mutex<Option<String>>,
     message: Mutex<Option<KafkaError>>,
 }
 
@@ -80,10 +82,18 @@ fn kept<T>(of: &Mutex<Option<T>>) -> std::sync::MutexGuard<'_, Option<T>> {
 
 impl ClientContext for Deliveries {
     fn error(&self, error: KafkaError, reason: &str) {
-        // "All brokers are down" does not say why.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
-            kept(&self.connection).replace(reason.trim().to_owned());
+        let reason = reason.trim().to_owned();
+        match error.rdkafka_error_code() {
+            // It does not say why.
+            Some(RDKafkaErrorCode::AllBrokersDown) => return,
+            Some(
+                RDKafkaErrorCode::Authentication
+                | RDKafkaErrorCode::SaslAuthenticationFailed
+                | RDKafkaErrorCode::SSL,
+            ) => drop(kept(&self.refusal).replace(reason.clone())),
+            _ => {}
         }
+        kept(&self.connection).replace(reason);
     }
 }
 
@@ -117,6 +127,7 @@ pub struct Kafka {
     /// Made when something is read, and anew after a request without an answer.
     reader: Option<Reader>,
     topic: String,
+    cluster: Option<String>,
     facts: Facts,
 }
 
@@ -175,7 +186,8 @@ impl Kafka {
             gather_bytes: 0,
         };
         let producer = producer(&config, message_bytes_max)?;
-        Ok(Self { config, producer, reader: None, topic: settings.topic.clone(), facts })
+        let (topic, cluster) = (settings.topic.clone(), found.cluster);
+        Ok(Self { config, producer, reader: None, topic, cluster, facts })
     }
 
     /// Reads with a reader; one that gives no answer is not used again.
@@ -207,6 +219,10 @@ impl Destination for Kafka {
     fn address(&self) -> String {
         // Of the topic alone: brokers may be named in any order, and change.
         format!("kafka:{}", self.topic)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.cluster.as_ref().map(|cluster| format!("cluster {cluster}"))
     }
 
     fn settles_within(&self) -> Duration {

@@ -22,7 +22,8 @@
 //!  92   4   zero
 //!  96   8   time of the latest batch, microseconds since 1970
 //! 104  32   SHA-256 of the message before in the chain, zeros for the first
-//! 136  20   zero
+//! 136   8   stored: how many messages of the chain its writer knew to be stored when it made it; 0 if it does not say
+//! 144  12   zero
 //! 156   4   CRC-32C of bytes 0–155 and the payload
 //! ```
 //!
@@ -93,6 +94,8 @@ pub struct Header {
     pub time_us: u64,
     /// The message before in the chain.
     pub previous: Hash,
+    /// How many messages of the chain its writer knew to be stored when it made it; 0 if it does not say.
+    pub stored: u64,
 }
 
 pub(crate) fn crc32c(parts: [&[u8]; 2]) -> u32 {
@@ -143,6 +146,7 @@ impl Header {
         put(90, &self.part.1.to_le_bytes());
         put(96, &self.time_us.to_le_bytes());
         put(104, &self.previous);
+        put(136, &self.stored.to_le_bytes());
         let sum = crc32c([&bytes[..CHECKSUM_AT], payload]);
         bytes[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         bytes.extend_from_slice(payload);
@@ -188,8 +192,9 @@ impl Header {
             part: (u16::from_le_bytes(take(header, 88)), u16::from_le_bytes(take(header, 90))),
             time_us: word(96),
             previous: take(header, 104),
+            stored: word(136),
         };
-        let unused = header[92..96].iter().chain(&header[136..CHECKSUM_AT]).all(|byte| *byte == 0);
+        let unused = header[92..96].iter().chain(&header[144..CHECKSUM_AT]).all(|byte| *byte == 0);
         let sound = unused && usize::try_from(half(80)).is_ok_and(|length| length == payload.len());
         let ordered = opened.lsn <= opened.end && opened.part.0 < opened.part.1;
         if sound && ordered { Ok((opened, payload)) } else { Err("its header contradicts itself") }
@@ -268,14 +273,14 @@ impl Chain {
     }
 
     /// Whether a message that was ignored proves that one of the chain is missing, or that another one lies in its place: its
-    /// writer had at most `in_flight` messages on their way, and all before those in the chain.
+    /// writer knew more of them to be stored, or had at most `in_flight` messages on their way, and all before those in the chain.
     #[must_use]
     pub fn has_lost(&self, ignored: &Header, in_flight: u64) -> bool {
         let ahead = ignored.number.saturating_sub(self.number);
         match ignored.kind {
             // A writer sends batches only behind its term.
             Kind::Batches if ignored.term > self.term => true,
-            Kind::Batches => ahead >= in_flight,
+            Kind::Batches => ignored.stored > self.number || ahead >= in_flight,
             // Its place may have been guessed by such a batch.
             Kind::Term => ahead >= 2 * in_flight,
         }
@@ -360,6 +365,7 @@ impl Chain {
             part: (0, 1),
             time_us: 0,
             previous: self.last,
+            stored: 0,
         }
     }
 }

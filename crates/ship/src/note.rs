@@ -1,10 +1,12 @@
 //! Keeps what a directory knows of a destination in a hold on its log, so that shipping goes on where it stopped.
 //!
 //! The hold keeps the log from the last acknowledged message on: the next writer finds there that its log is the one that was
-//! shipped. Its note is lines of text: the address, the owner, how far the chain was read.
+//! shipped. Its note is lines of text: the address, what tells the destination from others of that address (since there are such
+//! lines), the owner, how far the chain was read.
 //!
 //! Invariant: a note may be out of date, never ahead: an old one has the next writer read more, and the log keep more.
 
+use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::message::{Chain, Owner, hash};
 use seawall::{Hold, LogId, Lsn};
@@ -16,6 +18,8 @@ use std::path::Path;
 pub struct Note {
     /// The destination.
     pub address: String,
+    /// What tells it from others of that address, if it is known.
+    pub identity: Option<String>,
     /// Who the directory is there.
     pub owner: Owner,
     /// The chain up to a whole message that is stored.
@@ -49,12 +53,19 @@ pub fn hold_name(address: &str) -> String {
 }
 
 impl Note {
-    /// The note of the log in `dir` on the destination at `address`, if there is one.
+    /// A note on `destination`.
+    pub fn new(destination: &dyn Destination, owner: Owner, chain: Chain) -> Self {
+        Self { address: destination.address(), identity: destination.identity(), owner, chain }
+    }
+
+    /// The note of the log in `dir` on `destination`, if there is one.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Unfit`] if the note cannot be understood.
-    pub fn read(dir: &Path, address: &str) -> Result<Option<Self>> {
-        let name = hold_name(address);
+    /// [`Error::Log`], [`Error::Unfit`] if the note cannot be understood, [`Error::Other`] if it is on another destination of the same
+    /// address.
+    pub fn read(dir: &Path, destination: &dyn Destination) -> Result<Option<Self>> {
+        let address = destination.address();
+        let name = hold_name(&address);
         let Some(hold) = Hold::read(dir, &name)? else { return Ok(None) };
         let unfit = || {
             let path = dir.join(format!("HOLD-{name}"));
@@ -63,7 +74,11 @@ impl Note {
                 path.display()
             ))
         };
-        Self::parse(&hold.note).filter(|note| note.address == address).map(Some).ok_or_else(unfit)
+        let note = Self::parse(&hold.note).filter(|note| note.address == address).ok_or_else(unfit)?;
+        match (note.identity, destination.identity()) {
+            (Some(known), Some(found)) if known != found => Err(Error::Other { address, known, found }),
+            (known, found) => Ok(Some(Self { identity: found.or(known), ..note })),
+        }
     }
 
     /// Makes the note durable.
@@ -79,8 +94,9 @@ impl Note {
     pub(crate) fn text(&self) -> String {
         let Chain { position, number, last, term, owner, log_id, lsn, link, needed, .. } = &self.chain;
         let log_id = log_id.map_or_else(|| "-".to_owned(), |log_id| log_id.to_string());
+        let identity = self.identity.iter().fold(String::new(), |_, identity| format!("at {identity}\n"));
         format!(
-            "to {}\nowner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\n",
+            "to {}\n{identity}owner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\n",
             self.address,
             hex(&self.owner),
             hex(last),
@@ -99,7 +115,8 @@ impl Note {
         (chain.number, chain.last) = (number.parse().ok()?, unhex(last)?);
         (chain.term, chain.owner, chain.log_id) = (term.parse().ok()?, unhex(owner)?, log_id);
         (chain.lsn, chain.link, chain.needed) = (to_lsn(lsn)?, link.parse().ok()?, to_lsn(needed)?);
-        Some(Self { address: value("to")?.to_owned(), owner: unhex(value("owner")?)?, chain })
+        let (address, identity) = (value("to")?.to_owned(), value("at").map(str::to_owned));
+        Some(Self { address, identity, owner: unhex(value("owner")?)?, chain })
     }
 }
 
@@ -127,9 +144,10 @@ mod tests {
         let mut chain = Chain { position: 7, number: 6, last: [0xAB; 32], term: 3, ..Chain::default() };
         (chain.owner, chain.log_id) = ([1; 16], Some(LogId([2; 16])));
         (chain.lsn, chain.link, chain.needed) = (Lsn::new(99), 5, Lsn::new(44));
-        let note = Note { address: "folder /a b".to_owned(), owner: [0xCD; 16], chain };
+        let note = Note { address: "folder /a b".to_owned(), identity: None, owner: [0xCD; 16], chain };
         assert_eq!(Note::parse(&note.text()), Some(note.clone()));
-        let new = Note { chain: Chain::default(), ..note.clone() };
+        let identity = Some("created 2026-11-25 at noon".to_owned());
+        let new = Note { chain: Chain::default(), identity, ..note.clone() };
         assert_eq!(Note::parse(&new.text()), Some(new));
         for line in 0..3 {
             let text = note.text();

@@ -227,6 +227,7 @@ fn read_ahead(
             Ok(()) => read.map(drop),
         }
     })
+}
 
 /// From which LSN to which one a destination holds the log, as its first and last messages show it: about what a rebuild reads.
 ///
@@ -277,7 +278,7 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     intake.until = taken.as_ref().map_or(u64::MAX, |taken| taken.position);
     intake.read_all(from, &mut sink)?;
     let note = if taken.is_some_and(|taken| guess::was_right(&taken, &intake.chain)) {
-        Note { address: from.address(), owner, chain: intake.chain.clone() }
+        Note::new(from, owner, intake.chain.clone())
     } else {
         intake.until = u64::MAX;
         intake.read_all(from, &mut sink)?;
@@ -315,7 +316,7 @@ pub(crate) fn claim(
     })?;
     intake.until = chain.position;
     intake.read_all(from, sink)?;
-    Ok(Note { address: from.address(), owner, chain })
+    Ok(Note::new(from, owner, chain))
 }
 
 /// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
@@ -394,10 +395,11 @@ pub fn copy(
 /// knows to be acknowledged.
 ///
 /// # Errors
-/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing; [`Error::Manifest`] if only a manifest is not sound.
+/// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing, [`Error::Other`]; [`Error::Manifest`] if only a manifest is not
+/// sound.
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
-    let note = dir.map_or(Ok(None), |dir| Note::read(dir, &from.address()))?;
+    let note = dir.map_or(Ok(None), |dir| Note::read(dir, from))?;
     let chain = from.begin()?;
     let (begin, index) = (chain.position, from.index()?);
     let mut intake = Intake::new(chain, from);

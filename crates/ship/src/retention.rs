@@ -88,7 +88,7 @@ impl<S: Store> Archive<S> {
         let put = |archive: &mut Self| {
             let Some(chain) = new.clone() else { return Ok(()) };
             let name = format!("{STARTS}{:020}", chain.position);
-            let note = Note { address: archive.store().address(), owner: [0; 16], chain };
+            let note = Note { address: archive.store().address(), identity: None, owner: [0; 16], chain };
             archive.store().create(&name, note.text().as_bytes()).map(drop)
         };
         planted!(RetainBeforeStart, (), put(self)?);

@@ -39,9 +39,6 @@ pub enum Policy {
     FailAfter(Duration),
 }
 
-/// How often a commit that goes on within bounds looks at them.
-const LOOK: Duration = Duration::from_millis(10);
-
 /// A log that is open for writing here, and shipped.
 #[derive(Debug)]
 pub struct ShippedLog {
@@ -128,19 +125,7 @@ impl ShippedLog {
         match self.policy {
             Policy::Block => ship.wait(lsn, None),
             Policy::FailAfter(limit) => ship.wait(lsn, Some(limit)),
-            Policy::GoOnWithin { records, time } => loop {
-                if ship.acknowledged() >= lsn {
-                    return Ok(());
-                }
-                let risk = ship.at_risk()?;
-                if risk.records <= records && risk.time <= time {
-                    return Ok(());
-                }
-                match ship.wait(lsn, Some(LOOK)) {
-                    Err(Error::TimedOut { .. }) => {}
-                    waited => return waited,
-                }
-            },
+            Policy::GoOnWithin { records, time } => ship.wait_within(lsn, records, time, None),
         }
     }
 

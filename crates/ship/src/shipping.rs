@@ -35,6 +35,8 @@ use std::time::Duration;
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How long a thread waits before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often a commit that goes on within bounds looks at them.
+const LOOK_AT_RISK: Duration = Duration::from_millis(10);
 /// How long batches are left to gather in the log while no commit waits for the destination: a read of each as it comes would share the
 /// disk with the next commit, which then takes twice as long.
 const BEHIND: Duration = Duration::from_millis(5);
@@ -220,15 +222,14 @@ impl std::fmt::Debug for Shipping {
 fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Identity)> {
     let view = View::open(dir)?;
     let begin = view.first_sealed();
-    let address = destination.address();
-    let note = if let Some(note) = Note::read(dir, &address)? {
+    let note = if let Some(note) = Note::read(dir, destination)? {
         note
     } else {
         if destination.last()? > 0 {
             return Err(Error::NotOwner);
         }
         let chain = Chain { needed: begin, ..Chain::default() };
-        let note = Note { address, owner: random()?, chain };
+        let note = Note::new(destination, random()?, chain);
         note.write(dir)?;
         note
     };
@@ -245,7 +246,7 @@ impl Shipping {
     /// write to the destination is taken.
     ///
     /// # Errors
-    /// [`Error::NotOwner`] if the destination belongs to another directory, [`Error::Replaced`], [`Error::Diverged`],
+    /// [`Error::Other`] if it is not the one that the log was shipped to, [`Error::NotOwner`] if it belongs to another directory, [`Error::Replaced`], [`Error::Diverged`],
     /// [`Error::Damaged`], [`Error::Lost`], [`Error::Unavailable`] if the destination cannot be reached.
     pub fn start(
         dir: impl AsRef<Path>,
@@ -385,6 +386,29 @@ impl Shipping {
             self.shared.ask(&mut state);
             let woken = self.shared.progress.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// As [`Shipping::wait`], and also once no more is at risk than so many records, the oldest of them for `time`.
+    ///
+    /// # Errors
+    /// As [`Shipping::wait`] and [`Shipping::at_risk`].
+    pub fn wait_within(&self, lsn: Lsn, records: u64, time: Duration, limit: Option<Duration>) -> Result<()> {
+        let begun = monotonic_ns();
+        loop {
+            if self.acknowledged() >= lsn {
+                return Ok(());
+            }
+            let risk = self.at_risk()?;
+            if risk.records <= records && risk.time <= time {
+                return Ok(());
+            }
+            let waited = Duration::from_nanos(monotonic_ns() - begun);
+            let left = limit.map_or(LOOK_AT_RISK, |limit| limit.saturating_sub(waited).min(LOOK_AT_RISK));
+            match self.wait(lsn, Some(left)) {
+                Err(Error::TimedOut { .. }) if limit.is_none_or(|limit| waited < limit) => {}
+                waited => return waited,
+            }
         }
     }
 

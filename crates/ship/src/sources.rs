@@ -276,7 +276,7 @@ impl Sources {
             let Source { destination, intake, check, taken, .. } = source;
             let was_right = taken.as_ref().is_some_and(|taken| guess::was_right(taken, &intake.chain));
             let note = if was_right {
-                Note { address: destination.address(), owner, chain: intake.chain.clone() }
+                Note::new(destination.as_ref(), owner, intake.chain.clone())
             } else {
                 let mut fresh = Fresh(Some(check.clone()));
                 let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
@@ -407,7 +407,7 @@ pub fn copy(
 /// As [`rebuild`].
 pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -> Result<Joined<Drill>> {
     // Before the reading, so that they are not newer than what is read.
-    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, &source.destination.address()));
+    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, source.destination.as_ref()));
     let notes = sources.0.iter().map(note).collect::<Result<Vec<_>>>()?;
     let mut indexes = Vec::new();
     for source in &mut sources.0 {

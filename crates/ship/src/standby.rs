@@ -28,16 +28,21 @@ use std::time::Duration;
 /// How often it is saved while messages come.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
+/// How long it waits after the first look that finds nothing, and at most: each wait is twice the one before.
+const IDLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
 /// A folder in which a copy of a log grows.
 pub struct Standby {
     rebuild: Rebuild,
     intake: Intake,
     fresh: Fresh,
     address: String,
+    identity: Option<String>,
     /// Who it is once it takes over: saved from the beginning, so that a take-over that was interrupted is not taken for another's.
     owner: Owner,
     saved: u64,
     saved_ns: u64,
+    idle: Duration,
 }
 
 impl std::fmt::Debug for Standby {
@@ -57,12 +62,15 @@ impl Standby {
 
     fn follow(dir: &Path, from: &mut dyn Destination, make: bool) -> Result<Self> {
         let (rebuild, note) = Rebuild::follow(dir, make)?;
-        let address = from.address();
+        let (address, identity) = (from.address(), from.identity());
         let known = Note::parse(&note);
         let owner = known.as_ref().map_or_else(random, |note| Ok(note.owner))?;
         let held = rebuild.progress();
         let fits = |note: &Note| {
-            note.address == address && (note.chain.lsn, note.chain.link) == (held.lsn(), held.link())
+            let other = note.identity.is_some() && identity.is_some() && note.identity != identity;
+            note.address == address
+                && !other
+                && (note.chain.lsn, note.chain.link) == (held.lsn(), held.link())
         };
         let goes_on = known.filter(fits);
         let is_new = goes_on.is_none();
@@ -73,7 +81,8 @@ impl Standby {
             None => (from.begin()?, Fresh::after_others()),
         };
         let (saved, saved_ns, intake) = (chain.position, monotonic_ns(), Intake::new(chain, from));
-        let mut standby = Self { rebuild, intake, fresh, address, owner, saved, saved_ns };
+        let mut standby =
+            Self { rebuild, intake, fresh, address, identity, owner, saved, saved_ns, idle: Duration::ZERO };
         if is_new {
             standby.put()?;
         }
@@ -98,6 +107,8 @@ impl Standby {
     /// [`crate::Error::Unavailable`]: what was read before is kept, and a later call goes on; [`crate::Error::Damaged`], [`crate::Error::Log`].
     pub fn read(&mut self, from: &mut dyn Destination, progress: Progress<'_>) -> Result<bool> {
         let before = self.intake.chain.position;
+        // Until something comes: also while it is away.
+        self.idle = (self.idle * 2).clamp(IDLE.0, IDLE.1);
         let Self { rebuild, intake, fresh, .. } = self;
         let mut bytes = 0;
         let read = intake.read_all(from, &mut |pieces| {
@@ -106,8 +117,17 @@ impl Standby {
             progress(rebuild.progress().lsn(), bytes);
             Ok(more)
         });
-        read?;
-        Ok(self.intake.chain.position > before)
+        let came = self.intake.chain.position > before;
+        if came {
+            self.idle = Duration::ZERO;
+        }
+        read.map(|_| came)
+    }
+
+    /// How long to wait before the next [`Standby::read`]: not at all while messages come, then longer each time, up to a second.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        self.idle
     }
 
     /// Saves what came if it is time, or `now`.
@@ -127,7 +147,8 @@ impl Standby {
     fn put(&mut self) -> Result<()> {
         let chain = self.intake.chain.clone();
         (self.saved, self.saved_ns) = (chain.position, monotonic_ns());
-        let note = Note { address: self.address.clone(), owner: self.owner, chain };
+        let (address, identity) = (self.address.clone(), self.identity.clone());
+        let note = Note { address, identity, owner: self.owner, chain };
         Ok(self.rebuild.save(&note.text())?)
     }
 

@@ -6,8 +6,10 @@ use crate::archive::{Archive, Store};
 use crate::destination::{Answer, Destination};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
+use crate::manifest::Index;
 use crate::message::Chain;
 use crate::retention::{Keep, Removed};
+use seawall::RebuildTo;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -48,6 +50,7 @@ impl<S> Drop for Upload<S> {
     }
 }
 
+// Every method that an archive has: a default of the trait would hide its answer.
 impl<S: Store + 'static> Destination for Upload<S> {
     fn facts(&self) -> &Facts {
         &self.facts
@@ -84,6 +87,14 @@ impl<S: Store + 'static> Destination for Upload<S> {
 
     fn last(&mut self) -> Result<u64> {
         self.with(Archive::last)
+    }
+
+    fn begin_untrimmed(&mut self, until: &RebuildTo) -> Result<Option<Chain>> {
+        self.with(|archive| archive.begin_untrimmed(until))
+    }
+
+    fn index(&mut self) -> Result<Index> {
+        self.with(Archive::index)
     }
 
     fn retain(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {

@@ -165,6 +165,46 @@ fn a_log_that_went_another_way_is_refused() {
 }
 
 #[test]
+fn another_destination_of_the_same_address_is_refused_by_what_tells_them_apart() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let is = |memory: &Memory, identity: &str| {
+        memory.with(|weather| weather.identity = Some(identity.to_owned()));
+    };
+    let (memory, other) = (Memory::new("a"), Memory::new("a"));
+    let log = Log::open(&from, options()).expect("opens");
+    append(&log, 20);
+    // A hold of a version that did not note it, and any answer is the first.
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let name = hold_name("memory:a");
+    let hold = Hold::read(&from, &name).expect("reads").expect("is there");
+    assert!(!hold.note.contains("cluster"), "{}", hold.note);
+    is(&memory, "cluster one");
+    append(&log, 20);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let hold = Hold::read(&from, &name).expect("reads").expect("is there");
+    assert!(hold.note.contains("\nat cluster one\n"), "{}", hold.note);
+    is(&other, "cluster two");
+    let refused =
+        [start(&from, &other).map(drop), drill(&mut other.clone(), Some(&from), &mut silent()).map(drop)];
+    for refused in refused {
+        let told = matches!(&refused, Err(Error::Other { address, known, found })
+            if address == "memory:a" && known == "cluster one" && found == "cluster two");
+        assert!(told, "{refused:?}");
+        let text = refused.expect_err("refused").to_string();
+        assert!(text.contains("cluster one") && text.contains("cluster two"), "{text}");
+    }
+    assert!(other.stored().is_empty(), "nothing was sent");
+    // One that does not say it now is no other.
+    memory.with(|weather| weather.identity = None);
+    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    is(&memory, "cluster one");
+    rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    let refused = start(&to, &other).map(drop);
+    assert!(matches!(refused, Err(Error::Other { .. })), "the hold of a rebuilt log: {refused:?}");
+}
+
+#[test]
 fn what_the_destination_lost_is_noticed() {
     let dir = scratch();
     let from = dir.path().join("log");
@@ -236,6 +276,29 @@ fn a_message_that_is_replaced_by_another_sound_one_is_found() {
         let alone = drill(&mut memory.clone(), None, &mut silent());
         let follow = sound.len() - at;
         assert!(follow <= 2 * 16 || matches!(alone, Err(Error::Damaged { .. })), "{at}: {alone:?}");
+    }
+}
+
+/// A message that was sent after the one before it was acknowledged says so.
+#[test]
+fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored() {
+    let dir = scratch();
+    let memory = Memory::new("a");
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let shipping = start(dir.path(), &memory).expect("starts");
+    for _ in 0..20 {
+        let end = log.append_commit(b"a record").expect("commits");
+        shipping.wait(end, LIMIT).expect("is acknowledged");
+    }
+    let sound = memory.stored();
+    assert_eq!(sound.len(), 21, "a term, and a message for each");
+    for at in 1..sound.len() {
+        let mut replaced = sound.clone();
+        replaced[at] = Arc::clone(&sound[at - 1]);
+        memory.with(|weather| weather.stored.clone_from(&replaced));
+        let drilled = drill(&mut memory.clone(), None, &mut silent());
+        let found = matches!(drilled, Err(Error::Damaged { .. }));
+        assert_eq!(found, at + 1 < sound.len(), "{at}: {drilled:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{LIMIT, Memory, append, options, records, scratch};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
@@ -268,4 +269,37 @@ fn each_planted_bug_is_found() {
     for (mutant, test) in tests {
         assert!(finds(mutant, test), "{mutant:?}");
     }
+}
+
+#[test]
+fn a_standby_looks_less_often_while_nothing_comes_and_at_once_when_something_did() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    shipped(&from, &memory, 5);
+    let mut standby = Standby::open(&to, &mut memory.clone()).expect("opens");
+    assert!(standby.read(&mut memory.clone(), &mut silent()).expect("reads"));
+    assert_eq!(standby.idle(), Duration::ZERO, "there may be more");
+    // As its caller waits, without waiting.
+    let idle_for = |standby: &mut Standby, time: Duration| {
+        memory.with(|weather| weather.looks = 0);
+        let (mut reads, mut passed) = (0, Duration::ZERO);
+        while passed < time {
+            let came = standby.read(&mut memory.clone(), &mut silent());
+            assert!(!came.unwrap_or(false), "nothing comes");
+            reads += 1;
+            passed += standby.idle();
+        }
+        let mut looks = 0;
+        memory.with(|weather| looks = weather.looks);
+        (reads, looks)
+    };
+    let (reads, looks) = idle_for(&mut standby, Duration::from_secs(60));
+    assert_eq!(reads, 63, "100, 200, 400 and 800 ms, then a second each");
+    assert!((reads..=2 * reads).contains(&looks), "{looks} requests");
+    shipped(&from, &memory, 5);
+    assert!(standby.read(&mut memory.clone(), &mut silent()).expect("reads"));
+    assert_eq!(standby.idle(), Duration::ZERO, "the next look is at once");
+    memory.with(|weather| weather.away = true);
+    assert_eq!(idle_for(&mut standby, Duration::from_secs(60)).0, 63, "also while it is away");
 }

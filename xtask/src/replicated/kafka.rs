@@ -11,8 +11,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Ports of a node: for clients, for the other nodes, for the controllers.
-const PER_NODE: usize = 3;
+/// Ports of a node: for clients with a login, for the other nodes, for the controllers, for clients with a certificate.
+const PER_NODE: usize = 4;
 
 /// Nodes that run.
 pub(super) struct Nodes {
@@ -42,7 +42,7 @@ impl Nodes {
         let mut started = Self { children: Vec::new(), ports: free_ports()?, home };
         for node in 0..nodes {
             let name = format!("node-{}.properties", node + 1);
-            let text = started.config(node, nodes, &store, user, password);
+            let text = started.config(node, nodes, [&store, &certificates.authority], user, password);
             files::write(&started.home.join(&name), text)?;
             let java = |main: &str, arguments: &[&str]| {
                 let mut java = Command::new("java");
@@ -50,9 +50,10 @@ impl Nodes {
                 java.args(arguments).current_dir(&started.home).stdin(Stdio::null());
                 java
             };
+            let scram = format!("SCRAM-SHA-256=[name={user},password={password}]");
             output(java(
                 "kafka.tools.StorageTool",
-                &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name],
+                &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name, "--add-scram", &scram],
             ))?;
             let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(failed)?;
             let mut java = java("kafka.Kafka", &[&name]);
@@ -65,35 +66,49 @@ impl Nodes {
         Ok(started)
     }
 
-    /// What `--kafka` takes.
+    /// What `--kafka` takes: the ports for clients with a login.
     pub(super) fn bootstrap(&self) -> String {
-        let clients =
-            (0..self.children.len()).map(|node| format!("127.0.0.1:{}", self.ports[node * PER_NODE]));
-        clients.collect::<Vec<_>>().join(",")
+        self.servers(0)
     }
 
-    fn config(&self, node: usize, nodes: usize, store: &Path, user: &str, password: &str) -> String {
+    /// The ports for clients with a certificate.
+    pub(super) fn mutual(&self) -> String {
+        self.servers(3)
+    }
+
+    fn servers(&self, offset: usize) -> String {
+        let servers = (0..self.children.len())
+            .map(|node| format!("127.0.0.1:{}", self.ports[node * PER_NODE + offset]));
+        servers.collect::<Vec<_>>().join(",")
+    }
+
+    fn config(&self, node: usize, nodes: usize, files: [&Path; 2], user: &str, password: &str) -> String {
+        let [store, authority] = files.map(Path::display);
         let at = |node: usize, offset: usize| self.ports[node * PER_NODE + offset];
         let voters = (0..nodes).map(|node| format!("{}@127.0.0.1:{}", node + 1, at(node, 2)));
         let voters = voters.collect::<Vec<_>>().join(",");
-        let (id, client, inner, controller) = (node + 1, at(node, 0), at(node, 1), at(node, 2));
+        let (id, client, inner) = (node + 1, at(node, 0), at(node, 1));
+        let (controller, mutual) = (at(node, 2), at(node, 3));
         format!(
             "process.roles=broker,controller
 node.id={id}
 controller.quorum.voters={voters}
-listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner}
+listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner},CONTROLLER://127.0.0.1:{controller},MUTUAL://127.0.0.1:{mutual}
+advertised.listeners=CLIENT://127.0.0.1:{client},INNER://127.0.0.1:{inner},MUTUAL://127.0.0.1:{mutual}
 initial.broker.registration.timeout.ms=600000
-listener.security.protocol.map=CLIENT:SASL_SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=CLIENT:SASL_SSL,MUTUAL:SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=INNER
 log.dirs=store-{id}
 ssl.keystore.type=PEM
-ssl.keystore.location={}
-sasl.enabled.mechanisms=PLAIN
+ssl.keystore.location={store}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.mutual.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.client.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.client.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}=\"{password}\";
-",
-            store.display()
+"
         )
     }
 }

@@ -1,23 +1,27 @@
-//! Tests TLS, credentials and missing permissions against real servers.
+//! Tests TLS, credentials and missing permissions against real servers, of the gauge and of logs that are shipped ([`shipping`]).
 //!
 //! ```text
-//!   NATS    the servers of `cluster up` get TLS, a user and its denied permissions, and reload them on SIGHUP
-//!   Kafka   private nodes with SASL_SSL for clients, of a certificate made here: one is too small, three are enough
+//!   NATS    the servers of `cluster up` get TLS, clients' certificates, a user and its denied permissions, reloaded on SIGHUP
+//!   Kafka   private nodes with SASL_SSL (PLAIN, SCRAM) and, on another port, clients' certificates: one is too small, three are enough
 //! ```
 //!
 //! Invariant: certificates are valid for two days and for 127.0.0.1, and lie in the build folder.
+
+mod shipping;
 
 use super::kafka::Nodes;
 use super::{Bench, refused};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{command, output};
+use shipping::{Logs, Way};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const USER: &str = "gauge";
 const PASSWORD: &str = "not-to-be-printed";
+const WRONG: &str = "nor-to-be-printed";
 
 /// A certificate for 127.0.0.1, and who vouches for it.
 pub(super) struct Certificates {
@@ -28,6 +32,7 @@ pub(super) struct Certificates {
 
 impl Certificates {
     fn make(folder: &Path) -> Result<Self> {
+        files::make_folder(folder)?;
         let file = |name: &str| folder.join(name);
         let (authority, authority_key) = (file("authority.pem"), file("authority.key"));
         let made = Self { certificate: file("node.pem"), key: file("node.key"), authority };
@@ -50,9 +55,10 @@ impl Certificates {
 pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result {
     let certificates = Certificates::make(&bench.folder)?;
     let more = format!(
-        "authorization {{ users: [ {{ user: {USER}, password: \"{PASSWORD}\", permissions: {{ publish: {{ deny: [\"$JS.API.STREAM.DELETE.>\"] }} }} }} ] }}\ntls {{ cert_file: \"{}\", key_file: \"{}\" }}\n",
+        "authorization {{ users: [ {{ user: {USER}, password: \"{PASSWORD}\", permissions: {{ publish: {{ deny: [\"$JS.API.STREAM.DELETE.>\"] }} }} }} ] }}\ntls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: true }}\n",
         certificates.certificate.display(),
-        certificates.key.display()
+        certificates.key.display(),
+        certificates.authority.display(),
     );
     for (number, pid) in (1..).zip(bench.nodes()?) {
         let config = bench.folder.join(format!("nats-{sync}/node-{number}/nats.conf"));
@@ -62,10 +68,7 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result 
     }
     let run = |authority: Option<&Path>, password: &str| {
         let mut run = bench.bench(options, &["--writers", "1", "--time", "5s"]);
-        run.env("NATS_USER", USER).env("NATS_PASSWORD", password);
-        if let Some(authority) = authority {
-            run.env("NATS_CA", authority);
-        }
+        run.envs(environment(&certificates, authority, password));
         run
     };
     // Until each has read it, one of them may still be open to all.
@@ -78,7 +81,60 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result 
     }
     refused(run(Some(&certificates.authority), "wrong"), &["no connection", "NATS_USER"])?;
     refused(run(None, PASSWORD), &["no connection", "NATS_CA"])?;
-    left_behind(run(Some(&certificates.authority), PASSWORD))
+    left_behind(run(Some(&certificates.authority), PASSWORD))?;
+    nats_shipped(bench, options, &certificates)
+}
+
+/// What names these to a client of NATS; the certificate of a node is a client's too.
+fn environment(
+    certificates: &Certificates,
+    authority: Option<&Path>,
+    password: &str,
+) -> Vec<(&'static str, String)> {
+    let shown = |path: &Path| path.display().to_string();
+    let mut named = vec![
+        ("NATS_USER", USER.to_owned()),
+        ("NATS_PASSWORD", password.to_owned()),
+        ("NATS_CERT", shown(&certificates.certificate)),
+        ("NATS_KEY", shown(&certificates.key)),
+    ];
+    named.extend(authority.map(|authority| ("NATS_CA", shown(authority))));
+    named
+}
+
+/// A log shipped to the same servers.
+fn nats_shipped(bench: &Bench<'_>, options: &[String], certificates: &Certificates) -> Result {
+    let [_, servers, monitors @ ..] = options else {
+        return Err(Error::check(format!("`cluster up` printed {options:?}")));
+    };
+    let logs = Logs::new(&bench.folder, Bench::seawall)?;
+    let other = Certificates::make(&bench.folder.join("other"))?;
+    let way = |name, environment| Way {
+        name,
+        address: format!("{servers}/secured"),
+        options: monitors.to_vec(),
+        environment,
+    };
+    let authority = Some(certificates.authority.as_path());
+    let allowed = way("nats by TLS, certificate and login", environment(certificates, authority, PASSWORD));
+    logs.allowed(&allowed)?;
+    let without_certificate = environment(certificates, authority, PASSWORD);
+    let without_certificate =
+        without_certificate.into_iter().filter(|(name, _)| !matches!(*name, "NATS_CERT" | "NATS_KEY"));
+    let cases: [(&str, Vec<_>, &[&str]); 4] = [
+        ("nats by a wrong password", environment(certificates, authority, WRONG), &["NATS_USER"]),
+        ("nats by no authority", environment(certificates, None, PASSWORD), &["NATS_CA"]),
+        (
+            "nats by another authority",
+            environment(certificates, Some(&other.authority), PASSWORD),
+            &["NATS_CA"],
+        ),
+        ("nats by no certificate", without_certificate.collect(), &["NATS_CERT"]),
+    ];
+    for (name, environment, words) in cases {
+        logs.refused(&allowed, &way(name, environment), &[&["no connection"], words].concat())?;
+    }
+    Ok(())
 }
 
 /// A run whose stream could not be removed prints its table, names the stream, and fails.
@@ -131,5 +187,62 @@ pub(super) fn kafka(bench: &Bench<'_>) -> Result {
         return Err(Error::check(format!("no row of Kafka by TLS and login in {table}")));
     }
     println!("kafka: measured by SASL_SSL");
+    kafka_shipped(bench, &three, &certificates)
+}
+
+/// A log shipped to the same nodes.
+fn kafka_shipped(bench: &Bench<'_>, nodes: &Nodes, certificates: &Certificates) -> Result {
+    let logs = Logs::new(&bench.folder, Bench::seawall)?;
+    let other = Certificates::make(&bench.folder.join("other"))?;
+    let way = |name: &'static str, topic: &str, servers: &str, properties: String| {
+        let config = bench.folder.join(format!("{}.properties", name.replace(' ', "-")));
+        files::write(&config, properties)?;
+        let options = vec!["--kafka-config".to_owned(), config.display().to_string()];
+        let address = format!("kafka://{servers}/{topic}");
+        Ok::<_, Error>(Way { name, address, options, environment: Vec::new() })
+    };
+    let (sasl, mutual) = (nodes.bootstrap(), nodes.mutual());
+    let (ours, theirs) = (certificates.authority.as_path(), other.authority.as_path());
+    let tls = |protocol: &str, authority: &Path| {
+        format!("security.protocol={protocol}\nssl.ca.location={}\n", authority.display())
+    };
+    let login = |mechanism: &str, password: &str, authority: &Path| {
+        let login = format!("sasl.mechanism={mechanism}\nsasl.username={USER}\nsasl.password={password}\n");
+        tls("SASL_SSL", authority) + &login
+    };
+    let (certificate, key) = (certificates.certificate.display(), certificates.key.display());
+    let certificate = format!("ssl.certificate.location={certificate}\nssl.key.location={key}\n");
+    let by_plain = way("kafka by TLS and PLAIN", "plain", &sasl, login("PLAIN", PASSWORD, ours))?;
+    let by_scram = way("kafka by TLS and SCRAM", "scram", &sasl, login("SCRAM-SHA-256", PASSWORD, ours))?;
+    let by_certificate = way("kafka by certificate", "mutual", &mutual, tls("SSL", ours) + &certificate)?;
+    for allowed in [&by_plain, &by_scram, &by_certificate] {
+        logs.allowed(allowed)?;
+    }
+    let strange = "ssl.truststore.location=x\n".to_owned();
+    let cases: [(&str, &Way, &str, String, &[&str]); 6] = [
+        ("kafka by a wrong password", &by_plain, &sasl, login("PLAIN", WRONG, ours), &["uthentication"]),
+        ("kafka by a wrong SCRAM", &by_scram, &sasl, login("SCRAM-SHA-256", WRONG, ours), &["uthentication"]),
+        (
+            "kafka by another authority",
+            &by_plain,
+            &sasl,
+            login("PLAIN", PASSWORD, theirs),
+            &["certificate", "ssl.ca.location"],
+        ),
+        ("kafka by no certificate", &by_certificate, &mutual, tls("SSL", ours), &["certificate"]),
+        ("kafka without TLS", &by_plain, &sasl, String::new(), &["security.protocol"]),
+        (
+            "kafka by a strange property",
+            &by_plain,
+            &sasl,
+            strange,
+            &["ssl.truststore.location", "librdkafka"],
+        ),
+    ];
+    for (name, allowed, servers, properties, words) in cases {
+        let topic = allowed.address.rsplit('/').next().unwrap_or_default();
+        let refused = way(name, topic, servers, properties)?;
+        logs.refused(allowed, &refused, &[words, &["--kafka-config"]].concat())?;
+    }
     Ok(())
 }

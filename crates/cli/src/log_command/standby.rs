@@ -6,17 +6,16 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::Args;
 use seawall_ship::standby::{self, take_over};
+use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
 
 use super::Stop;
 use super::ship::{LISTEN_EVERY, Place, print, progress, source};
 use crate::signals::{self, STOP};
-
-/// After an error that may pass it looks again after so many times as long.
-const AWAY: u32 = 10;
 
 #[derive(Debug, Args)]
 pub(super) struct Standby {
@@ -53,7 +52,7 @@ pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
     let mut progress = progress();
     let mut away = false;
     while !STOP.load(Ordering::SeqCst) {
-        let pause = match standby.read(from.as_mut(), &mut progress) {
+        match standby.read(from.as_mut(), &mut progress) {
             Ok(came) => {
                 if std::mem::take(&mut away) {
                     anstream::eprintln!("reachable again");
@@ -61,25 +60,35 @@ pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
                 if options.once && !came {
                     break;
                 }
-                u32::from(!came)
             }
             Err(error) if error.is_passing() && !options.once => {
                 if !std::mem::replace(&mut away, true) {
                     anstream::eprintln!("away: {}", printable(&error.to_string()));
                 }
-                AWAY
             }
             Err(error) => {
                 standby.save(true)?;
                 return Err(error.into());
             }
-        };
+        }
         standby.save(false)?;
-        std::thread::sleep(LISTEN_EVERY * pause);
+        pause(standby.idle());
     }
     standby.save(true)?;
     writeln!(io::stdout().lock(), "followed to LSN {}, term {}", standby.lsn(), standby.term())?;
     Ok(())
+}
+
+/// Waits for `time`, or until a signal.
+fn pause(time: Duration) {
+    let begun_ns = monotonic_ns();
+    while !STOP.load(Ordering::SeqCst) {
+        let left = time.saturating_sub(Duration::from_nanos(monotonic_ns() - begun_ns));
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(LISTEN_EVERY));
+    }
 }
 
 pub(super) fn take(options: &Takeover) -> Result<(), Stop> {

@@ -2,18 +2,24 @@
 //!
 //! Invariant: what the broker does not describe is not assumed.
 
-use super::{ENVELOPE, KafkaSettings, REQUEST, STARTING, no_client};
+use super::{Deliveries, ENVELOPE, KafkaSettings, REQUEST, STARTING, kept, no_client};
 use crate::error::{Cause, Error, Result};
 use rdkafka::admin::{AdminClient, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::{Producer as _, ThreadedProducer};
 use seawall_replicated::kafka as client;
 use seawall_sys::clock::monotonic_ns;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 type Admin = AdminClient<DefaultClientContext>;
+/// Unlike an [`Admin`] it says why there is no connection.
+type Probe = ThreadedProducer<Deliveries>;
+
+/// How long it waits for an answer before it looks whether a broker refused the connection.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The least that a message must be allowed to have, in bytes: a batch of 2 GiB has no more than 65,535 parts then.
 const MESSAGE_BYTES_MIN: usize = 64 << 10;
@@ -27,17 +33,26 @@ pub(super) struct Topic {
     pub(super) laggard_may_lead: bool,
     pub(super) message_bytes_max: usize,
     pub(super) on_this_machine: bool,
+    /// The cluster's own name for itself, which no other has.
+    pub(super) cluster: Option<String>,
     pub(super) settings: Vec<(String, String)>,
 }
 
 /// The topic, once there is a leader.
 pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool) -> Result<Topic> {
     let admin: Admin = config.create().map_err(no_client)?;
+    let probe: Probe = config.create_with_context(Deliveries::default()).map_err(no_client)?;
     let begun = monotonic_ns();
     loop {
-        let failed: Cause = match copies(&admin, &settings.topic)? {
+        let failed: Cause = match copies(&probe, &settings.topic)? {
             Found::Topic { copies, on_this_machine } => {
-                return described(&admin, settings, copies, on_this_machine);
+                // Sent with what was just asked for.
+                let cluster = probe.client().fetch_cluster_id(REQUEST);
+                return Ok(Topic {
+                    copies,
+                    on_this_machine,
+                    ..described(&admin, settings, copies, cluster)?
+                });
             }
             Found::Nothing if !create => {
                 return Err(Error::unfit(format!("there is no topic {}", settings.topic)));
@@ -52,7 +67,10 @@ pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool
             Found::NotNow(cause) => cause,
         };
         if Duration::from_nanos(monotonic_ns() - begun) > STARTING {
-            let what = format!("the topic {} cannot be had: is this a client port of Kafka?", settings.topic);
+            let what = format!(
+                "the topic {} cannot be had: is this a client port of Kafka, and is --kafka-config needed for it?",
+                settings.topic
+            );
             return Err(Error::Unavailable { what, source: failed });
         }
         std::thread::sleep(Duration::from_millis(300));
@@ -66,10 +84,22 @@ enum Found {
     NotNow(Cause),
 }
 
-fn copies(admin: &Admin, topic: &str) -> Result<Found> {
-    let cluster = match admin.inner().fetch_metadata(Some(topic), REQUEST) {
+fn copies(probe: &Probe, topic: &str) -> Result<Found> {
+    let (client, context) = (probe.client(), probe.context());
+    let cluster = match client.fetch_metadata(Some(topic), LOOK) {
         Ok(cluster) => cluster,
-        Err(error) => return Ok(Found::NotNow(std::sync::Arc::new(error))),
+        Err(error) => {
+            if let Some(why) = kept(&context.refusal).take() {
+                let what = format!(
+                    "no connection to Kafka ({why}): TLS, certificates and the login come from --kafka-config, by librdkafka's names \
+                     (security.protocol, ssl.ca.location, sasl.mechanism, sasl.username, sasl.password)"
+                );
+                return Err(Error::unfit(what));
+            }
+            let why = kept(&context.connection).clone().unwrap_or_default();
+            let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {why}").into();
+            return Ok(Found::NotNow(cause.into()));
+        }
     };
     let not_now = |code: RDKafkaErrorCode| Ok(Found::NotNow(std::sync::Arc::new(code)));
     let Some(found) = cluster.topics().iter().find(|found| found.name() == topic) else {
@@ -114,15 +144,20 @@ fn make(admin: &Admin, settings: &KafkaSettings) -> Result<(), Cause> {
     }
 }
 
-fn described(admin: &Admin, settings: &KafkaSettings, copies: usize, on_this_machine: bool) -> Result<Topic> {
+fn described(
+    admin: &Admin,
+    settings: &KafkaSettings,
+    copies: usize,
+    cluster: Option<String>,
+) -> Result<Topic> {
     let name = &settings.topic;
     let values = client::settings(admin, name, &AtomicBool::new(false));
     let values = values.map_err(|source| Error::unavailable("the topic's settings were not read", source))?;
     let read = read(&values).map_err(|what| Error::unfit(format!("the topic {name} {what}")))?;
     Ok(Topic {
-        copies,
-        on_this_machine,
         acknowledged_by: read.acknowledged_by.min(copies),
+        // It becomes a word of a line.
+        cluster: cluster.filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic())),
         settings: values,
         ..read
     })
@@ -158,6 +193,7 @@ fn read(values: &[(String, String)]) -> Result<Topic, String> {
         laggard_may_lead: of("unclean.leader.election.enable") != Some("false"),
         message_bytes_max,
         on_this_machine: false,
+        cluster: None,
         settings: Vec::new(),
     })
 }

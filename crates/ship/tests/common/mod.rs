@@ -53,6 +53,10 @@ pub(crate) struct Weather {
     pub(crate) stored: Vec<Arc<[u8]>>,
     pub(crate) appends: u64,
     pub(crate) refused: u64,
+    /// Looks: reads, and questions for the last position.
+    pub(crate) looks: u64,
+    /// What tells it from others of its address.
+    pub(crate) identity: Option<String>,
     random: u64,
 }
 
@@ -99,6 +103,10 @@ impl Destination for Memory {
         format!("memory:{}", self.facts.name)
     }
 
+    fn identity(&self) -> Option<String> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner).identity.clone()
+    }
+
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
         let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
         weather.appends += 1;
@@ -119,7 +127,8 @@ impl Destination for Memory {
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
-        let weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        weather.looks += 1;
         if weather.away {
             let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
             return Err(Error::Unavailable { what: "it is away".to_owned(), source });
@@ -129,6 +138,8 @@ impl Destination for Memory {
     }
 
     fn last(&mut self) -> Result<u64> {
-        Ok(self.weather.lock().unwrap_or_else(PoisonError::into_inner).stored.len() as u64)
+        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        weather.looks += 1;
+        Ok(weather.stored.len() as u64)
     }
 }
