@@ -13,6 +13,7 @@ use crate::args::Colour;
 use crate::exit::Failure;
 use crate::output::{self, Files, Pictures};
 use crate::scenario_args::{Length, ScenarioArgs};
+use crate::settle::Settle;
 use crate::{amounts, hints, paths};
 use bytesize::ByteSize;
 use clap::Args;
@@ -57,6 +58,9 @@ pub(crate) struct Common {
     /// Pin the writers to these CPUs, in turn, such as 0,1 or 0-3
     #[arg(long, global = true, value_name = "CPUS", value_parser = amounts::cpus, help_heading = "What")]
     pin: Option<amounts::Cpus>,
+
+    #[command(flatten)]
+    pub(crate) settle: Settle,
 
     /// Seed of the order of methods and of the data
     #[arg(long, global = true, value_name = "N", default_value_t = 1, help_heading = "What")]

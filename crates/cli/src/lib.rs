@@ -30,6 +30,7 @@ mod progress;
 mod report;
 mod report_args;
 mod scenario_args;
+mod settle;
 #[cfg(feature = "nats")]
 mod shipped_engine;
 mod signals;
