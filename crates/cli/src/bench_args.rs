@@ -215,7 +215,7 @@ pub(crate) struct CommitArgs {
     rate: Option<f64>,
 
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
-    /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given
+    /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given. A method that it names is measured
     #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
           help_heading = "Requirement")]
     require: Vec<String>,
@@ -279,6 +279,16 @@ impl CommitArgs {
             settings.methods = choose_methods(methods).map_err(Failure::usage)?;
             settings.others = Vec::new();
         }
+        for id in requirement.conditions.iter().filter_map(|condition| condition.method.as_deref()) {
+            if settings.methods.iter().any(|method| method.id == id) {
+                continue;
+            }
+            if self.methods.is_some() {
+                return Err(Failure::Usage(format!("--require is about {id}, which --methods leaves out")));
+            }
+            settings.methods.extend(choose_methods(id).map_err(Failure::usage)?);
+            settings.others.retain(|other| other.id != id);
+        }
         Ok(settings)
     }
 }
@@ -340,6 +350,9 @@ mod tests {
         let etcd = settings(&["seawall", "bench", "--require", "etcd"]);
         assert_eq!((etcd.bytes, etcd.journal.state), (2300, FileState::Unwritten));
         assert_eq!(settings(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).bytes, 4096);
+        let named = settings(&["seawall", "bench", "--require", "etcd,direct:p99<1s"]);
+        let ids: Vec<&str> = named.methods.iter().map(|method| method.id).collect();
+        assert_eq!(ids, ["buffered+fdatasync", "direct"], "what is demanded is measured");
     }
 
     #[test]

@@ -123,7 +123,9 @@ impl Job {
         let mut places = self.places.clone();
         if let Some(((_, first), others)) = places.split_first_mut() {
             common.settle.before(self.share().time_ns, first, common.quiet)?;
-            others.iter_mut().for_each(|(_, other)| other.pressure = first.pressure);
+            for (_, other) in others {
+                other.pressure = first.pressure;
+            }
         }
         let mut progress = Progress::new(shown, kept).called(common.label.clone());
         let mut settings = self.settings.clone();
@@ -133,7 +135,9 @@ impl Job {
                 .map_err(Failure::message)?
         } else {
             // What runs that were killed left behind.
-            places.iter().for_each(|(folder, _)| leftovers::sweep(folder));
+            for (folder, _) in &places {
+                leftovers::sweep(folder);
+            }
             RealTestbed::in_folders(places)
         };
         testbed.attach(self.connect()?);
