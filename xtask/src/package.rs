@@ -32,6 +32,8 @@ const FEATURES: &str = "nats,s3,azure,gcs";
 const OUT: &str = "out";
 /// Stands in the repository's address until there is one.
 const PLACEHOLDER: &str = "OWNER";
+/// Ends the maintainer's address until there is one.
+const NOBODY: &str = "@example.invalid";
 
 /// What the packages of one commit have in common.
 #[derive(Debug, Default)]
@@ -123,19 +125,35 @@ fn chosen(options: &Options) -> Result<Vec<Target>> {
 pub(crate) fn run(arguments: &[String]) -> Result {
     let options = parse(arguments)?;
     let release = Release::read()?;
-    if release.repository.contains(PLACEHOLDER) {
-        println!(
-            "{} is a placeholder: `repository` in crates/cli/Cargo.toml gives all addresses",
-            release.repository
-        );
+    match &options.collect {
+        Some(folder) => channels::write(folder, &release)?,
+        None => {
+            for target in chosen(&options)? {
+                make(&target, &release, options.tried)?;
+            }
+            channels::write(&out(), &release)?;
+        }
     }
-    if let Some(folder) = &options.collect {
-        return channels::write(folder, &release);
+    // At the end, where it is read.
+    let nfpm = files::read(&root().join("packaging/nfpm.yaml"))?;
+    for what in unset(&release.repository, &nfpm) {
+        println!("NOT TO BE PUBLISHED YET: {what}");
     }
-    for target in chosen(&options)? {
-        make(&target, &release, options.tried)?;
+    Ok(())
+}
+
+/// What must be set before anything is published, and where.
+fn unset(repository: &str, nfpm: &str) -> Vec<String> {
+    let mut unset = Vec::new();
+    if repository.contains(PLACEHOLDER) {
+        unset.push(format!(
+            "{repository} is a placeholder: `repository` in crates/cli/Cargo.toml gives all addresses"
+        ));
     }
-    channels::write(&out(), &release)
+    if nfpm.contains(NOBODY) {
+        unset.push(format!("the maintainer's address ends in {NOBODY}: `maintainer` in packaging/nfpm.yaml"));
+    }
+    unset
 }
 
 /// The packages of this machine's own processor, made and tried: what CI does for every change.
@@ -208,8 +226,10 @@ fn filled(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, chosen, filled, parse};
+    use super::{Options, Release, chosen, filled, parse, unset};
+    use crate::files;
     use crate::options::{refuses, words};
+    use crate::shell::root;
 
     #[test]
     fn options_are_read_and_others_refused() {
@@ -220,6 +240,19 @@ mod tests {
         assert!(refuses(&parse(&words(&["--target"])).expect_err("no value"), "--target"));
         let unknown = parse(&words(&["--target", "z80"])).expect("a word");
         assert!(chosen(&unknown).is_err_and(|error| refuses(&error, "z80")));
+    }
+
+    #[test]
+    fn what_is_to_be_set_before_publication_is_said_until_it_is_set() {
+        assert_eq!(unset("https://github.com/someone/seawall", "maintainer: A <a@b.c>\n"), [""; 0]);
+        let release = Release::read().expect("cargo's metadata");
+        let nfpm = files::read(&root().join("packaging/nfpm.yaml")).expect("readable");
+        let page = files::read(&root().join("packaging/README.md")).expect("readable");
+        for what in unset(&release.repository, &nfpm) {
+            let (_, place) = what.split_once(": ").expect("what, and where");
+            let file = place.split_whitespace().find(|word| word.contains('/')).expect("a file");
+            assert!(page.contains(&format!("`{file}`")), "packaging/README.md does not name {file}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::args::Colour;
 use crate::bench_args::nanoseconds;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
+use crate::settle::Settle;
 use crate::{amounts, hints, leftovers, output, paths, signals};
 use clap::Args;
 use seawall_gauge::advise::products::{self, Product};
@@ -44,6 +45,8 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = amounts::time,
           conflicts_with = "result")]
     time: Duration,
+    #[command(flatten)]
+    settle: Settle,
     /// Measure on a file system that keeps nothing; nothing can be recommended then
     #[arg(long, conflicts_with = "result")]
     allow_memory: bool,
@@ -68,6 +71,9 @@ pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
     let only = options.only.as_deref().map(products::select).transpose();
     let only = only.map_err(Failure::usage)?;
     let result = match &options.result {
+        Some(_) if options.settle.is_asked() => {
+            return Err(Failure::Usage("--settle waits before a measurement; a result was given".to_owned()));
+        }
         Some(file) => RunResult::read(file).map_err(Failure::message)?,
         None => measure(options, only.as_deref())?,
     };
@@ -119,12 +125,13 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
     let dir = options.dir.as_path();
     let settings = settings(options.time, only)?;
     settings.check().map_err(Failure::usage)?;
-    let environment = paths::folder(dir, "name one on the disk that the database will use, with --dir")?;
+    let mut environment = paths::folder(dir, "name one on the disk that the database will use, with --dir")?;
     let (scenario, needs_bytes) = (&SCENARIOS[0], settings.journal.bytes);
     preflight::check(scenario, &settings, needs_bytes, &environment, options.allow_memory)
         .map_err(Failure::message)?;
     anstream::eprintln!("{}", preflight::announcement(scenario, &settings, needs_bytes));
     signals::listen()?;
+    options.settle.before(settings.time_ns(), &mut environment, false)?;
     leftovers::sweep(dir);
     let mut testbed = RealTestbed::in_folder(dir, environment);
     let mut progress = Progress::new(true, None);

@@ -13,6 +13,7 @@ use crate::args::Colour;
 use crate::exit::Failure;
 use crate::output::{self, Files, Pictures};
 use crate::scenario_args::{Length, ScenarioArgs};
+use crate::settle::Settle;
 use crate::{amounts, hints, paths};
 use bytesize::ByteSize;
 use clap::Args;
@@ -57,6 +58,9 @@ pub(crate) struct Common {
     /// Pin the writers to these CPUs, in turn, such as 0,1 or 0-3
     #[arg(long, global = true, value_name = "CPUS", value_parser = amounts::cpus, help_heading = "What")]
     pin: Option<amounts::Cpus>,
+
+    #[command(flatten)]
+    pub(crate) settle: Settle,
 
     /// Seed of the order of methods and of the data
     #[arg(long, global = true, value_name = "N", default_value_t = 1, help_heading = "What")]
@@ -211,7 +215,7 @@ pub(crate) struct CommitArgs {
     rate: Option<f64>,
 
     /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
-    /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given
+    /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given. A method that it names is measured
     #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
           help_heading = "Requirement")]
     require: Vec<String>,
@@ -275,6 +279,16 @@ impl CommitArgs {
             settings.methods = choose_methods(methods).map_err(Failure::usage)?;
             settings.others = Vec::new();
         }
+        for id in requirement.conditions.iter().filter_map(|condition| condition.method.as_deref()) {
+            if settings.methods.iter().any(|method| method.id == id) {
+                continue;
+            }
+            if self.methods.is_some() {
+                return Err(Failure::Usage(format!("--require is about {id}, which --methods leaves out")));
+            }
+            settings.methods.extend(choose_methods(id).map_err(Failure::usage)?);
+            settings.others.retain(|other| other.id != id);
+        }
         Ok(settings)
     }
 }
@@ -336,6 +350,9 @@ mod tests {
         let etcd = settings(&["seawall", "bench", "--require", "etcd"]);
         assert_eq!((etcd.bytes, etcd.journal.state), (2300, FileState::Unwritten));
         assert_eq!(settings(&["seawall", "bench", "--require", "etcd", "--size", "4KiB"]).bytes, 4096);
+        let named = settings(&["seawall", "bench", "--require", "etcd,direct:p99<1s"]);
+        let ids: Vec<&str> = named.methods.iter().map(|method| method.id).collect();
+        assert_eq!(ids, ["buffered+fdatasync", "direct"], "what is demanded is measured");
     }
 
     #[test]

@@ -120,16 +120,25 @@ impl Job {
     /// Measures; the result is rewritten below `kept` after every round.
     pub(crate) fn measure(&self, common: &Common, kept: Option<&OutputFolder>) -> Result<Measured, Failure> {
         let shown = !common.no_progress && !common.quiet;
+        let mut places = self.places.clone();
+        if let Some(((_, first), others)) = places.split_first_mut() {
+            common.settle.before(self.share().time_ns, first, common.quiet)?;
+            for (_, other) in others {
+                other.pressure = first.pressure;
+            }
+        }
         let mut progress = Progress::new(shown, kept).called(common.label.clone());
         let mut settings = self.settings.clone();
-        let mut testbed = if let (Some(device), [(_, environment)]) = (&self.device, &self.places[..]) {
+        let mut testbed = if let (Some(device), [(_, environment)]) = (&self.device, &places[..]) {
             let device = device.try_clone().map_err(Failure::message)?;
             RealTestbed::on_raw_device(device, environment.clone(), settings.journal.bytes)
                 .map_err(Failure::message)?
         } else {
             // What runs that were killed left behind.
-            self.places.iter().for_each(|(folder, _)| leftovers::sweep(folder));
-            RealTestbed::in_folders(self.places.clone())
+            for (folder, _) in &places {
+                leftovers::sweep(folder);
+            }
+            RealTestbed::in_folders(places)
         };
         testbed.attach(self.connect()?);
         if settings.jvms.is_some() {

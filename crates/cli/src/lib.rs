@@ -30,7 +30,12 @@ mod progress;
 mod report;
 mod report_args;
 mod scenario_args;
+<<<<<<< HEAD
 #[cfg(any(feature = "kafka", feature = "nats"))]
+=======
+mod settle;
+#[cfg(feature = "nats")]
+>>>>>>> hc
 mod shipped_engine;
 mod signals;
 mod watch;

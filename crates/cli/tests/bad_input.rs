@@ -36,6 +36,9 @@ fn folder() -> tempfile::TempDir {
         ("empty.json", ""),
         ("read.fio", "[a]\nrw=randread\n"),
         ("think.fio", "[a]\nrw=write\nthinktime=5\n"),
+        ("two.fio", "[a]\nrw=write\nbs=4k\n[b]\nrw=write\nbs=8k\n"),
+        ("back.trace", "5 4k\n1 4k\n"),
+        ("nan.trace", "NaN 4k\n"),
         ("cut.json", &stall[..stall.len() / 2]),
         ("newer.json", &stall.replacen("\"version\": 1", "\"version\": 9999", 1)),
     ] {

@@ -158,7 +158,8 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
     }
     let ids = waiting_for_cpu(ranking);
     if !ids.is_empty() {
-        return Some(format!("Commits waited for a CPU, not for the disk, in {}.", listing(&ids, 3)));
+        let who = if machine::all_waited(ranking) { "Commits" } else { "Slow commits" };
+        return Some(format!("{who} waited for a CPU, not for the disk, in {}.", listing(&ids, 3)));
     }
     machine::is_too_noisy(ranking)
         .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())

@@ -3,7 +3,7 @@
 //! The modules, in the order of a run:
 //!
 //! 1. [`scenario::settings`] defines the measurement and refuses an invalid one; [`preflight`] refuses what cannot
-//!    be measured here.
+//!    be measured here; [`settle`] waits until a machine has forgotten other work.
 //!    A [`workload`] is read from a file.
 //! 2. [`testbed`] is the measured machine: the real one, or a simulated one with a virtual clock.
 //! 3. [`scenario`] runs rounds of blocks over the methods in random order; [`measure`] is the one loop
@@ -48,6 +48,7 @@ pub mod row;
 #[cfg(all(test, target_os = "linux"))]
 mod sample;
 pub mod scenario;
+pub mod settle;
 pub mod stats;
 pub mod study;
 pub mod testbed;

@@ -142,12 +142,14 @@ const CLOUD_DISKS: [CloudDisk; 10] = [
     },
 ];
 
+/// When what is published was noted here: providers change their disks.
+const AS_OF: &str = "as of November 2026";
 const EC2: &str = "Amazon EC2";
 const GCE: &str = "Google Compute Engine";
 const AZURE: &str = "Microsoft Azure";
 const EBS: &str = "io2 Block Express is made for a mean below 500 µs at 16 KiB; the model does not tell it from gp3: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-optimization.html";
 const EBS_BURSTS: &str = "a gp2 volume below 1 TiB lives on I/O credits, which last for 30 minutes at 3,000 a second: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html";
-const AZURE_BURSTS: &str = "Premium SSDs of up to 512 GiB live on burst credits: https://learn.microsoft.com/en-us/azure/virtual-machines/disks-enable-bursting";
+const AZURE_BURSTS: &str = "Premium SSDs of up to 512 GiB live on burst credits: https://learn.microsoft.com/en-us/azure/virtual-machines/disk-bursting";
 const PD: &str = "a network volume, with more latency than a local disk: https://docs.cloud.google.com/compute/docs/disks/performance";
 const LOCAL_SSD: &str = "about 1.3 ms a sync in a report: https://github.com/etcd-io/etcd/issues/13053";
 
@@ -191,13 +193,13 @@ pub fn provider(result: &RunResult) -> Option<&'static str> {
 #[must_use]
 pub fn burst_credits(result: &RunResult) -> Option<String> {
     let disk = disk_of(result).filter(|disk| !disk.bursts.is_empty())?;
-    Some(format!("on {}, {}", disk.provider, disk.bursts))
+    Some(format!("on {}, {AS_OF}, {}", disk.provider, disk.bursts))
 }
 
 /// What is published of that disk's latency, with its source.
 fn of_provider(result: &RunResult) -> Option<String> {
     let disk = disk_of(result).filter(|disk| !disk.published.is_empty())?;
-    Some(format!("of {}: {}", disk.provider, disk.published))
+    Some(format!("of {}, {AS_OF}: {}", disk.provider, disk.published))
 }
 
 fn bare(site: Site, transport: Transport) -> bool {
@@ -431,6 +433,10 @@ mod tests {
             assert_eq!(provider(&result), Some(disk.provider), "{}", disk.model);
             let sentence = expected(&Ranking::new(&result)).sentence().expect("a range");
             assert!(sentence.contains(disk.published), "{sentence}");
+            assert!(disk.published.is_empty() || sentence.contains(AS_OF), "{sentence}");
+            assert!(
+                disk.bursts.is_empty() || burst_credits(&result).is_some_and(|words| words.contains(AS_OF))
+            );
             assert!(disk.published.is_empty() || disk.published.contains("https://"), "{}", disk.model);
         }
         assert_eq!(provider(&healthy()), None);

@@ -113,6 +113,12 @@ pub fn parse(text: &str) -> Result<Requirement> {
             return Err(wrong(text, "a condition is missing"));
         }
         if let Some(preset) = preset::find(&part) {
+            if let Some(other) = requirement.presets.iter().find(|other| !preset.is_measured_like(other)) {
+                return Err(wrong(
+                    &part,
+                    &format!("measured in another way than {}: demand each in a run of its own", other.name),
+                ));
+            }
             requirement.presets.push(preset);
             requirement.conditions.extend(preset.conditions.iter().map(|text| {
                 let mut condition = condition(text).expect("a preset's condition is tested");
@@ -159,6 +165,7 @@ fn condition(part: &str) -> Result<Condition> {
         number(bound_text).ok_or_else(|| wrong(bound_text, "not a number"))?
     } else {
         duration(bound_text)
+            .filter(|ns| *ns > 0.0)
             .ok_or_else(|| wrong(bound_text, "not a duration such as 10ms, 500us or 1.5ms"))?
     };
     Ok(Condition { method, sync_only, figure, bound, inclusive, text: part.to_owned() })

@@ -235,6 +235,12 @@ pub fn environment(path: &Path) -> Result<Environment> {
     os::inspect::environment(path)
 }
 
+/// How busy the CPUs are now.
+#[must_use]
+pub fn pressure() -> Pressure {
+    os::inspect::pressure()
+}
+
 /// Whether `path` names a raw block device.
 ///
 /// # Errors

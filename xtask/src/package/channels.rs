@@ -78,6 +78,7 @@ mod tests {
         let mut with_sums = 0;
         for name in TEMPLATES {
             let template = files::read(&root().join("packaging").join(name)).expect(name);
+            assert!(!template.contains("github.com"), "{name} has an address of its own");
             let text = filled(&template, |name| value(name, &sums, &release)).expect(name);
             assert!(!text.lines().any(|line| !line.starts_with('#') && line.contains('@')), "{text}");
             let needs_sums = template.contains("@SHA256:");

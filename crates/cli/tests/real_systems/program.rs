@@ -55,6 +55,8 @@ impl Bench {
         line.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         // Findings and notes stand in the whole report only.
         line.push("--verbose".into());
+        // The other tests are at work beside it.
+        line.extend(["--settle".into(), "0".into()]);
         line.extend(["--no-out".into(), "--no-progress".into(), "--json".into(), json.display().to_string()]);
         Self { line, variables: Vec::new(), work }
     }

@@ -8,6 +8,7 @@ use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, 
 use crate::latency::Percentile;
 use crate::rank::{EffectiveClass, Ranked, Ranking, ToBest};
 use crate::row::Round;
+use crate::settle::Busy;
 use crate::study::Study;
 use seawall_sys::durability::{DeviceCache, Medium};
 
@@ -31,6 +32,12 @@ pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, 
         .filter(|row| !durable || row.class <= EffectiveClass::NotConfirmed)
         .filter_map(|row| Some((row, tail_wait(row)?)))
         .collect()
+}
+
+/// Whether the commits of some row waited so, and not only its slow ones.
+pub(super) fn all_waited(ranking: &Ranking<'_>) -> bool {
+    let share = |row: &Ranked<'_>| row.measured.wait_share();
+    waiting(ranking).iter().any(|(row, _)| share(row).is_some_and(|share| share > CPU_WAIT_SHARE_MAX))
 }
 
 /// Slow commits waited for a CPU.
@@ -156,24 +163,11 @@ pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
 
 /// Other work was on the CPUs before the run began.
 pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
-    const WAITING_PERCENT_MAX: f64 = 10.0;
     let environment = &ranking.result.environment;
-    let pressure = environment.pressure;
-    let waiting = pressure.waiting_percent_10s.filter(|percent| *percent > WAITING_PERCENT_MAX);
-    let load = pressure.load_1m.filter(|load| *load > environment.cpus as f64);
-    let what = match (waiting, load) {
-        (Some(waiting), _) => {
-            format!("tasks waited for a CPU in {waiting:.0} % of the ten seconds before it")
-        }
-        (None, Some(load)) => format!("load was {load:.1}"),
-        (None, None) => return None,
-    };
+    let busy = Busy::of(&environment.pressure, environment.cpus)?;
     say(
         Severity::Caution,
-        format!(
-            "The machine was busy when the run began: {what}, on {}.",
-            plural(environment.cpus as u64, "CPU", "CPUs")
-        ),
+        format!("The machine was busy when the run began: {}.", busy.words(environment.cpus)),
         "stop other work and run again",
     )
 }

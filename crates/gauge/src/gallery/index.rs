@@ -173,8 +173,8 @@ fn overview(machines: &[&Machine]) -> String {
         );
     }
     out += "</tbody></table></div>\n";
-    out + "<p class=\"soft\">A commit of one writer's transaction, by the method that the report of that machine recommends. Not \
-           durable: the fastest method there whose commits a power cut loses. p50: the median; mean: all that a published table states.</p>\n"
+    out + "<p class=\"soft\">A commit of one writer's transaction, by the method that the report of that machine recommends; \
+           \"nothing recommended\", \"interrupted\" and published tables: by the fastest that outlives power loss. Not durable: the fastest method there whose commits a power cut loses. p50: the median; mean: all that a published table states.</p>\n"
 }
 
 fn dot(class: EffectiveClass) -> String {

@@ -290,7 +290,10 @@ impl Drawing {
             }
             if !band.heading.is_empty() {
                 let face = Face { bold: true, ..self.face(band.ink) };
-                self.line(face, &band.heading, self.lengths.words * 1.5);
+                match self.form {
+                    Form::Wide => self.line(face, &band.heading, self.lengths.words * 1.5),
+                    Form::Narrow => self.paragraph(face, &band.heading, 2),
+                }
                 self.y += self.lengths.words * 0.35;
             }
             band.bars.iter().for_each(|bar| self.bar(bar, axis));

@@ -143,7 +143,12 @@ pub(crate) fn of_gallery(shown: Shown<'_>, generator: &str, remarks: &[String]) 
         }
     };
     let brand = "<a href=\"index.html\">the gallery</a>";
-    let made = "Made by seawall from a result that was handed in. One file, nothing is loaded.";
+    let made = match shown {
+        Shown::Measured(_) => {
+            "Made by seawall from a result that was handed in. One file, nothing is loaded."
+        }
+        Shown::Published(_) => "Made by seawall from a published table. One file, nothing is loaded.",
+    };
     whole(&page, &title, generator, brand, made, &contents)
 }
 

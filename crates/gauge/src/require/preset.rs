@@ -25,6 +25,17 @@ pub struct Preset {
     pub source: &'static str,
 }
 
+impl Preset {
+    /// Whether one run can answer both.
+    pub(super) fn is_measured_like(&self, other: &Self) -> bool {
+        let same = |a: Option<usize>, b: Option<usize>| a.is_none() || b.is_none() || a == b;
+        same(self.transaction_bytes, other.transaction_bytes)
+            && (self.file_state.is_none()
+                || other.file_state.is_none()
+                || self.file_state == other.file_state)
+    }
+}
+
 const NO_LIMIT: u64 = u64::MAX;
 const OPENSHIFT: &str = "Red Hat, OpenShift Container Platform, Recommended etcd practices: https://docs.redhat.com/en/documentation/openshift_container_platform/4.20/html/etcd/etcd-practices";
 

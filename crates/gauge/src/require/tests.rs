@@ -29,6 +29,8 @@ fn errors_name_the_token_and_the_grammar() {
         ("", "missing"),
         ("sync-commits/s>3", "sync-commits/s"),
         ("p99<-1ms", "-1ms"),
+        ("p99<0s", "`0s`"),
+        ("etcd,openshift", "another way than etcd"),
     ];
     for (text, token) in cases {
         let error = parse(text).expect_err(text).to_string();
@@ -47,5 +49,9 @@ fn presets_are_unique_and_readable() {
         assert!(preset.source.contains("https://") && preset.version.contains(|c: char| c.is_ascii_digit()));
         assert!(preset.grades.is_sorted_by_key(|(up_to, _)| *up_to) && preset.grades.len() > 1);
     }
+    assert_eq!(
+        parse("openshift,openshift-heavy,cockroachdb").expect("of one size and state").presets.len(),
+        3
+    );
     assert_eq!(parse("etcd,max<1s").expect("mixed").conditions.len(), 2);
 }

@@ -3,6 +3,11 @@
 use super::cpuid;
 use crate::inspect::{Environment, FileSystem, Pressure};
 
+/// Nothing is known of its load.
+pub(crate) fn pressure() -> Pressure {
+    Pressure::default()
+}
+
 /// A machine on `file_system` whose devices, memory, load and lies the system adds where it knows them.
 pub(crate) fn environment(system: String, file_system: FileSystem) -> Environment {
     Environment {
@@ -13,7 +18,7 @@ pub(crate) fn environment(system: String, file_system: FileSystem) -> Environmen
         hypervisor: cpuid::hypervisor(),
         container: None,
         wine: None,
-        pressure: Pressure::default(),
+        pressure: pressure(),
         clock: crate::clock::resolution(),
         file_system,
         devices: Vec::new(),

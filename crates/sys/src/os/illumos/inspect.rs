@@ -7,7 +7,8 @@ use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::inspect::environment as environment_of;
-use crate::os::posix::inspect::{pressure, real, system};
+pub(crate) use crate::os::posix::inspect::pressure;
+use crate::os::posix::inspect::{real, system};
 use crate::os::unix::{check, text};
 use std::path::Path;
 

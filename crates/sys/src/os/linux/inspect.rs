@@ -29,7 +29,7 @@ mod tests;
 mod zfs;
 
 use crate::error::{Error, Result};
-use crate::inspect::{Device, Environment, FileSystem, FoundLie};
+use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
 use mounts::{Key, Mount};
 use roots::Roots;
 use stack::{Below, Walk};
@@ -38,14 +38,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
-    let roots = Roots {
-        root: "/".into(),
-        proc: "/proc".into(),
-        sys: "/sys".into(),
-        attributes: calls::attributes,
-        zfs_sync: zfs::sync_property,
-        zpool_status: zfs::pool_status,
-    };
+    let roots = live();
     let metadata = fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
     let mounts = mounts::parse(&roots.proc_text("self/mountinfo").unwrap_or_default());
     let under = if metadata.file_type().is_block_device() {
@@ -54,6 +47,23 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         under_folder(&roots, &mounts, path, &metadata)?
     };
     Ok(on_this_machine(&roots, &mounts, under))
+}
+
+/// How busy the CPUs are now.
+pub(crate) fn pressure() -> Pressure {
+    machine::pressure(&live())
+}
+
+/// The places and questions of this system.
+fn live() -> Roots {
+    Roots {
+        root: "/".into(),
+        proc: "/proc".into(),
+        sys: "/sys".into(),
+        attributes: calls::attributes,
+        zfs_sync: zfs::sync_property,
+        zpool_status: zfs::pool_status,
+    }
 }
 
 /// A mount, as far as it shows the use of a device.

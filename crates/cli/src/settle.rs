@@ -1,0 +1,74 @@
+//! Waits before a run until the machine has forgotten other work, such as the build of this command, and says so.
+//!
+//! Invariant: a wait ends at the first signal, and writes nothing.
+
+use crate::amounts;
+use crate::bench_args::nanoseconds;
+use crate::exit::Failure;
+use crate::signals::STOP;
+use clap::Args;
+use seawall_gauge::settle::{self, Busy, Settling, Step};
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::inspect::{self, Environment};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the machine is looked at; a signal is heard as late.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How long to wait.
+#[derive(Debug, Args)]
+pub(crate) struct Settle {
+    /// Wait so long at most for a machine that was at other work, as behind a build, and only while that is being forgotten;
+    /// 0 begins at once [default: 30s before runs of 10 s or more, otherwise 0]
+    #[arg(long, global = true, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
+    settle: Option<Duration>,
+}
+
+impl Settle {
+    /// Whether a time was given.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.settle.is_some()
+    }
+
+    /// Waits if need be, before a run of so many nanoseconds if it is timed; what was found last is what the result says.
+    ///
+    /// # Errors
+    /// A signal.
+    pub(crate) fn before(
+        &self,
+        run_ns: Option<u64>,
+        environment: &mut Environment,
+        quiet: bool,
+    ) -> Result<(), Failure> {
+        let limit_ns = settle::limit_ns(self.settle.map(nanoseconds), run_ns);
+        if limit_ns == 0 {
+            return Ok(());
+        }
+        let mut settling = Settling::new(monotonic_ns(), limit_ns);
+        let mut said = false;
+        loop {
+            environment.pressure = inspect::pressure();
+            let busy = Busy::of(&environment.pressure, environment.cpus);
+            match settling.look(monotonic_ns(), busy) {
+                Step::Quiet => return Ok(()),
+                Step::StaysBusy(busy) => {
+                    if !quiet {
+                        anstream::eprintln!("The machine stays busy; the run begins all the same: {busy}.");
+                    }
+                    return Ok(());
+                }
+                Step::Wait => {
+                    if let Some(busy) = busy.filter(|_| !said && !quiet) {
+                        anstream::eprintln!("{}", settle::announcement(busy, limit_ns));
+                    }
+                    said = true;
+                    std::thread::sleep(EVERY);
+                    if STOP.load(Ordering::Relaxed) {
+                        return Err(Failure::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+}
