@@ -364,9 +364,9 @@ fn cuts(turn: &Turn) -> Result<String> {
     Ok(format!("{wanted} power cuts judged in all"))
 }
 
-/// Faults while a log is shipped to three nodes of `JetStream`.
+/// Faults while a log is shipped, on the three engines in turn.
 fn shipped(turn: &Turn) -> Result<String> {
-    replicated::shipped::soak(turn.minutes, turn.seed)
+    replicated::shipped::soak(turn.minutes, turn.seed, &turn.folder.join("shipped.json"))
 }
 
 /// Each of the other logs, and whether it still syncs every commit.
