@@ -130,8 +130,7 @@ fn campaign(arguments: &[String]) -> Result<String> {
     let mut campaign = Campaign::begin(&folder, seawall, cluster, bucket, asked.seed);
     let line = campaign.run(asked.until)?;
     if let Some(tally) = &asked.tally {
-        let before = if tally.exists() { files::read_json(tally)? } else { json!({}) };
-        let after = campaign.add_to(before, asked.engine(), asked.seed);
+        let after = campaign.add_to(counts(tally)?, asked.engine(), asked.seed);
         files::write(tally, serde_json::to_vec_pretty(&after).map_err(Error::at(tally.display()))?)?;
     }
     Ok(format!("{}: {line}", asked.engine()))
@@ -151,18 +150,15 @@ fn build(engine: &str) -> Result<PathBuf> {
     Ok(target().join("debug/seawall"))
 }
 
-/// What a turn of the soak needs, on any of the engines.
+/// What the next turn of the soak needs.
 ///
 /// # Errors
 /// It cannot be run here, or does not build.
-pub(crate) fn prepare() -> Result {
+pub(crate) fn prepare(tally: &Path) -> Result {
     if let Some(what) = super::lacking() {
         return Err(Error::lacking(what));
     }
-    tools::provide(&tools::KAFKA)?;
-    tools::provide(&tools::LIBRDKAFKA)?;
-    bucket::program()?;
-    build("nats").map(drop)
+    build(fewest_runs(&counts(tally)?)).map(drop)
 }
 
 /// A turn of the soak, on the engine that has had the fewest of the runs in `tally`; what it came to.
@@ -170,11 +166,26 @@ pub(crate) fn prepare() -> Result {
 /// # Errors
 /// What was found.
 pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
-    let counts = if tally.exists() { files::read_json(tally)? } else { json!({}) };
-    let engine = fewest_runs(&counts);
+    let engine = fewest_runs(&counts(tally)?);
     let (minutes, seed, tally) = (minutes.to_string(), seed.to_string(), tally.display().to_string());
     let words = ["--engine", engine, "--minutes", &minutes, "--seed", &seed, "--tally", &tally];
     campaign(&words.map(str::to_owned))
+}
+
+/// What the step of `cargo xtask test` runs: a few faults on `JetStream`, the same each time.
+///
+/// # Errors
+/// What was found, or that it cannot be run here.
+pub(crate) fn few() -> Result {
+    match super::lacking() {
+        Some(what) => Err(Error::lacking(what)),
+        None => campaign(&["--faults", "15"].map(str::to_owned)).map(drop),
+    }
+}
+
+/// The counts of earlier campaigns.
+fn counts(tally: &Path) -> Result<Value> {
+    if tally.exists() { files::read_json(tally) } else { Ok(json!({})) }
 }
 
 /// The engine whose turn it is.
@@ -207,6 +218,8 @@ struct Campaign {
     counts: [u64; FAULTS.len()],
     /// Old writers that were refused.
     replaced: u64,
+    /// Take-overs with something in their way.
+    hindered: u64,
     /// Starts of `ship` at which the store was refused because of a stale list.
     unfit: u64,
 }
@@ -234,6 +247,7 @@ impl Campaign {
             judged: 0,
             counts: [0; FAULTS.len()],
             replaced: 0,
+            hindered: 0,
             unfit: 0,
         }
     }
@@ -462,7 +476,10 @@ impl Campaign {
             println!("{count:>5} {}", fault.name);
         }
         let (faults, met) = (self.counts.iter().sum::<u64>(), self.bucket.proxy.met());
-        println!("{met} requests met a trouble, {} starts of ship refused a stale store", self.unfit);
+        println!("{} take-overs with something in their way", self.hindered);
+        if self.cluster.is_none() {
+            println!("{met} requests met a trouble, {} starts of ship refused a stale store", self.unfit);
+        }
         let line = format!(
             "{faults} faults, {} records: none missing, doubled or reordered; {} old writers refused",
             last.len(),
@@ -484,6 +501,7 @@ impl Campaign {
         }
         more(&mut of["records"], self.judged);
         more(&mut of["old writers refused"], self.replaced);
+        more(&mut of["take-overs with something in their way"], self.hindered);
         for (fault, count) in FAULTS.iter().zip(self.counts).filter(|(_, count)| *count > 0) {
             more(&mut of["faults"][fault.name], count);
             more(&mut of["faults in all"], count);

@@ -18,6 +18,18 @@ pub(super) struct Fault {
     pub(super) inject: fn(&mut Campaign) -> Result,
 }
 
+/// Loses what goes from and to a node, or ends that.
+type Lose = fn(&Network, usize, bool) -> Result;
+
+/// What is in the way of a take-over.
+enum Hindrance {
+    None,
+    Killed(usize),
+    Cut(usize, Lose),
+    /// Of so many requests one meets it.
+    Store(Trouble, u64),
+}
+
 const fn always(_: &Campaign) -> bool {
     true
 }
@@ -124,15 +136,11 @@ fn lose_disk(all: &mut Campaign) -> Result {
     with(all, |cluster| cluster.is_whole_again(node))
 }
 
-fn cut(all: &mut Campaign, lose: fn(&Network, usize, bool) -> Result) -> Result {
+fn cut(all: &mut Campaign, lose: Lose) -> Result {
     let (node, steps) = (node(all), while_it_lasts(all));
-    let wires = |all: &Campaign, apart| {
-        let network = all.cluster.as_ref().and_then(|cluster| cluster.network.as_ref());
-        network.map_or(Ok(()), |network| lose(network, node, apart))
-    };
-    wires(all, true)?;
+    all.wire(node, lose, true)?;
     let appended = all.append(steps);
-    wires(all, false)?;
+    all.wire(node, lose, false)?;
     appended
 }
 
@@ -149,18 +157,60 @@ fn signal(child: Option<&Child>, signal: &str) -> Result {
 }
 
 impl Campaign {
-    /// Requests meet it for a while; at times `ship` starts meanwhile.
+    /// All requests, or some, meet it for a while; at times `ship` and the standby start meanwhile.
     fn trouble(&mut self, trouble: Trouble) -> Result {
-        let steps = self.draw(80);
-        self.bucket.proxy.set(Some(trouble));
+        let (steps, one_in) = (self.draw(80), self.draw(3) + 1);
+        self.bucket.proxy.set(trouble, one_in);
         let before = self.append(steps / 2);
         if self.draw(3) == 0 {
             end(&mut self.shipper);
             end(&mut self.standby);
         }
         let behind = before.and_then(|()| self.append(steps / 2));
-        self.bucket.proxy.set(None);
+        self.bucket.proxy.clear();
         behind
+    }
+
+    /// What is in the way of a take-over, at times.
+    fn hinder(&mut self) -> Result<Hindrance> {
+        let (drawn, node) = (self.draw(6), node(self));
+        let hindrance = match drawn {
+            0 if nodes(self) => Hindrance::Killed(node),
+            1 if wires(self) => Hindrance::Cut(node, Network::cut),
+            2 if wires(self) => Hindrance::Cut(node, Network::mute),
+            0 if store(self) => Hindrance::Store(Trouble::StaleLists, 1),
+            1 if store(self) => Hindrance::Store(Trouble::AnswersLost, 3),
+            2 if store(self) => Hindrance::Store(Trouble::AnswersCut, 3),
+            _ => Hindrance::None,
+        };
+        match hindrance {
+            Hindrance::None => {}
+            Hindrance::Killed(node) => with(self, |cluster| {
+                cluster.kill(node);
+                Ok(())
+            })?,
+            Hindrance::Cut(node, lose) => self.wire(node, lose, true)?,
+            Hindrance::Store(trouble, one_in) => self.bucket.proxy.set(trouble, one_in),
+        }
+        self.hindered += u64::from(!matches!(hindrance, Hindrance::None));
+        Ok(hindrance)
+    }
+
+    fn end_hindrance(&mut self, hindrance: &Hindrance) -> Result {
+        match *hindrance {
+            Hindrance::None => Ok(()),
+            Hindrance::Killed(node) => with(self, |cluster| cluster.start(node)),
+            Hindrance::Cut(node, lose) => self.wire(node, lose, false),
+            Hindrance::Store(..) => {
+                self.bucket.proxy.clear();
+                Ok(())
+            }
+        }
+    }
+
+    fn wire(&self, node: usize, lose: Lose, apart: bool) -> Result {
+        let network = self.cluster.as_ref().and_then(|cluster| cluster.network.as_ref());
+        network.map_or(Ok(()), |network| lose(network, node, apart))
     }
 
     /// Another folder takes over while the old writer runs, or sleeps and goes on when it is too late.
@@ -173,10 +223,9 @@ impl Campaign {
         if sleeps {
             signal(self.shipper.as_ref(), "-STOP")?;
         }
-        let stale = self.cluster.is_none() && self.draw(3) == 0;
-        self.bucket.proxy.set(stale.then_some(Trouble::StaleLists));
+        let hindrance = self.hinder()?;
         let to = by(self);
-        self.bucket.proxy.set(None);
+        self.end_hindrance(&hindrance)?;
         if sleeps {
             signal(self.shipper.as_ref(), "-CONT")?;
         }

@@ -39,6 +39,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 #[derive(Default)]
 struct State {
     trouble: Option<Trouble>,
+    /// Of so many requests one meets it; how many came since it was set.
+    one_in: u64,
+    came: u64,
     /// How many requests met a trouble.
     met: u64,
     /// Answers to lists, the oldest first, by what was asked.
@@ -69,9 +72,14 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// From now on, until the next call.
-    pub(super) fn set(&self, trouble: Option<Trouble>) {
-        self.with(|state| state.trouble = trouble);
+    /// From now on, until the next call: of so many requests one meets it.
+    pub(super) fn set(&self, trouble: Trouble, one_in: u64) {
+        self.with(|state| (state.trouble, state.one_in, state.came) = (Some(trouble), one_in, 0));
+    }
+
+    /// From now on everything is passed on as it is.
+    pub(super) fn clear(&self) {
+        self.with(|state| state.trouble = None);
     }
 
     /// How many requests met a trouble so far.
@@ -87,7 +95,10 @@ impl Proxy {
         client.set_read_timeout(Some(PATIENCE))?;
         let Some(request) = Request::read(&mut client)? else { return Ok(()) };
         let trouble = self.with(|state| {
-            let trouble = state.trouble.filter(|trouble| *trouble != Trouble::StaleLists || request.lists());
+            let mut trouble = state.trouble;
+            trouble = trouble.filter(|trouble| *trouble != Trouble::StaleLists || request.lists());
+            state.came += u64::from(trouble.is_some());
+            trouble = trouble.filter(|_| state.came % state.one_in.max(1) == 0);
             state.met += u64::from(trouble.is_some());
             trouble
         });
@@ -226,7 +237,7 @@ mod tests {
             (Trouble::StaleLists, "HTTP/1.1 200", "\r\n\r\n0", 0),
         ] {
             let (before, met) = (got.load(Ordering::SeqCst), proxy.met());
-            proxy.set(Some(trouble));
+            proxy.set(trouble, 1);
             let answer = ask(list);
             assert!(answer.starts_with(starts) && answer.ends_with(ends), "{trouble:?}: {answer}");
             assert_eq!(answer.is_empty(), starts.is_empty(), "{trouble:?}: {answer}");
@@ -234,7 +245,9 @@ mod tests {
             assert_eq!(proxy.met() - met, 1);
         }
         assert!(ask("/b/other").ends_with("\r\n\r\n5"), "what lists nothing is never stale");
-        proxy.set(None);
+        proxy.clear();
         assert!(ask(list).ends_with("\r\n\r\n6"));
+        proxy.set(Trouble::Refused, 2);
+        assert!(ask("/").ends_with('7') && ask("/").starts_with("HTTP/1.1 503") && ask("/").ends_with('8'));
     }
 }
