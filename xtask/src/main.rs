@@ -116,7 +116,7 @@ const COMMANDS: [Command; 20] = [
     },
     Command {
         name: "shipped",
-        about: "faults while a log is shipped to three real nodes: --engine nats|kafka, --faults N or --minutes N, --seed N",
+        about: "faults while a log is shipped to three real nodes or a store: --engine nats|kafka|s3, --faults N or --minutes N, --seed N",
         run: replicated::shipped::run,
     },
     Command {

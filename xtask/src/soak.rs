@@ -28,6 +28,8 @@ use std::process::Command;
 use std::time::Duration;
 
 const FOLDER: &str = "results/soak";
+/// In it, the counts of faults while a log is shipped.
+const SHIPPED: &str = "shipped.json";
 const TURN_MINUTES: u64 = 10;
 /// The first seeds: no test and no campaign comes as far.
 const FIRST_SEED: u64 = 1_000_000_000;
@@ -67,7 +69,7 @@ const PARTS: [Part; 8] = [
     Part { name: "real programs",     share: 4, least_minutes: 1, prepare: programs_as_root, run: real_programs },
     Part { name: "fuzzing",           share: 4, least_minutes: 1, prepare: || explore::prepare_fuzzing(&explore::FUZZ_TARGETS), run: fuzzing },
     Part { name: "second kernel",     share: 4, least_minutes: 2, prepare: || second_kernel::prepare().map(drop), run: cuts },
-    Part { name: "shipped",           share: 2, least_minutes: 2, prepare: replicated::shipped::prepare, run: shipped },
+    Part { name: "shipped",           share: 2, least_minutes: 2, prepare: || replicated::shipped::prepare(&root().join(FOLDER).join(SHIPPED)), run: shipped },
     Part { name: "peers",             share: 1, least_minutes: 3, prepare: || peers::prepare().map(drop), run: against_peers },
 ];
 
@@ -364,9 +366,9 @@ fn cuts(turn: &Turn) -> Result<String> {
     Ok(format!("{wanted} power cuts judged in all"))
 }
 
-/// Faults while a log is shipped to three nodes of `JetStream`.
+/// Faults while a log is shipped, on the three engines in turn.
 fn shipped(turn: &Turn) -> Result<String> {
-    replicated::shipped::soak(turn.minutes, turn.seed)
+    replicated::shipped::soak(turn.minutes, turn.seed, &turn.folder.join(SHIPPED))
 }
 
 /// Each of the other logs, and whether it still syncs every commit.

@@ -1,17 +1,24 @@
-//! Injects faults while a log is shipped to a real `JetStream` or Kafka of three nodes, and looks for records that are missing,
-//! doubled or reordered.
+//! Injects faults while a log is shipped to a real `JetStream` or Kafka of three nodes or to an S3-compatible store, and looks for
+//! records that are missing, doubled or reordered.
 //!
 //! ```text
-//! seawall log append ──► log ──► seawall log ship ──► three nodes that sync before they acknowledge ([`cluster`])
-//!        ▲ killed                    ▲ killed              ▲ killed (the leader too), stopped for a while, disk lost
+//! seawall log append ──► log ──► seawall log ship ──► three nodes that sync before they acknowledge ([`cluster`], [`network`])
+//!                                                  or a store behind a proxy ([`bucket`], [`proxy`])
+//!                                                          │
+//!                                seawall log standby ◄─────┘
 //!
-//! take-over:  seawall log rebuild into a new folder; from then on the old `ship` must end as replaced, also when it is started again
-//! end:        drill, and a copy: every record that was acknowledged here is there, once, in order
+//! take-over:  by a rebuild into a new folder, or by one of two standbys at once; from then on the old `ship` must end as replaced,
+//!             also one that slept meanwhile, also when it is started again ([`faults`])
+//! end:        drill, a copy, the standby: every record that was acknowledged here is there, once, in order
 //! ```
 //!
 //! Each record is the next number, so that a look at them says what is wrong. Invariant: every process that is started is ended.
 
+mod bucket;
 mod cluster;
+mod faults;
+mod network;
+mod proxy;
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -19,23 +26,20 @@ use crate::options::{above_zero, number, value};
 use crate::runner;
 use crate::shell::{cargo, output, status, target};
 use crate::tools;
+use bucket::Bucket;
 use cluster::{Cluster, KINDS, Kind};
+use faults::FAULTS;
+use network::Network;
 use seawall_sys::clock::monotonic_ns;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A fault, and how often it is drawn.
-const FAULTS: [(&str, u64); 6] = [
-    ("shipper killed", 8),
-    ("appender killed", 4),
-    ("node stopped for a while", 4),
-    ("node killed", 3),
-    ("node lost its disk", 1),
-    ("taken over by another folder", 2),
-];
+/// The engine that is no cluster.
+const S3: &str = "s3";
 
 /// When it ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,33 +50,51 @@ enum Until {
 
 /// What the command line asks for.
 struct Request {
-    kind: Kind,
+    /// The nodes; none is the S3-compatible store.
+    kind: Option<Kind>,
     until: Until,
     seed: u64,
     program: Option<PathBuf>,
     server: Option<PathBuf>,
+    tally: Option<PathBuf>,
+}
+
+impl Request {
+    fn engine(&self) -> &'static str {
+        self.kind.map_or(S3, |kind| kind.name)
+    }
 }
 
 fn request(arguments: &[String]) -> Result<Request> {
-    let mut asked =
-        Request { kind: KINDS[0], until: Until::Faults(50), seed: 1, program: None, server: None };
+    let mut asked = Request {
+        kind: Some(KINDS[0]),
+        until: Until::Faults(50),
+        seed: 1,
+        program: None,
+        server: None,
+        tally: None,
+    };
     let mut words = arguments.iter();
     while let Some(option) = words.next() {
         match option.as_str() {
             "--engine" => {
                 let name = value(option, &mut words)?;
                 let kind = KINDS.into_iter().find(|kind| kind.name == name);
-                asked.kind = kind.ok_or_else(|| Error::usage("--engine is nats or kafka"))?;
+                if kind.is_none() && name != S3 {
+                    return Err(Error::usage("--engine is nats, kafka or s3"));
+                }
+                asked.kind = kind;
             }
             "--faults" => asked.until = Until::Faults(number(option, &mut words)?),
             "--minutes" => asked.until = Until::Time(Duration::from_mins(above_zero(option, &mut words)?)),
             "--seed" => asked.seed = number(option, &mut words)?,
             "--program" => asked.program = Some(value(option, &mut words)?.into()),
+            "--tally" => asked.tally = Some(value(option, &mut words)?.into()),
             "--server" => asked.server = Some(value(option, &mut words)?.into()),
             _ => {
                 return Err(Error::usage(
-                    "--engine nats|kafka, --faults N or --minutes N, --seed N, --program SEAWALL (default: built anew), \
-                     --server NATS-SERVER or a folder of Kafka's archives",
+                    "--engine nats|kafka|s3, --faults N or --minutes N, --seed N, --program SEAWALL (default: built anew), \
+                     --server NATS-SERVER or a folder of Kafka's archives, --tally FILE to add the counts to",
                 ));
             }
         }
@@ -80,86 +102,153 @@ fn request(arguments: &[String]) -> Result<Request> {
     Ok(asked)
 }
 
-/// `cargo xtask shipped [--engine nats|kafka] [--faults N | --minutes N] [--seed N] [--program SEAWALL] [--server PATH]`.
+/// `cargo xtask shipped [--engine nats|kafka|s3] [--faults N | --minutes N] [--seed N] [--program SEAWALL] [--server PATH]
+/// [--tally FILE]`.
 pub(crate) fn run(arguments: &[String]) -> Result {
     campaign(arguments).map(drop)
 }
 
 fn campaign(arguments: &[String]) -> Result<String> {
     let asked = request(arguments)?;
-    let seawall = if let Some(seawall) = asked.program {
-        seawall
-    } else {
-        tools::provide(&tools::REPLICATED)?;
-        if asked.kind.name == "kafka" {
-            tools::provide(&tools::KAFKA)?;
-            tools::provide(&tools::LIBRDKAFKA)?;
-            status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features=kafka"]))?;
-        } else {
-            runner::programs(&["--bin", "seawall"])?;
-        }
-        target().join("debug/seawall")
+    let seawall = match &asked.program {
+        Some(seawall) => seawall.clone(),
+        None => build(asked.engine())?,
     };
-    let folder = target().join("shipped");
+    let folder = target().join("shipped").join(asked.engine());
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))?;
     }
     files::make_folder(&folder)?;
-    let cluster = Cluster::new(asked.kind, &folder, asked.server, &target().join("clusters"))?;
-    let mut campaign = Campaign::begin(&folder, seawall, cluster, asked.seed);
-    campaign.run(asked.until)
+    let cluster = match asked.kind {
+        Some(kind) => Some(Cluster::new(kind, &folder, asked.server.clone(), &target().join("clusters"))?),
+        None => None,
+    };
+    if let Some(lacking) = Network::lacking().filter(|_| cluster.is_some()) {
+        println!("SKIPPED: no network is cut: {lacking}");
+    }
+    let bucket = Bucket::start(bucket::program()?, &folder)?;
+    let mut campaign = Campaign::begin(&folder, seawall, cluster, bucket, asked.seed);
+    let line = campaign.run(asked.until)?;
+    if let Some(tally) = &asked.tally {
+        let after = campaign.add_to(counts(tally)?, asked.engine(), asked.seed);
+        files::write(tally, serde_json::to_vec_pretty(&after).map_err(Error::at(tally.display()))?)?;
+    }
+    Ok(format!("{}: {line}", asked.engine()))
 }
 
-/// What a turn of the soak needs.
+/// Provides what an engine needs, and builds `seawall`.
+fn build(engine: &str) -> Result<PathBuf> {
+    tools::provide(&tools::REPLICATED)?;
+    bucket::program()?;
+    if engine == "kafka" {
+        tools::provide(&tools::KAFKA)?;
+        tools::provide(&tools::LIBRDKAFKA)?;
+        status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features=kafka,s3"]))?;
+    } else {
+        runner::programs(&["--bin", "seawall"])?;
+    }
+    Ok(target().join("debug/seawall"))
+}
+
+/// What the next turn of the soak needs.
 ///
 /// # Errors
 /// It cannot be run here, or does not build.
-pub(crate) fn prepare() -> Result {
+pub(crate) fn prepare(tally: &Path) -> Result {
     if let Some(what) = super::lacking() {
         return Err(Error::lacking(what));
     }
-    tools::provide(&tools::REPLICATED)?;
-    runner::programs(&["--bin", "seawall"]).map(drop)
+    build(fewest_runs(&counts(tally)?)).map(drop)
 }
 
-/// A turn of the soak on `JetStream`; what it came to.
+/// A turn of the soak, on the engine that has had the fewest of the runs in `tally`; what it came to.
 ///
 /// # Errors
 /// What was found.
-pub(crate) fn soak(minutes: u64, seed: u64) -> Result<String> {
-    let words = ["--minutes", &minutes.to_string(), "--seed", &seed.to_string()];
+pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
+    let engine = fewest_runs(&counts(tally)?);
+    let (minutes, seed, tally) = (minutes.to_string(), seed.to_string(), tally.display().to_string());
+    let words = ["--engine", engine, "--minutes", &minutes, "--seed", &seed, "--tally", &tally];
     campaign(&words.map(str::to_owned))
+}
+
+/// What the step of `cargo xtask test` runs: a few faults on `JetStream`, the same each time.
+///
+/// # Errors
+/// What was found, or that it cannot be run here.
+pub(crate) fn few() -> Result {
+    match super::lacking() {
+        Some(what) => Err(Error::lacking(what)),
+        None => campaign(&["--faults", "15"].map(str::to_owned)).map(drop),
+    }
+}
+
+/// The counts of earlier campaigns.
+fn counts(tally: &Path) -> Result<Value> {
+    if tally.exists() { files::read_json(tally) } else { Ok(json!({})) }
+}
+
+/// The engine whose turn it is.
+fn fewest_runs(counts: &Value) -> &'static str {
+    let engines = KINDS.iter().map(|kind| kind.name).chain([S3]);
+    let runs = |engine: &&str| counts[*engine]["seeds"].as_array().map_or(0, Vec::len);
+    engines.min_by_key(runs).unwrap_or(S3)
 }
 
 struct Campaign {
     folder: PathBuf,
     seawall: PathBuf,
-    cluster: Cluster,
+    /// What the log is shipped to, or none where that is the bucket.
+    cluster: Option<Cluster>,
+    /// What it is shipped to, or an archive beside the cluster.
+    bucket: Bucket,
     random: u64,
     log: PathBuf,
     appender: Option<Child>,
     shipper: Option<Child>,
+    /// A copy that follows, and its process.
+    copy: PathBuf,
+    standby: Option<Child>,
     /// The next record.
     next: u64,
-    taken: u64,
+    /// Folders that were named so far.
+    named: u64,
+    /// Records that were found at the end.
+    judged: u64,
     counts: [u64; FAULTS.len()],
+    /// Old writers that were refused.
     replaced: u64,
+    /// Take-overs with something in their way.
+    hindered: u64,
+    /// Starts of `ship` at which the store was refused because of a stale list.
+    unfit: u64,
 }
 
+/// What `ship` says when another writer has the destination.
+const REPLACED: [&str; 2] = ["another directory", "taken over"];
+/// Lines that are appended at once.
+const LINES: u64 = 20;
+
 impl Campaign {
-    fn begin(folder: &Path, seawall: PathBuf, cluster: Cluster, seed: u64) -> Self {
+    fn begin(folder: &Path, seawall: PathBuf, cluster: Option<Cluster>, bucket: Bucket, seed: u64) -> Self {
         Self {
             log: folder.join("log-0"),
+            copy: folder.join("standby-0"),
             folder: folder.to_owned(),
             seawall,
             cluster,
+            bucket,
             random: seed,
             appender: None,
             shipper: None,
+            standby: None,
             next: 0,
-            taken: 0,
+            named: 0,
+            judged: 0,
             counts: [0; FAULTS.len()],
             replaced: 0,
+            hindered: 0,
+            unfit: 0,
         }
     }
 
@@ -169,219 +258,260 @@ impl Campaign {
         (self.random >> 33) % below
     }
 
+    /// Where the log is shipped to.
+    fn address(&self) -> String {
+        self.cluster.as_ref().map_or_else(|| Bucket::address("faults"), |cluster| cluster.address.clone())
+    }
+
+    /// A folder that is not there yet.
+    fn new_folder(&mut self, kind: &str) -> PathBuf {
+        self.named += 1;
+        self.folder.join(format!("{kind}-{}", self.named))
+    }
+
     fn seawall(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.seawall);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.envs(self.bucket.environment());
         command
     }
 
-    /// Starts what does not run; an appender that ended is told the next records.
-    fn keep_running(&mut self) -> Result {
+    /// `seawall log ship` of a log.
+    fn ship(&self, log: &Path, to: &str, more: &[&str]) -> Command {
+        let log = log.display().to_string();
+        // An object often, so that there are many.
+        let words = [&["log", "ship", &log, "--to", to, "--gather", "100ms"][..], more].concat();
+        self.seawall(&words)
+    }
+
+    /// Runs it to its end; whether it succeeded, and what it said.
+    fn ran(mut command: Command) -> Result<(bool, String)> {
+        let ran = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+        let ran = ran.map_err(Error::at("seawall"))?;
+        let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+        Ok((ran.status.success(), said.into_owned()))
+    }
+
+    /// Runs again and again what an engine that settles may refuse for a while.
+    fn at_last(&self, what: &str, command: impl Fn(&Self) -> Command) -> Result<String> {
+        let mut said = String::new();
+        for _ in 0..60 {
+            let (done, text) = Self::ran(command(self))?;
+            if done {
+                return Ok(text);
+            }
+            said = text;
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Err(Error::check(format!("{what}: {said}")))
+    }
+
+    /// Starts an appender if none runs; it is told the records behind those that the log holds.
+    fn keep_appending(&mut self) -> Result {
+        if running(&mut self.appender) {
+            return Ok(());
+        }
         let log = self.log.display().to_string();
-        if !running(&mut self.appender) {
-            // What the log holds decides which number is next.
-            self.next = self.records(&self.log)?.len() as u64;
-            let mut command = self.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
-            self.appender = Some(command.stdin(Stdio::piped()).spawn().map_err(Error::at("the appender"))?);
-        }
-        if !running(&mut self.shipper) && self.log.join("LOCK").exists() && self.has_segment() {
-            let url = self.cluster.address.clone();
-            let errors = std::fs::File::create(self.folder.join("shipper.log"));
-            let mut command = self.seawall(&["log", "ship", &log, "--to", &url]);
-            command.stderr(errors.map_err(Error::at("shipper.log"))?);
-            self.shipper = Some(command.spawn().map_err(Error::at("the shipper"))?);
-        }
+        self.next = self.records(&self.log)?.len() as u64;
+        let mut command = self.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
+        self.appender = Some(command.stdin(Stdio::piped()).spawn().map_err(Error::at("the appender"))?);
         Ok(())
     }
 
-    fn has_segment(&self) -> bool {
-        self.log.join("00000000000000000001.seg").exists()
+    /// Starts a shipper if none runs.
+    fn keep_shipping(&mut self) -> Result {
+        if running(&mut self.shipper) || !self.log.join("00000000000000000001.seg").exists() {
+            return Ok(());
+        }
+        let errors =
+            std::fs::File::create(self.folder.join("shipper.log")).map_err(Error::at("shipper.log"))?;
+        let mut command = self.ship(&self.log, &self.address(), &[]);
+        self.shipper = Some(command.stderr(errors).spawn().map_err(Error::at("the shipper"))?);
+        Ok(())
+    }
+
+    /// What the last shipper that was started has said so far.
+    fn shipper_said(&self) -> String {
+        std::fs::read_to_string(self.folder.join("shipper.log")).unwrap_or_default()
+    }
+
+    /// Starts a standby if none runs; one may end only because its destination is away.
+    fn keep_following(&mut self) -> Result {
+        let log = self.folder.join("standby.log");
+        if running(&mut self.standby) {
+            return Ok(());
+        }
+        if self.standby.take().is_some() {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("damaged") || REPLACED.iter().any(|word| said.contains(word)) {
+                return Err(Error::check(format!("a standby ended: {said}")));
+            }
+        }
+        let errors = std::fs::File::create(&log).map_err(Error::at("standby.log"))?;
+        let mut command = self.follow(&self.copy, &[]);
+        self.standby = Some(command.stderr(errors).spawn().map_err(Error::at("the standby"))?);
+        Ok(())
+    }
+
+    /// `seawall log standby` in a folder.
+    fn follow(&self, copy: &Path, more: &[&str]) -> Command {
+        let (copy, from) = (copy.display().to_string(), self.address());
+        self.seawall(&[&["log", "standby", &copy, "--from", &from][..], more].concat())
+    }
+
+    /// Starts what does not run; the log's own writer is never refused.
+    fn keep_running(&mut self) -> Result {
+        self.keep_appending()?;
+        if self.shipper.is_some() && !running(&mut self.shipper) {
+            let said = self.shipper_said();
+            self.unfit += u64::from(said.contains("no store for an archive"));
+            if REPLACED.iter().any(|word| said.contains(word)) {
+                return Err(Error::check(format!("the log's own writer was refused: {said}")));
+            }
+            end(&mut self.shipper);
+        }
+        self.keep_shipping()?;
+        self.keep_following()
+    }
+
+    /// Hands a few records to the appender.
+    fn write(&mut self) {
+        let mut lines = String::new();
+        for _ in 0..LINES {
+            let _ = writeln!(lines, "{}", self.next);
+            self.next += 1;
+        }
+        let stdin = self.appender.as_mut().and_then(|appender| appender.stdin.as_mut());
+        // One that was killed is started again, and knows what it has.
+        if stdin.is_none_or(|stdin| stdin.write_all(lines.as_bytes()).is_err()) {
+            end(&mut self.appender);
+        }
     }
 
     /// Appends for a while.
     fn append(&mut self, steps: u64) -> Result {
         for _ in 0..steps {
             self.keep_running()?;
-            let mut lines = String::new();
-            for _ in 0..20 {
-                let _ = writeln!(lines, "{}", self.next);
-                self.next += 1;
-            }
-            let stdin = self.appender.as_mut().and_then(|appender| appender.stdin.as_mut());
-            // One that was killed is started again, and knows what it has.
-            if stdin.is_none_or(|stdin| stdin.write_all(lines.as_bytes()).is_err()) {
-                end(&mut self.appender);
-            }
-            std::thread::sleep(Duration::from_millis(10));
+            self.write();
+            std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
     fn run(&mut self, until: Until) -> Result<String> {
         let begun_ns = monotonic_ns();
-        for node in 0..3 {
-            self.cluster.start(node)?;
+        if let Some(cluster) = &mut self.cluster {
+            for node in 0..3 {
+                cluster.start(node)?;
+            }
         }
-        self.append(20)?;
+        self.keep_appending()?;
+        self.write();
         self.caught_up()?;
-        let weights: u64 = FAULTS.iter().map(|(_, weight)| weight).sum();
+        self.append(20)?;
+        let able: Vec<usize> = (0..FAULTS.len()).filter(|kind| (FAULTS[*kind].possible)(self)).collect();
+        let weights: u64 = able.iter().map(|kind| FAULTS[*kind].weight).sum();
         let goes_on = |done: u64| match until {
             Until::Faults(faults) => done < faults,
             Until::Time(time) => Duration::from_nanos(monotonic_ns() - begun_ns) < time,
         };
         for number in (0..).take_while(|number| goes_on(*number)) {
-            let steps = self.draw(30) + 1;
+            let steps = self.draw(15) + 1;
             self.append(steps)?;
             let mut drawn = self.draw(weights);
-            let kind = FAULTS.iter().position(|(_, weight)| {
-                let here = drawn < *weight;
-                drawn = drawn.saturating_sub(*weight);
+            let kind = able.iter().copied().find(|kind| {
+                let weight = FAULTS[*kind].weight;
+                let here = drawn < weight;
+                drawn = drawn.saturating_sub(weight);
                 here
             });
             let kind = kind.unwrap_or_default();
+            let (name, inject) = (FAULTS[kind].name, FAULTS[kind].inject);
+            inject(self).map_err(Error::at(format!("fault {}, {name}", number + 1)))?;
             self.counts[kind] += 1;
-            self.inject(kind)?;
             if number % 25 == 24 {
                 self.caught_up()?;
+                let (replaced, seconds) = (self.replaced, (monotonic_ns() - begun_ns) / 1_000_000_000);
                 println!(
-                    "{} faults, {} records, {} refusals of old writers",
+                    "{} faults in {seconds} s, {} records handed over, {replaced} old writers refused",
                     number + 1,
-                    self.next,
-                    self.replaced
+                    self.next
                 );
             }
         }
-        self.caught_up()?;
         self.judge()
-    }
-
-    fn inject(&mut self, kind: usize) -> Result {
-        let node = usize::try_from(self.draw(3)).unwrap_or_default();
-        match FAULTS[kind].0 {
-            "shipper killed" => end(&mut self.shipper),
-            "appender killed" => end(&mut self.appender),
-            "node stopped for a while" => {
-                self.cluster.signal(node, "-STOP")?;
-                let steps = self.draw(60);
-                let appended = self.append(steps);
-                self.cluster.signal(node, "-CONT")?;
-                appended?;
-            }
-            "node killed" => {
-                self.cluster.kill(node);
-                let steps = self.draw(60);
-                self.append(steps)?;
-                self.cluster.start(node)?;
-            }
-            "node lost its disk" => {
-                // Of one node at a time: the others must have caught up before.
-                self.caught_up()?;
-                self.cluster.kill(node);
-                self.cluster.lose_disk(node)?;
-                self.cluster.start(node)?;
-                self.caught_up()?;
-            }
-            _ => self.take_over()?,
-        }
-        Ok(())
-    }
-
-    /// Another folder takes over while the old writer runs.
-    fn take_over(&mut self) -> Result {
-        self.taken += 1;
-        let to = self.folder.join(format!("log-{}", self.taken));
-        let (name, url) = (to.display().to_string(), self.cluster.address.clone());
-        let mut outcome = String::new();
-        for _ in 0..20 {
-            self.append(1)?;
-            let rebuilt =
-                self.seawall(&["log", "rebuild", &name, "--from", &url]).stderr(Stdio::piped()).output();
-            let rebuilt = rebuilt.map_err(Error::at("rebuild"))?;
-            if rebuilt.status.success() {
-                outcome.clear();
-                break;
-            }
-            outcome = String::from_utf8_lossy(&rebuilt.stderr).into_owned();
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        if !outcome.is_empty() {
-            return Err(Error::check(format!("no rebuild: {outcome}")));
-        }
-        // The old writer appends on, and its shipper is refused.
-        self.append(3)?;
-        let old = self.log.display().to_string();
-        end(&mut self.shipper);
-        let refused =
-            self.seawall(&["log", "ship", &old, "--to", &url, "--once"]).stderr(Stdio::piped()).output();
-        let refused = refused.map_err(Error::at("ship"))?;
-        let text = String::from_utf8_lossy(&refused.stderr);
-        if refused.status.success() || !(text.contains("another directory") || text.contains("taken over")) {
-            return Err(Error::check(format!("an old writer was not refused: {text}")));
-        }
-        self.replaced += 1;
-        end(&mut self.appender);
-        // What the new one has is the beginning of what the old one has.
-        let (before, after) = (self.records(&self.log)?, self.records(&to)?);
-        if !before.starts_with(&after) {
-            return Err(Error::check(format!("{name} is not the beginning of {old}")));
-        }
-        self.log = to;
-        Ok(())
     }
 
     /// Everything that is durable is acknowledged.
     fn caught_up(&mut self) -> Result {
         end(&mut self.shipper);
-        let (log, url) = (self.log.display().to_string(), self.cluster.address.clone());
-        let mut text = String::new();
-        for _ in 0..60 {
-            let shipped =
-                self.seawall(&["log", "ship", &log, "--to", &url, "--once"]).stderr(Stdio::piped()).output();
-            let shipped = shipped.map_err(Error::at("ship"))?;
-            if shipped.status.success() {
-                return Ok(());
-            }
-            text = String::from_utf8_lossy(&shipped.stderr).into_owned();
-            std::thread::sleep(Duration::from_secs(1));
-        }
-        Err(Error::check(format!("the log is not shipped: {text}")))
+        self.at_last("the log is not shipped", |all| all.ship(&all.log, &all.address(), &["--once"]))
+            .map(drop)
     }
 
     /// Looks at everything; says in a line what it came to.
     fn judge(&mut self) -> Result<String> {
         end(&mut self.appender);
         self.caught_up()?;
-        let (log, copy, url) =
-            (self.log.display().to_string(), self.folder.join("copy"), self.cluster.address.clone());
-        let drilled = self.printed(&["log", "drill", "--from", &url, "--log", &log])?;
-        print!("{drilled}");
-        let name = copy.display().to_string();
-        self.printed(&["log", "rebuild", &name, "--from", &url, "--copy"])?;
-        let (here, there) = (self.records(&self.log)?, self.records(&copy)?);
-        let in_order = there.iter().enumerate().all(|(at, record)| *record == at.to_string());
-        if here != there || !in_order {
-            let differs = here.iter().zip(&there).position(|(a, b)| a != b);
-            return Err(Error::check(format!(
-                "{} records here, {} there, first difference {differs:?}",
-                here.len(),
-                there.len()
-            )));
+        let (log, from) = (self.log.display().to_string(), self.address());
+        print!("{}", self.printed(&["log", "drill", "--from", &from, "--log", &log])?);
+        let rebuilt = self.new_folder("rebuilt");
+        self.printed(&["log", "rebuild", &rebuilt.display().to_string(), "--from", &from, "--copy"])?;
+        let records = self.records(&self.log)?;
+        in_order(&records)?;
+        same(&records, &self.records(&rebuilt)?, "a copy")?;
+        // The standby has everything too, and becomes the log.
+        self.take_over(|all| {
+            end(&mut all.standby);
+            let copy = all.copy.display().to_string();
+            all.at_last("no take-over", |all| {
+                all.seawall(&["log", "takeover", &copy, "--from", &all.address()])
+            })?;
+            Ok(all.copy.clone())
+        })?;
+        let last = self.records(&self.log)?;
+        same(&records, &last[..records.len().min(last.len())], "the standby")?;
+        in_order(&last)?;
+        for (fault, count) in FAULTS.iter().zip(self.counts).filter(|(_, count)| *count > 0) {
+            println!("{count:>5} {}", fault.name);
         }
-        for ((name, _), count) in FAULTS.iter().zip(self.counts) {
-            println!("{count:>5} {name}");
+        let (faults, met) = (self.counts.iter().sum::<u64>(), self.bucket.proxy.met());
+        println!("{} take-overs with something in their way", self.hindered);
+        if self.cluster.is_none() {
+            println!("{met} requests met a trouble, {} starts of ship refused a stale store", self.unfit);
         }
-        let (faults, records, replaced) = (self.counts.iter().sum::<u64>(), there.len(), self.replaced);
         let line = format!(
-            "{faults} faults, {records} records: none missing, doubled or reordered; {replaced} old writers refused"
+            "{faults} faults, {} records: none missing, doubled or reordered; {} old writers refused",
+            last.len(),
+            self.replaced
         );
         println!("{line}");
+        self.judged = last.len() as u64;
         Ok(line)
     }
 
+    /// The counts of earlier campaigns and this one.
+    fn add_to(&self, mut counts: Value, engine: &str, seed: u64) -> Value {
+        let more = |count: &mut Value, by: u64| *count = json!(count.as_u64().unwrap_or(0) + by);
+        let of = &mut counts[engine];
+        if let Some(seeds) = of["seeds"].as_array_mut() {
+            seeds.push(json!(seed));
+        } else {
+            of["seeds"] = json!([seed]);
+        }
+        more(&mut of["records"], self.judged);
+        more(&mut of["old writers refused"], self.replaced);
+        more(&mut of["take-overs with something in their way"], self.hindered);
+        for (fault, count) in FAULTS.iter().zip(self.counts).filter(|(_, count)| *count > 0) {
+            more(&mut of["faults"][fault.name], count);
+            more(&mut of["faults in all"], count);
+        }
+        counts
+    }
+
     fn printed(&self, words: &[&str]) -> Result<String> {
-        let mut command = Command::new(&self.seawall);
-        command.args(words);
-        output(command)
+        let (done, said) = Self::ran(self.seawall(words))?;
+        if done { Ok(said) } else { Err(Error::check(format!("seawall {} failed: {said}", words.join(" ")))) }
     }
 
     /// The records of a log, none if there is no log yet.
@@ -389,8 +519,9 @@ impl Campaign {
         if !log.join("LOCK").exists() {
             return Ok(Vec::new());
         }
-        let printed = self.printed(&["log", "cat", &log.display().to_string()])?;
-        Ok(printed.lines().map(str::to_owned).collect())
+        let mut command = self.seawall(&["log", "cat", &log.display().to_string()]);
+        command.stdout(Stdio::piped());
+        Ok(output(command)?.lines().map(str::to_owned).collect())
     }
 }
 
@@ -398,7 +529,25 @@ impl Drop for Campaign {
     fn drop(&mut self) {
         end(&mut self.appender);
         end(&mut self.shipper);
+        end(&mut self.standby);
     }
+}
+
+/// Each record is the next number.
+fn in_order(records: &[String]) -> Result {
+    match records.iter().enumerate().find(|(at, record)| **record != at.to_string()) {
+        None => Ok(()),
+        Some((at, record)) => Err(Error::check(format!("record {at} is {record:?}"))),
+    }
+}
+
+fn same(here: &[String], there: &[String], what: &str) -> Result {
+    if here == there {
+        return Ok(());
+    }
+    let differs = here.iter().zip(there).position(|(a, b)| a != b);
+    let (here, there) = (here.len(), there.len());
+    Err(Error::check(format!("{here} records here, {there} in {what}, first difference {differs:?}")))
 }
 
 fn running(child: &mut Option<Child>) -> bool {
@@ -415,17 +564,19 @@ fn end(child: &mut Option<Child>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Until, request};
+    use super::{Until, fewest_runs, in_order, request, same};
     use crate::options::{refuses, words};
+    use serde_json::json;
     use std::time::Duration;
 
     #[test]
     fn what_is_asked_for_is_understood_or_refused() {
         let asked = request(&[]).expect("is understood");
-        assert_eq!((asked.kind.name, asked.until, asked.seed), ("nats", Until::Faults(50), 1));
+        assert_eq!((asked.engine(), asked.until, asked.seed), ("nats", Until::Faults(50), 1));
         let asked = request(&words(&["--engine", "kafka", "--minutes", "3", "--seed", "7"]));
         let asked = asked.expect("is understood");
-        assert_eq!((asked.kind.name, asked.until), ("kafka", Until::Time(Duration::from_mins(3))));
+        assert_eq!((asked.engine(), asked.until), ("kafka", Until::Time(Duration::from_mins(3))));
+        assert_eq!(request(&words(&["--engine", "s3"])).expect("is understood").engine(), "s3");
         for (wrong, named) in [
             (&["--engine", "x"][..], "--engine"),
             (&["--minutes", "0"], "--minutes"),
@@ -434,5 +585,22 @@ mod tests {
         ] {
             assert!(request(&words(wrong)).is_err_and(|error| refuses(&error, named)), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_is_missing_doubled_or_reordered_is_found() {
+        assert!(in_order(&words(&["0", "1", "2"])).is_ok() && in_order(&[]).is_ok());
+        for wrong in [&["1"][..], &["0", "2"], &["0", "0", "1"], &["0", "2", "1"]] {
+            assert!(in_order(&words(wrong)).is_err(), "{wrong:?}");
+        }
+        assert!(same(&words(&["0"]), &words(&["0"]), "x").is_ok());
+        assert!(same(&words(&["0", "1"]), &words(&["0"]), "x").is_err());
+    }
+
+    #[test]
+    fn the_engines_take_turns() {
+        assert_eq!(fewest_runs(&json!({})), "nats");
+        assert_eq!(fewest_runs(&json!({ "nats": { "seeds": [1] } })), "kafka");
+        assert_eq!(fewest_runs(&json!({ "nats": { "seeds": [1] }, "kafka": { "seeds": [2] } })), "s3");
     }
 }

@@ -67,7 +67,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 38] = [
+pub(super) const STEPS: [Step; 39] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -101,6 +101,7 @@ pub(super) const STEPS: [Step; 38] = [
     full("failing calls of the log", LOG, 45, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 300, crashes),
     full("replicated",               GAUGE, 90, replicated_commit),
+    full("shipped under faults",     GAUGE, 70, || lacks_nothing(replicated::shipped::few())),
     full("report in a browser",      GAUGE, 30, report_in_a_browser),
     full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
     full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 90, || lacks_nothing(package::check())),

@@ -1,0 +1,91 @@
+//! Starts an S3-compatible store on a folder (versitygw) behind a [`Proxy`], kills it, and damages its objects.
+//!
+//! Invariant: the store is ended when its [`Bucket`] is dropped.
+
+use super::super::{free_ports, listens};
+use super::proxy::Proxy;
+use crate::error::{Error, Result};
+use crate::{files, tools};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw";
+const VERSION: &str = "v1.8.0";
+const BUCKET: &str = "bucket";
+const KEY: &str = "seawall";
+const SECRET: &str = "not-a-secret";
+
+/// Builds the store's program once.
+pub(super) fn program() -> Result<PathBuf> {
+    tools::go_program(MODULE, VERSION)
+}
+
+/// A bucket that is reached through the proxy.
+pub(super) struct Bucket {
+    program: PathBuf,
+    home: PathBuf,
+    port: u16,
+    process: Option<Child>,
+    pub(super) proxy: Proxy,
+}
+
+impl Bucket {
+    /// Starts a store below `folder`, with an empty bucket.
+    pub(super) fn start(program: PathBuf, folder: &Path) -> Result<Self> {
+        let home = folder.join("objects");
+        files::make_folder(&home.join(BUCKET))?;
+        let port = free_ports::<1>()?[0];
+        let proxy = Proxy::start(([127, 0, 0, 1], port).into())?;
+        let mut bucket = Self { program, home, port, process: None, proxy };
+        bucket.restart()?;
+        Ok(bucket)
+    }
+
+    /// Where a log is archived: below `prefix`.
+    pub(super) fn address(prefix: &str) -> String {
+        format!("s3://{BUCKET}/{prefix}")
+    }
+
+    /// What a client needs to get there.
+    pub(super) fn environment(&self) -> [(&'static str, String); 5] {
+        [
+            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.proxy.port)),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ]
+    }
+
+    /// Starts the store, which does not run.
+    pub(super) fn restart(&mut self) -> Result {
+        let failed = |cause| Error::Start { program: "versitygw".to_owned(), cause };
+        let log = self.home.with_extension("log");
+        let log = File::options().create(true).append(true).open(log).map_err(failed)?;
+        let mut command = Command::new(&self.program);
+        command.args(["--port", &format!("127.0.0.1:{}", self.port), "--access", KEY, "--secret", SECRET]);
+        command.arg("posix").arg(&self.home).stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+        self.process = Some(command.spawn().map_err(failed)?);
+        listens(self.port)
+    }
+
+    /// Ends the store at once.
+    pub(super) fn kill(&mut self) {
+        super::end(&mut self.process);
+    }
+
+    /// The files of the messages below `prefix`, by position.
+    pub(super) fn messages(&self, prefix: &str) -> Result<Vec<PathBuf>> {
+        let mut found = files::list(&self.home.join(BUCKET).join(prefix).join("messages"))?;
+        found.sort();
+        Ok(found)
+    }
+}
+
+impl Drop for Bucket {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
