@@ -30,12 +30,8 @@ mod progress;
 mod report;
 mod report_args;
 mod scenario_args;
-<<<<<<< HEAD
-#[cfg(any(feature = "kafka", feature = "nats"))]
-=======
 mod settle;
-#[cfg(feature = "nats")]
->>>>>>> hc
+#[cfg(any(feature = "kafka", feature = "nats"))]
 mod shipped_engine;
 mod signals;
 mod watch;
