@@ -296,7 +296,7 @@ impl Writer {
             let writer = (self.ahead.term, self.ahead.owner);
             let mut header = self.ahead.next_header(Kind::Batches, self.me.log_id, writer);
             (header.lsn, header.end, header.link) = (parcel.lsn, parcel.end, parcel.link);
-            header.stored = self.chain.number;
+            header.stored = planted!(ShipStatesUnstored, self.ahead.number, self.chain.number);
             // Also where the link was not compared.
             header.link_before = self.ahead.link;
             (header.part, header.records, header.time_us) = ((part, parts), parcel.records, parcel.time_us);

@@ -189,6 +189,7 @@ mod switch {
         ShipLinkIgnored
         ShipNoteAhead
         ShipGuessTrusted
+        ShipStatesUnstored
         StandbyTakesFromAnyone
         StandbySavesUnwritten
         StandbyForgetsEarly

@@ -55,7 +55,7 @@ pub const FOUND_BY_TESTS: [(Mutant, &str); 10] = [
 ];
 
 /// Mistakes in the protocol by which a log is shipped, in `seawall-ship`: the walks of its model find each.
-pub const FOUND_BY_MODEL: [Mutant; 17] = [
+pub const FOUND_BY_MODEL: [Mutant; 18] = [
     Mutant::ShipAckAtSend,
     Mutant::ShipAckOutOfOrder,
     Mutant::ShipRefusedIsStored,
@@ -73,6 +73,7 @@ pub const FOUND_BY_MODEL: [Mutant; 17] = [
     Mutant::ShipLinkIgnored,
     Mutant::ShipNoteAhead,
     Mutant::ShipGuessTrusted,
+    Mutant::ShipStatesUnstored,
 ];
 
 /// Mistakes in what `seawall-ship` does on a log's folders and archives: its test of this name finds each.
