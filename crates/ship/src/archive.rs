@@ -233,7 +233,7 @@ impl<S: Store> Destination for Archive<S> {
 
     fn begin_untrimmed(&mut self, until: &RebuildTo) -> Result<Option<Chain>> {
         let begin = self.start()?;
-        Ok(self.first_by_manifests(&begin, until, 0)?.map(|first| first.unwrap_or(begin)))
+        self.first_by_manifests(&begin, until, 0)
     }
 
     fn index(&mut self) -> Result<Index> {

@@ -26,8 +26,8 @@
 //! A manifest is valid if and only if (1) it is as drawn, and its checksum is right, (2) it lies under the name of its position, and
 //! (3) the message behind its position is there, follows its chain, and begins a segment at its LSN.
 //!
-//! Invariants: nothing is done by a manifest before the message behind it was read, or listed, and fits; without manifests
-//! everything is found as well, by listing and reading more, and that is said.
+//! Invariants: nothing is removed by a manifest, and no reading begins at one, before the message behind it was read and fits; the last
+//! message is never taken from one, only listed from there; without manifests everything is found as well, by listing and reading more.
 
 use crate::archive::{Archive, MESSAGES, Store, message_name};
 use crate::error::{Error, Result};
@@ -283,7 +283,7 @@ impl<S: Store> Archive<S> {
     }
 
     /// The last position behind `position` that has a message, 0 for none.
-    fn last_behind(&mut self, position: u64) -> Result<u64> {
+    pub(crate) fn last_behind(&mut self, position: u64) -> Result<u64> {
         let after = if position == 0 { String::new() } else { message_name(position) };
         let Some(name) = self.store().list(MESSAGES, &after)?.pop() else { return Ok(0) };
         let position = name.strip_prefix(MESSAGES).and_then(|digits| digits.parse().ok());

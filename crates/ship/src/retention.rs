@@ -63,12 +63,11 @@ impl<S: Store> Archive<S> {
     /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken, [`Error::Log`] if its batches are: nothing is removed then.
     pub fn retain_only(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
         let begin = self.start()?;
-        let found = {
-            let until = RebuildTo { lsn: Lsn::MAX, time_us: keep.since_us };
-            self.first_by_manifests(&begin, &until, keep.segments)?
-        };
+        let until = RebuildTo { lsn: Lsn::MAX, time_us: keep.since_us };
+        let found = self.first_by_manifests(&begin, &until, keep.segments)?;
         let all_read = found.is_none();
-        let new = found.map_or_else(|| self.first_kept(&begin, keep), Ok)?;
+        let new = found.map_or_else(|| self.first_kept(&begin, keep), |found| Ok(Some(found)))?;
+        let new = new.filter(|new| new.position > begin.position);
         let kept = new.as_ref().unwrap_or(&begin);
         let bound = message_name(kept.position);
         let (gone, stays): (Vec<_>, Vec<_>) =
@@ -107,13 +106,13 @@ impl<S: Store> Archive<S> {
     }
 
     /// What the chain is in front of the first segment that a rebuild to `until` needs, and that has so many closed ones behind it, by the manifests:
-    /// `None` if they do not say, and `Some(None)` if it begins where the archive does.
+    /// `begin` if that is the first one of all, `None` if they do not say.
     pub(crate) fn first_by_manifests(
         &mut self,
         begin: &Chain,
         until: &RebuildTo,
         segments: usize,
-    ) -> Result<Option<Option<Chain>>> {
+    ) -> Result<Option<Chain>> {
         let positions = self.manifest_positions(begin.position)?;
         let mut started: Vec<Manifest> = Vec::new();
         for position in &positions {
@@ -123,8 +122,14 @@ impl<S: Store> Archive<S> {
             }
             started.push(manifest);
         }
+        // Segments that are not there would be counted for those that are kept.
+        if let Some(last) = positions.last()
+            && self.last_behind(*last)? == 0
+        {
+            return Ok(None);
+        }
         let Some(newest) = started.last() else {
-            return Ok((!positions.is_empty()).then_some(None));
+            return Ok((!positions.is_empty()).then(|| begin.clone()));
         };
         if !self.is_true(newest)? {
             return Ok(None);
@@ -134,7 +139,7 @@ impl<S: Store> Archive<S> {
         let mut able = started.into_iter().take(most + 1).skip(1).rev();
         match able.find(|manifest| manifest.lsn <= first && manifest.position > begin.position) {
             Some(kept) if !self.is_true(&kept)? => Ok(None),
-            kept => Ok(Some(kept.map(|kept| kept.chain()))),
+            kept => Ok(Some(kept.map_or_else(|| begin.clone(), |kept| kept.chain()))),
         }
     }
 
@@ -180,7 +185,7 @@ impl<S: Store> Archive<S> {
         let most = segments.len().saturating_sub(1 + keep.segments).min(started.saturating_sub(1));
         // In front of the first one lies no whole segment.
         let kept = segments.into_iter().take(most + 1).skip(1).rev().find(|(_, lsn)| *lsn <= first);
-        Ok(kept.map(|(chain, _)| chain).filter(|chain| chain.position > begin.position))
+        Ok(kept.map(|(chain, _)| chain))
     }
 
     /// What a start lies behind is never the end of the chain.

@@ -421,6 +421,8 @@ fn a_manifest_that_states_what_is_not_there_is_found_and_not_believed() {
     }
     let found = drill(&mut archive(&kept), None, &mut silent());
     assert!(matches!(found, Err(Error::Manifest { .. })), "{found:?}");
+    let retained = archive(&kept).retain(&Keep { since_us: 1, segments: 2 }, true).expect("looks");
+    assert!(retained.all_read, "a segment that is gone is not counted");
     rebuild(&mut archive(&kept), &to, &mut silent()).expect("rebuilds what is there");
 }
 
