@@ -69,7 +69,8 @@ impl std::fmt::Debug for Opened {
 /// # Errors
 /// [`Error::Option`] for an address that is not understood or needs another build, [`Error::Unavailable`], [`Error::Unfit`].
 pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
-    let wrong = |reason: &str| Error::Option { option: "address", reason: format!("{}: {reason}", shown(address)) };
+    let wrong =
+        |reason: &str| Error::Option { option: "address", reason: format!("{}: {reason}", shown(address)) };
     if let Some(rest) = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://")) {
         let (_, stream) = rest.rsplit_once('/').unwrap_or((rest, ""));
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

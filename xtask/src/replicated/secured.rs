@@ -231,7 +231,13 @@ fn kafka_shipped(bench: &Bench<'_>, nodes: &Nodes, certificates: &Certificates) 
         ),
         ("kafka by no certificate", &by_certificate, &mutual, tls("SSL", ours), &["certificate"]),
         ("kafka without TLS", &by_plain, &sasl, String::new(), &["security.protocol"]),
-        ("kafka by a strange property", &by_plain, &sasl, strange, &["ssl.truststore.location", "librdkafka"]),
+        (
+            "kafka by a strange property",
+            &by_plain,
+            &sasl,
+            strange,
+            &["ssl.truststore.location", "librdkafka"],
+        ),
     ];
     for (name, allowed, servers, properties, words) in cases {
         let topic = allowed.address.rsplit('/').next().unwrap_or_default();

@@ -140,7 +140,9 @@ impl Logs {
             let (ended_well, said) = self.run(command, Some(way), "")?;
             if ended_well || !words.iter().all(|word| said.contains(word)) {
                 let name = way.name;
-                return Err(Error::check(format!("{name}: {command:?} to be refused with {words:?}: {said}")));
+                return Err(Error::check(format!(
+                    "{name}: {command:?} to be refused with {words:?}: {said}"
+                )));
             }
             last = said;
         }
