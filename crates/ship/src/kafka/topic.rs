@@ -104,8 +104,9 @@ fn copies(probe: &Probe, topic: &str) -> Result<Found> {
                 );
                 return Err(Error::unfit(what));
             }
-            let why = kept(&context.connection).clone().unwrap_or_default();
-            let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {why}").into();
+            let said = kept(&context.connection).clone();
+            let said = said.unwrap_or_else(|| "no reason was given".to_owned());
+            let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {said}").into();
             return Ok(Found::NoAnswer(cause.into()));
         }
     };
