@@ -651,7 +651,7 @@ fn look_at_every_state(keeps_all: bool) {
     let mut open = vec![World::new(2, 2, 2, 2, keeps_all)];
     let mut endings = 0;
     while let Some(world) = open.pop() {
-        if states >= 150_000 {
+        if states >= 200_000 {
             break;
         }
         for event in world.events() {
@@ -674,7 +674,7 @@ fn look_at_every_state(keeps_all: bool) {
         }
     }
     assert!(
-        states >= 100_000 && endings > 50,
+        states >= 150_000 && endings > 50,
         "{states} states, {endings} of them with everything acknowledged"
     );
 }
