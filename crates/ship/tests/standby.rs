@@ -294,12 +294,12 @@ fn a_standby_looks_less_often_while_nothing_comes_and_at_once_when_something_did
         memory.with(|weather| looks = weather.looks);
         (reads, looks)
     };
-    let (reads, looks) = idle_for(&mut standby, Duration::from_secs(60));
+    let (reads, looks) = idle_for(&mut standby, Duration::from_mins(1));
     assert_eq!(reads, 63, "100, 200, 400 and 800 ms, then a second each");
     assert!((reads..=2 * reads).contains(&looks), "{looks} requests");
     shipped(&from, &memory, 5);
     assert!(standby.read(&mut memory.clone(), &mut silent()).expect("reads"));
     assert_eq!(standby.idle(), Duration::ZERO, "the next look is at once");
     memory.with(|weather| weather.away = true);
-    assert_eq!(idle_for(&mut standby, Duration::from_secs(60)).0, 63, "also while it is away");
+    assert_eq!(idle_for(&mut standby, Duration::from_mins(1)).0, 63, "also while it is away");
 }

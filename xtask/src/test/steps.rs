@@ -75,7 +75,7 @@ pub(super) const STEPS: [Step; 39] = [
     quick("promises of the log",     LOG, 25, promises),
     quick("examples in the documentation", GAUGE, 10, documented_examples),
     quick("documentation",           GAUGE, 10, documentation),
-    full("Kafka's client",           CODE, 5, kafka_client),
+    full("Kafka's clients",          CODE, 20, kafka_client),
     full("tests of peers",           LOG, 5, tests_of_peers),
     full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 35, c_interface),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
@@ -100,7 +100,7 @@ pub(super) const STEPS: [Step; 39] = [
     full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
     full("failing calls of the log", LOG, 45, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 300, crashes),
-    full("replicated",               GAUGE, 90, replicated_commit),
+    full("replicated",               GAUGE, 120, replicated_commit),
     full("shipped under faults",     GAUGE, 70, || lacks_nothing(replicated::shipped::few())),
     full("report in a browser",      GAUGE, 30, report_in_a_browser),
     full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
@@ -242,10 +242,10 @@ fn rows_on_nvme() -> StepOutcome {
     real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())])
 }
 
-/// The lints of Kafka's client, which no other step compiles: it needs a C library of its own.
+/// The lints of Kafka's clients, which no other step compiles: they need a C library. All else is as in [`lints`].
 fn kafka_client() -> StepOutcome {
-    let clippy = ["clippy", "--package=seawall-replicated", "--all-targets", "--features=kafka,nats"];
-    let lint = || status(cargo(&[&clippy[..], &["--quiet", "--", "-Dwarnings"]].concat()));
+    let kafka = ["--features=seawall-cli/kafka", "--quiet", "--", "-Dwarnings"];
+    let lint = || status(cargo(&[&["clippy", "--all-targets"], &SHARED[..], &kafka].concat()));
     tools::provide(&tools::LIBRDKAFKA).and_then(|()| lint()).into()
 }
 

@@ -20,6 +20,8 @@ type Probe = ThreadedProducer<Deliveries>;
 
 /// How long it waits for an answer before it looks whether a broker refused the connection.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long to wait for the first answer of a broker: a refusal in the middle of a connection looks like one that is away.
+const CONNECTING: Duration = Duration::from_secs(20);
 
 /// The least that a message must be allowed to have, in bytes: a batch of 2 GiB has no more than 65,535 parts then.
 const MESSAGE_BYTES_MIN: usize = 64 << 10;
@@ -42,9 +44,13 @@ pub(super) struct Topic {
 pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool) -> Result<Topic> {
     let admin: Admin = config.create().map_err(no_client)?;
     let probe: Probe = config.create_with_context(Deliveries::default()).map_err(no_client)?;
-    let begun = monotonic_ns();
+    let (begun, mut limit) = (monotonic_ns(), CONNECTING);
     loop {
-        let failed: Cause = match copies(&probe, &settings.topic)? {
+        let found = copies(&probe, &settings.topic)?;
+        if !matches!(found, Found::NoAnswer(_)) {
+            limit = STARTING;
+        }
+        let failed: Cause = match found {
             Found::Topic { copies, on_this_machine } => {
                 // Sent with what was just asked for.
                 let cluster = probe.client().fetch_cluster_id(REQUEST);
@@ -64,11 +70,12 @@ pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool
                 }
                 Err(cause) => cause,
             },
-            Found::NotNow(cause) => cause,
+            Found::NotNow(cause) | Found::NoAnswer(cause) => cause,
         };
-        if Duration::from_nanos(monotonic_ns() - begun) > STARTING {
+        if Duration::from_nanos(monotonic_ns() - begun) > limit {
             let what = format!(
-                "the topic {} cannot be had: is this a client port of Kafka, and is --kafka-config needed for it?",
+                "the topic {} cannot be had: is this a client port of Kafka, and does --kafka-config say what it wants (security.protocol, \
+                 ssl.certificate.location)?",
                 settings.topic
             );
             return Err(Error::Unavailable { what, source: failed });
@@ -82,6 +89,7 @@ enum Found {
     Topic { copies: usize, on_this_machine: bool },
     Nothing,
     NotNow(Cause),
+    NoAnswer(Cause),
 }
 
 fn copies(probe: &Probe, topic: &str) -> Result<Found> {
@@ -96,9 +104,10 @@ fn copies(probe: &Probe, topic: &str) -> Result<Found> {
                 );
                 return Err(Error::unfit(what));
             }
-            let why = kept(&context.connection).clone().unwrap_or_default();
-            let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {why}").into();
-            return Ok(Found::NotNow(cause.into()));
+            let said = kept(&context.connection).clone();
+            let said = said.unwrap_or_else(|| "no reason was given".to_owned());
+            let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {said}").into();
+            return Ok(Found::NoAnswer(cause.into()));
         }
     };
     let not_now = |code: RDKafkaErrorCode| Ok(Found::NotNow(std::sync::Arc::new(code)));
