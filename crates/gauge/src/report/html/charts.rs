@@ -3,9 +3,10 @@
 //! Invariant: each picture has the table of its figures behind it.
 
 use super::escape::{Id, Text};
-use super::picture::{self, Axis, AxisUnit};
+use super::picture::{self, Axis, AxisUnit, Span};
 use super::{Caption, Page, table};
 use crate::figures::{count, duration, tight};
+use crate::findings;
 use crate::latency::Latency;
 use crate::lookup;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
@@ -311,11 +312,22 @@ pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
                 with_series.iter().map(|(row, _)| first.contains(&row.id.as_str())).collect();
             picture = picture.looking(&looks(ranking, &with_series)).showing(&is_shown);
         }
+        let slower = findings::slower_for_minutes(ranking);
+        let spans = slower.iter().map(|(id, from_ns, to_ns)| Span {
+            from: *from_ns as f64 / 1e9,
+            to: *to_ns as f64 / 1e9,
+            words: format!("{id} is slower"),
+        });
+        picture = picture.pointing_at(spans.collect());
+        let shaded = slower.map_or(String::new(), |(id, from_ns, to_ns)| {
+            let [from, to] = [from_ns, to_ns].map(|ns| duration(ns as f64));
+            format!(" In the shaded time, from {from} to {to}, {id} was slower: the findings say how much.")
+        });
         page.picture(
             picture,
             &Caption {
                 title: "Latency over time",
-                words: &format!("The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.{few}"),
+                words: &format!("The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.{shaded}{few}"),
                 table: &table,
             },
         );
