@@ -273,6 +273,20 @@ fn pauses(series: &Series, rounds: &[Round]) -> Vec<f64> {
         .collect()
 }
 
+/// The time in which the best durable method was slower for minutes, if there is one, and words for it.
+fn slower(ranking: &Ranking<'_>) -> (Vec<Span>, String) {
+    let Some((id, from_ns, to_ns)) = findings::slower_for_minutes(ranking) else {
+        return (Vec::new(), String::new());
+    };
+    let [from, to] = [from_ns, to_ns].map(|ns| ns as f64);
+    let words = format!(
+        " In the shaded time, from {} to {}, {id} was slower: the findings say how much.",
+        duration(from),
+        duration(to)
+    );
+    (vec![Span { from: from / 1e9, to: to / 1e9, words: format!("{id} is slower") }], words)
+}
+
 /// Series where a row kept them; its blocks where it did not.
 pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
     let (study, rows) = (&ranking.result.study, ran(ranking));
@@ -312,17 +326,8 @@ pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
                 with_series.iter().map(|(row, _)| first.contains(&row.id.as_str())).collect();
             picture = picture.looking(&looks(ranking, &with_series)).showing(&is_shown);
         }
-        let slower = findings::slower_for_minutes(ranking);
-        let spans = slower.iter().map(|(id, from_ns, to_ns)| Span {
-            from: *from_ns as f64 / 1e9,
-            to: *to_ns as f64 / 1e9,
-            words: format!("{id} is slower"),
-        });
-        picture = picture.pointing_at(spans.collect());
-        let shaded = slower.map_or(String::new(), |(id, from_ns, to_ns)| {
-            let [from, to] = [from_ns, to_ns].map(|ns| duration(ns as f64));
-            format!(" In the shaded time, from {from} to {to}, {id} was slower: the findings say how much.")
-        });
+        let (spans, shaded) = slower(ranking);
+        picture = picture.pointing_at(spans);
         page.picture(
             picture,
             &Caption {
