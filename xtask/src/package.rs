@@ -125,14 +125,13 @@ fn chosen(options: &Options) -> Result<Vec<Target>> {
 pub(crate) fn run(arguments: &[String]) -> Result {
     let options = parse(arguments)?;
     let release = Release::read()?;
-    match &options.collect {
-        Some(folder) => channels::write(folder, &release)?,
-        None => {
-            for target in chosen(&options)? {
-                make(&target, &release, options.tried)?;
-            }
-            channels::write(&out(), &release)?;
+    if let Some(folder) = &options.collect {
+        channels::write(folder, &release)?;
+    } else {
+        for target in chosen(&options)? {
+            make(&target, &release, options.tried)?;
         }
+        channels::write(&out(), &release)?;
     }
     // At the end, where it is read.
     let nfpm = files::read(&root().join("packaging/nfpm.yaml"))?;

@@ -165,6 +165,12 @@ pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
         .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())
 }
 
+/// From when to when the best durable method was slower for minutes, and its id: nanoseconds since the run began.
+#[must_use]
+pub fn slower_for_minutes<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> {
+    if ranking.result.study.ranked { slower::span(ranking) } else { None }
+}
+
 /// The ids of the ranked rows whose slow commits waited for a CPU more than they may.
 #[must_use]
 pub fn waiting_for_cpu<'b>(ranking: &'b Ranking<'_>) -> Vec<&'b str> {

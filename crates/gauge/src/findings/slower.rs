@@ -13,7 +13,7 @@ use super::machine::tail_wait;
 use super::{Found, Severity, say};
 use crate::figures::{bytes, count, duration_ns, percent, rate};
 use crate::ranges;
-use crate::rank::Ranking;
+use crate::rank::{Ranked, Ranking};
 use crate::row::{Measured, Round, Series, SeriesPoint};
 use crate::scenario::commit::COMMITS_OVER_TIME;
 
@@ -142,8 +142,8 @@ fn points(measured: &Measured) -> &[SeriesPoint] {
     series.map_or(&[], |series: &Series| &series.points)
 }
 
-/// The best durable method became slower for a minute or more.
-pub(super) fn for_minutes(ranking: &Ranking<'_>) -> Found {
+/// The longest fall of the best durable method, if it became slower for a minute or more.
+fn of_best<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b Ranked<'b>, Fall)> {
     // What waited for a CPU says nothing of the device, and scheduled arrivals have the rate of their schedule.
     let best = ranking.best_durable().filter(|best| tail_wait(best).is_none())?;
     if ranking.result.plan.rate_per_s.is_some() || ranking.result.plan.workload.is_some() {
@@ -153,7 +153,17 @@ pub(super) fn for_minutes(ranking: &Ranking<'_>) -> Found {
     if points.iter().all(|point| point.commits == 0) {
         return None;
     }
-    let fall = fall(&windows(&best.measured.rounds, points))?;
+    Some((best, fall(&windows(&best.measured.rounds, points))?))
+}
+
+/// From when to when it was slower, and which method was, for a picture: nanoseconds since the run began.
+pub(super) fn span<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> {
+    of_best(ranking).map(|(best, fall)| (best.id(), fall.at_ns, fall.end_ns))
+}
+
+/// The best durable method became slower for a minute or more.
+pub(super) fn for_minutes(ranking: &Ranking<'_>) -> Found {
+    let (best, fall) = of_best(ranking)?;
     let written = ranking.rows.iter().map(|row| until(row.measured, fall.at_ns));
     let (commits, volume) =
         written.fold((0_u64, 0_u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));

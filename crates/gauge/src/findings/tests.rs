@@ -255,8 +255,11 @@ fn a_disk_whose_credits_run_out_is_found_with_the_time_the_volume_and_the_source
     assert!(remedy(&result).starts_with("burst credits, an SSD's write buffer"), "{}", remedy(&result));
     result.environment.devices[0].model = Some("Amazon Elastic Block Store".to_owned());
     assert!(remedy(&result).contains("gp2") && remedy(&result).contains("https://"), "{}", remedy(&result));
+    let page = crate::report::html::html(&result);
+    assert!(page.contains("\"spans\":[{\"from\":360.0,") && page.contains("direct was slower: the findings"));
     over_ten_minutes(&mut result, BEST, |_| 4000);
     assert_eq!(sentence(&result, "slower-for-minutes"), "");
+    assert!(!crate::report::html::html(&result).contains("\"spans\":"));
     over_ten_minutes(&mut result, BEST, |minute| if minute < 6 { 4000 } else { 1000 });
     result.plan.rate_per_s = Some(4000.0);
     assert_eq!(sentence(&result, "slower-for-minutes"), "", "a schedule has the rate that it has");

@@ -3,9 +3,10 @@
 //! Invariant: each picture has the table of its figures behind it.
 
 use super::escape::{Id, Text};
-use super::picture::{self, Axis, AxisUnit};
+use super::picture::{self, Axis, AxisUnit, Span};
 use super::{Caption, Page, table};
 use crate::figures::{count, duration, tight};
+use crate::findings;
 use crate::latency::Latency;
 use crate::lookup;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
@@ -272,6 +273,20 @@ fn pauses(series: &Series, rounds: &[Round]) -> Vec<f64> {
         .collect()
 }
 
+/// The time in which the best durable method was slower for minutes, if there is one, and words for it.
+fn slower(ranking: &Ranking<'_>) -> (Vec<Span>, String) {
+    let Some((id, from_ns, to_ns)) = findings::slower_for_minutes(ranking) else {
+        return (Vec::new(), String::new());
+    };
+    let [from, to] = [from_ns, to_ns].map(|ns| ns as f64);
+    let words = format!(
+        " In the shaded time, from {} to {}, {id} was slower: the findings say how much.",
+        duration(from),
+        duration(to)
+    );
+    (vec![Span { from: from / 1e9, to: to / 1e9, words: format!("{id} is slower") }], words)
+}
+
 /// Series where a row kept them; its blocks where it did not.
 pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
     let (study, rows) = (&ranking.result.study, ran(ranking));
@@ -311,11 +326,13 @@ pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
                 with_series.iter().map(|(row, _)| first.contains(&row.id.as_str())).collect();
             picture = picture.looking(&looks(ranking, &with_series)).showing(&is_shown);
         }
+        let (spans, shaded) = slower(ranking);
+        picture = picture.pointing_at(spans);
         page.picture(
             picture,
             &Caption {
                 title: "Latency over time",
-                words: &format!("The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.{few}"),
+                words: &format!("The longest of each short span, so that no stall is averaged away. A line is broken while other rows have their turn.{shaded}{few}"),
                 table: &table,
             },
         );

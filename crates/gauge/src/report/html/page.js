@@ -212,10 +212,39 @@
         },
         axes: this.axes(),
         series: [{}, ...lines],
-        hooks: { drawSeries: [(plot, index) => this.whiskers(plot, index)], setCursor: [(plot) => this.read(plot.cursor.idx)] },
+        hooks: { drawAxes: [(plot) => this.spans(plot)], drawSeries: [(plot, index) => this.whiskers(plot, index)], setCursor: [(plot) => this.read(plot.cursor.idx)] },
       }, [xs, ...series.map(broken)], this.host);
       if (this.boxes) {
         this.boxes.forEach((input, index) => input.parentNode.querySelector('svg').replaceWith(swatch(series[index].look)));
+      }
+    }
+
+    // Times that a finding is about: shaded, with a line where they begin.
+    spans(plot) {
+      const { ctx, bbox } = plot;
+      const pixel = devicePixelRatio;
+      const { ink } = CHROME[theme()];
+      for (const { from, to, words } of this.spec.spans || []) {
+        const inside = (at) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, plot.valToPos(at, 'x', true)));
+        const [left, right] = [inside(from), inside(to)];
+        ctx.save();
+        ctx.fillStyle = ctx.strokeStyle = ink;
+        ctx.globalAlpha = 0.1;
+        ctx.fillRect(left, bbox.top, right - left, bbox.height);
+        ctx.globalAlpha = 1;
+        ctx.lineWidth = 1.5 * pixel;
+        ctx.setLineDash([6 * pixel, 4 * pixel]);
+        ctx.beginPath();
+        ctx.moveTo(left, bbox.top);
+        ctx.lineTo(left, bbox.top + bbox.height);
+        ctx.stroke();
+        ctx.font = `600 ${12 * pixel}px system-ui, sans-serif`;
+        ctx.textBaseline = 'bottom';
+        // Beside the line, on the side that has room.
+        const fits = left + 6 * pixel + ctx.measureText(words).width < bbox.left + bbox.width;
+        ctx.textAlign = fits ? 'left' : 'right';
+        ctx.fillText(words, left + (fits ? 6 : -6) * pixel, bbox.top + bbox.height - 4 * pixel);
+        ctx.restore();
       }
     }
 

@@ -23,6 +23,17 @@ pub(super) struct Picture {
     /// In ascending order.
     pub(super) xs: Vec<f64>,
     pub(super) series: Vec<Line>,
+    /// Times to point at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) spans: Vec<Span>,
+}
+
+/// A part of the x axis with a word for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Span {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) words: String,
 }
 
 /// One axis.
@@ -126,6 +137,7 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
         y: Axis::new("latency", AxisUnit::Ns, true),
         series: curves.iter().enumerate().map(line).collect(),
         xs,
+        spans: Vec::new(),
     }
 }
 
@@ -157,6 +169,7 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
         y: Axis::new("latency", AxisUnit::Ns, true),
         xs,
         series,
+        spans: Vec::new(),
     }
 }
 
@@ -178,7 +191,7 @@ pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: boo
         Line { name: name.clone(), look, on: true, points, ys, gaps: Vec::new(), highs: Vec::new() }
     };
     let series = curves.iter().enumerate().map(line).collect();
-    Picture { id, x, y, xs, series }
+    Picture { id, x, y, xs, series, spans: Vec::new() }
 }
 
 impl Picture {
@@ -188,6 +201,11 @@ impl Picture {
             line.look = *look;
         }
         self
+    }
+
+    /// The same with these times pointed at.
+    pub(super) fn pointing_at(self, spans: Vec<Span>) -> Self {
+        Self { spans, ..self }
     }
 
     /// The same with these lines shown at first.
