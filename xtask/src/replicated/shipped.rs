@@ -172,14 +172,14 @@ pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
     campaign(&words.map(str::to_owned))
 }
 
-/// What the step of `cargo xtask test` runs: a few faults on `JetStream`, the same each time.
+/// What the step of `cargo xtask test` runs: a few faults on `JetStream`, of most kinds, the same each time.
 ///
 /// # Errors
 /// What was found, or that it cannot be run here.
 pub(crate) fn few() -> Result {
     match super::lacking() {
         Some(what) => Err(Error::lacking(what)),
-        None => campaign(&["--faults", "15"].map(str::to_owned)).map(drop),
+        None => campaign(&["--faults", "15", "--seed", "114"].map(str::to_owned)).map(drop),
     }
 }
 
