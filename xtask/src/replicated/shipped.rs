@@ -258,8 +258,7 @@ impl Campaign {
     }
 
     fn draw(&mut self, below: u64) -> u64 {
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = next_random(self.random);
         (self.random >> 33) % below
     }
 
@@ -572,6 +571,11 @@ fn same(here: &[String], there: &[String], what: &str) -> Result {
     let differs = here.iter().zip(there).position(|(a, b)| a != b);
     let (here, there) = (here.len(), there.len());
     Err(Error::check(format!("{here} records here, {there} in {what}, first difference {differs:?}")))
+}
+
+/// The number behind another one, of which the upper half is as good as random.
+const fn next_random(number: u64) -> u64 {
+    number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
 fn running(child: &mut Option<Child>) -> bool {
