@@ -172,6 +172,7 @@ impl Intake {
                 return Ok(more);
             }
             // One that is missing in the middle would look like the end.
+            let knew = goal.is_some();
             let known = looked.and_then(|()| match goal {
                 Some(goal) => Ok(goal),
                 None if self.until < u64::MAX => Ok(self.until),
@@ -192,9 +193,11 @@ impl Intake {
                 continue;
             }
             let now = monotonic_ns();
+            // Once more in any case: it may have been added between the two looks.
+            let is_news = goal.is_some() && !knew;
             match stalled_ns {
-                // Once more in any case: it may have been added between the two looks.
                 None => stalled_ns = Some(now),
+                Some(_) if is_news => {}
                 Some(since) if Duration::from_nanos(now - since) >= patience => return Err(missing),
                 Some(_) => std::thread::sleep(LOOK_AGAIN),
             }

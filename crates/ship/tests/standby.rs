@@ -3,14 +3,15 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{LIMIT, Memory, append, options, records, scratch};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
-use seawall_ship::destination::Destination;
+use seawall_ship::destination::{Answer, Destination};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::standby::{Standby, take_over};
-use seawall_ship::{Error, Result};
+use seawall_ship::{Error, Facts, Result};
 
 fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
     Shipping::start(dir, Box::new(to.clone()), Settings::default())
@@ -302,4 +303,53 @@ fn a_standby_looks_less_often_while_nothing_comes_and_at_once_when_something_did
     assert_eq!(standby.idle(), Duration::ZERO, "the next look is at once");
     memory.with(|weather| weather.away = true);
     assert_eq!(idle_for(&mut standby, Duration::from_mins(1)).0, 63, "also while it is away");
+}
+
+/// A destination to which a message is added between two looks, at a message and at where it ends; answers before that are lost.
+struct Growing {
+    memory: Memory,
+    shown: u64,
+    asked: u32,
+}
+
+impl Destination for Growing {
+    fn facts(&self) -> &Facts {
+        self.memory.facts()
+    }
+
+    fn address(&self) -> String {
+        self.memory.address()
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        self.memory.append(position, bytes, answer);
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        if position > self.shown { Ok(None) } else { self.memory.read(position) }
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        self.asked += 1;
+        if self.asked <= 2 {
+            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+            return Err(Error::Unavailable { what: "the answer is lost".to_owned(), source });
+        }
+        self.shown = self.memory.last()?;
+        Ok(self.shown)
+    }
+}
+
+/// What an answer that was lost began is not the second look at what has just come.
+#[test]
+fn a_message_that_comes_behind_a_lost_answer_is_not_missing() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let memory = Memory::new("a");
+    let end = shipped(&from, &memory, 10);
+    let shown = memory.stored().len() as u64 - 1;
+    let mut growing = Growing { memory, shown, asked: 0 };
+    let mut standby = Standby::open(&to, &mut growing).expect("opens");
+    assert!(standby.read(&mut growing, &mut silent()).expect("reads"));
+    assert_eq!((standby.lsn(), growing.asked), (end, 3));
 }

@@ -6,6 +6,7 @@
 //!
 //! Invariants: while no [`Trouble`] is set everything is passed on as it is; the store sees every request that is not refused as a whole.
 
+use super::next_random;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -39,9 +40,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 #[derive(Default)]
 struct State {
     trouble: Option<Trouble>,
-    /// Of so many requests one meets it; how many came since it was set.
+    /// Of so many requests one meets it, by chance: a command that asks again must not meet it at the same request for ever.
     one_in: u64,
-    came: u64,
+    random: u64,
     /// How many requests met a trouble.
     met: u64,
     /// Answers to lists, the oldest first, by what was asked.
@@ -74,7 +75,7 @@ impl Proxy {
 
     /// From now on, until the next call: of so many requests one meets it.
     pub(super) fn set(&self, trouble: Trouble, one_in: u64) {
-        self.with(|state| (state.trouble, state.one_in, state.came) = (Some(trouble), one_in, 0));
+        self.with(|state| (state.trouble, state.one_in) = (Some(trouble), one_in));
     }
 
     /// From now on everything is passed on as it is.
@@ -97,8 +98,8 @@ impl Proxy {
         let trouble = self.with(|state| {
             let mut trouble = state.trouble;
             trouble = trouble.filter(|trouble| *trouble != Trouble::StaleLists || request.lists());
-            state.came += u64::from(trouble.is_some());
-            trouble = trouble.filter(|_| state.came % state.one_in.max(1) == 0);
+            state.random = next_random(state.random);
+            trouble = trouble.filter(|_| (state.random >> 33) % state.one_in.max(1) == 0);
             state.met += u64::from(trouble.is_some());
             trouble
         });
@@ -248,6 +249,7 @@ mod tests {
         proxy.clear();
         assert!(ask(list).ends_with("\r\n\r\n6"));
         proxy.set(Trouble::Refused, 2);
-        assert!(ask("/").ends_with('7') && ask("/").starts_with("HTTP/1.1 503") && ask("/").ends_with('8'));
+        let refused = (0..64).filter(|_| ask("/").starts_with("HTTP/1.1 503")).count();
+        assert!((10..54).contains(&refused), "one of two is refused: {refused} of 64");
     }
 }
