@@ -301,6 +301,7 @@ fn the_picture_to_share_has_every_row_once_in_the_colour_of_its_class_and_no_mar
 fn a_picture_of_a_run_that_recommends_nothing_says_so() {
     let said = |name: &str, words: &str| {
         let result = cases().into_iter().find(|case| case.name == name).expect("a case").run();
+        assert!(!html(&result).contains(">recommended</span>"), "{name} recommends a row all the same");
         let svg = svg::document(&figure::scene(&result, figure::Form::Wide));
         assert!(svg.contains(words), "{name} does not say {words}: {svg}");
     };

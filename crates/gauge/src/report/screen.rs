@@ -61,12 +61,12 @@ pub fn screen(result: &RunResult, kept: Option<&str>, width: usize, style: Style
     page.line(Role::Heading, &title);
     let device = elided(&device(result), page.width);
     page.line(Role::Plain, &device);
+    let advice = advise::advise(&ranking);
     if !ranking.rows.is_empty() {
-        table(&mut page, &ranking);
+        table(&mut page, &ranking, &advice);
     }
     not_here(&mut page, result);
     page.blank();
-    let advice = advise::advise(&ranking);
     verdict(&mut page, &ranking, &advice);
     next(&mut page, &ranking, &advice, kept);
     page.out
@@ -98,14 +98,14 @@ fn device(result: &RunResult) -> String {
     format!("device  {}", parts.join(" · "))
 }
 
-fn table(page: &mut Page, ranking: &Ranking<'_>) {
+fn table(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
     let layout = Layout::new(ranking, page.width);
     page.blank();
     page.line(Role::Dim, &layout.head());
     if ranking.best_durable().is_none() {
         page.say(Role::Bad, "", "nothing measured here is shown to outlive POWER LOSS");
     }
-    let recommended = ranking.recommended().map(Ranked::id);
+    let recommended = ranking.recommended().filter(|_| advice.method.is_some()).map(Ranked::id);
     let mut drawn = false;
     for class in EffectiveClass::ALL {
         let rows: Vec<&Ranked<'_>> = ranking.of(class).collect();
