@@ -432,6 +432,10 @@ impl Writer {
         let found = self.look_at(bytes);
         // What was sent behind it was sent to other positions than it would be now.
         self.forget_stored();
+        #[cfg_attr(
+            not(feature = "mutants"),
+            expect(clippy::match_same_arms, reason = "bugs are planted in one of them each")
+        )]
         match (found, &self.phase) {
             (_, Phase::Ended(_)) | (None, _) => {}
             (Some((Kind::Term, term)), Phase::Taking) => {
