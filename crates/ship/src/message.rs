@@ -315,6 +315,12 @@ impl Chain {
             return Err(damaged(what));
         }
         self.position = position;
+        self.follow(&header, bytes);
+        Ok(Verdict::Next(header, payload))
+    }
+
+    /// Adds the message `bytes` with this header, which is the next one.
+    pub(crate) fn follow(&mut self, header: &Header, bytes: &[u8]) {
         self.number += 1;
         self.last = hash(bytes);
         self.log_id = Some(header.log_id);
@@ -329,7 +335,6 @@ impl Chain {
             }
             (self.lsn, self.link) = (header.end, header.link);
         }
-        Ok(Verdict::Next(header, payload))
     }
 
     fn is_next(&self, header: &Header) -> bool {
