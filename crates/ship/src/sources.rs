@@ -14,7 +14,7 @@
 //! the place is reported.
 //!
 //! Invariants: two sources that hold different batches at one place end everything; a source of another log as well; what was wrong
-//! with any source is returned, also if the others made up for it; memory is bounded by four parcels a source.
+//! with any source is returned, also if the others made up for it; memory is bounded by four parcels a source, and by the messages that are read ahead.
 
 use crate::destination::Destination;
 use crate::error::{Error, Result};
