@@ -54,7 +54,7 @@ const TABLE: &[Row] = &[
     (&["bench", "log"], &[INTERRUPTED], &[
         ("seawall bench log /var/lib/db", "all workloads, each against a plain loop"),
         ("seawall bench log --workloads W1 --rounds 3 --time 5", "one of them"),
-        ("seawall bench log --workloads W10,W12,open --log-size 10GiB --rounds 5", "reading a log of that size"),
+        ("seawall bench log --workloads W10,W12,open --log-size 4GiB --rounds 5", "reading a log of that size"),
     ]),
     (&["bench", "peers"], &[INTERRUPTED], &[
         ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite against the log"),
