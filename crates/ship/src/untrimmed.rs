@@ -53,6 +53,10 @@ impl Destination for Untrimmed {
         self.inner.address()
     }
 
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
         self.inner.append(position, bytes, answer);
     }

@@ -29,23 +29,27 @@ impl<S: Store + 'static> Upload<S> {
 
     /// Does `work` with the archive when no object is being created.
     fn with<T>(&mut self, work: impl FnOnce(&mut Archive<S>) -> Result<T>) -> Result<T> {
-        if let Some(creating) = self.creating.take()
-            && creating.join().is_err()
-        {
-            let panicked = std::io::Error::other("the thread that creates objects panicked");
-            return Err(Error::unavailable("an object was not created, or no answer came", panicked));
-        }
+        self.finish()?;
         work(&mut self.archive.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S> Upload<S> {
+    /// Waits for the object that is being created.
+    fn finish(&mut self) -> Result<()> {
+        let created = self.creating.take().map_or(Ok(()), JoinHandle::join);
+        created.map_err(|_| {
+            let panicked = std::io::Error::other("the thread that creates objects panicked");
+            Error::unavailable("an object was not created, or no answer came", panicked)
+        })
     }
 }
 
 impl<S> Drop for Upload<S> {
     fn drop(&mut self) {
         // Nothing is created behind the end of its writer.
-        if let Some(creating) = self.creating.take()
-            && creating.join().is_err()
-        {
-            tracing::error!("the thread that creates objects panicked");
+        if let Err(error) = self.finish() {
+            tracing::error!(%error);
         }
     }
 }

@@ -161,6 +161,12 @@ enum Phase {
     Ended(End),
 }
 
+/// The chain with a message at its end, if it is the next one, as its readers find it.
+fn follows(chain: &Chain, bytes: &[u8]) -> Option<Chain> {
+    let mut chain = chain.clone();
+    matches!(chain.take(bytes), Ok(Verdict::Next(..))).then_some(chain)
+}
+
 /// The writer of one log at one destination.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Writer {
@@ -308,6 +314,7 @@ impl Writer {
     }
 
     fn push(&mut self, header: &Header, bytes: Arc<[u8]>, end: Option<Lsn>) {
+        debug_assert!(follows(&self.ahead, &bytes).is_some() || cfg!(feature = "mutants"));
         self.ahead.position += 1;
         self.ahead.follow(header, &bytes);
         self.queue_bytes += bytes.len();
@@ -458,7 +465,11 @@ impl Writer {
         self.sent = self.sent.saturating_sub(1);
         self.refusals = 0;
         // As it would be read from the message.
-        self.chain = Chain { position: self.chain.position + 1, ..front.after };
+        let chain = Chain { position: self.chain.position + 1, ..front.after };
+        debug_assert!(
+            follows(&self.chain, &front.bytes).as_ref() == Some(&chain) || cfg!(feature = "mutants")
+        );
+        self.chain = chain;
         if self.phase == Phase::Taking {
             self.phase = Phase::Shipping;
         }
