@@ -4,6 +4,7 @@
 //!   PREFIX/include/seawall.h
 //!   PREFIX/lib/libseawall.so.0, libseawall.so -> libseawall.so.0, libseawall.a
 //!   PREFIX/lib/pkgconfig/seawall.pc
+//!   PREFIX/lib/cmake/seawall/seawall-config.cmake, seawall-config-version.cmake
 //! ```
 
 use crate::error::{Error, Result};
@@ -74,8 +75,8 @@ impl Installation {
         status(cargo(&[words, if self.debug { &[] } else { &["--release"] }].concat()))?;
         let built = target().join(if self.debug { "debug" } else { "release" });
         let (include, lib) = (self.prefix.join("include"), self.prefix.join("lib"));
-        let pkgconfig = lib.join("pkgconfig");
-        for folder in [&include, &pkgconfig] {
+        let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/seawall"));
+        for folder in [&include, &pkgconfig, &cmake] {
             files::make_folder(folder)?;
         }
         let copies = [
@@ -87,13 +88,24 @@ impl Installation {
             replace(&to, |staged| std::fs::copy(&from, staged).map(drop))?;
         }
         replace(&lib.join("libseawall.so"), link)?;
-        let text = pc(&self.prefix, &version()?);
-        replace(&pkgconfig.join("seawall.pc"), |staged| std::fs::write(staged, text))?;
+        let version = version()?;
+        let texts = [
+            (pkgconfig.join("seawall.pc"), pc(&self.prefix, &version)),
+            (cmake.join("seawall-config.cmake"), CMAKE.to_owned()),
+            (cmake.join("seawall-config-version.cmake"), CMAKE_VERSION.replace("@VERSION@", &version)),
+        ];
+        for (path, text) in texts {
+            replace(&path, |staged| std::fs::write(staged, text))?;
+        }
         println!(
             "installed in {}: include/seawall.h, lib/libseawall.so.0, lib/libseawall.a",
             self.prefix.display()
         );
         println!("if pkg-config does not look there: PKG_CONFIG_PATH={}", pkgconfig.display());
+        println!(
+            "if programs do not find libseawall.so.0: ldconfig as root, or link with -Wl,-rpath,{}",
+            lib.display()
+        );
         Ok(())
     }
 }
@@ -117,7 +129,26 @@ fn replace(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Resu
     make(&staged).and_then(|()| std::fs::rename(&staged, path)).map_err(Error::at(path.display()))
 }
 
-/// What pkg-config reads.
+/// What `find_package(seawall)` reads: the targets `seawall::seawall` and `seawall::static`.
+const CMAKE: &str = r#"get_filename_component(_seawall "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(NOT TARGET seawall::seawall)
+  add_library(seawall::seawall SHARED IMPORTED)
+  set_target_properties(seawall::seawall PROPERTIES IMPORTED_LOCATION "${_seawall}/lib/libseawall.so.0"
+    IMPORTED_SONAME libseawall.so.0 INTERFACE_INCLUDE_DIRECTORIES "${_seawall}/include")
+  add_library(seawall::static STATIC IMPORTED)
+  set_target_properties(seawall::static PROPERTIES IMPORTED_LOCATION "${_seawall}/lib/libseawall.a"
+    INTERFACE_LINK_LIBRARIES "pthread;dl;m" INTERFACE_INCLUDE_DIRECTORIES "${_seawall}/include")
+endif()
+"#;
+
+/// Versions before 1.0 do not promise to replace each other.
+const CMAKE_VERSION: &str = r#"set(PACKAGE_VERSION "@VERSION@")
+if("${PACKAGE_FIND_VERSION}" STREQUAL "" OR PACKAGE_VERSION MATCHES "^${PACKAGE_FIND_VERSION}(\\.|$)")
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+"#;
+
+/// What pkg-config reads. `--static` names the system's libraries that the archive needs.
 fn pc(prefix: &Path, version: &str) -> String {
     format!(
         "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
@@ -169,30 +200,51 @@ pub(crate) fn check() -> Result {
         let text = output(ask)?;
         Ok::<Vec<String>, Error>(text.split_whitespace().map(str::to_owned).collect())
     };
-    let archive = prefix.join("lib/libseawall.a").to_string_lossy().into_owned();
-    let of_archive = flags(&["--static"])?;
-    let of_archive: Vec<String> =
-        of_archive.into_iter().map(|flag| if flag == "-lseawall" { archive.clone() } else { flag }).collect();
-    for (name, flags) in [("shared", flags(&[])?), ("static", of_archive)] {
-        let place = folder.join(name);
+    let rpath = format!("-Wl,-rpath,{}", prefix.join("lib").display());
+    let ways = [
+        ("with an rpath", flags(&[])?, vec![rpath]),
+        ("static", flags(&["--static"])?, vec!["-static".to_owned()]),
+    ];
+    let tried = |name: &str, program: PathBuf| {
+        let place = folder.join(format!("run {name}"));
         files::make_folder(&place)?;
-        let mut compile = command("cc", &["-std=c99", "../orders.c", "-o", "program"]);
-        status({
-            compile.args(&flags).current_dir(&place);
-            compile
-        })?;
-        let mut run = command(place.join("program"), &[] as &[&str]);
+        let mut run = command(program, &[] as &[&str]);
         run.current_dir(&place);
-        if name == "shared" {
-            run.env("LD_LIBRARY_PATH", prefix.join("lib"));
-        }
         let printed = output(run)?;
-        if printed != "order 1\norder 2\n" {
-            return Err(Error::check(format!("the program of the README, {name}, printed {printed:?}")));
+        let right = printed == "order 1\norder 2\n";
+        if right {
+            Ok(())
+        } else {
+            Err(Error::check(format!("the program of the README, {name}, printed {printed:?}")))
         }
+    };
+    for (name, flags, more) in ways {
+        let mut compile = command("cc", &["-std=c99", "orders.c", "-o", name]);
+        compile.args(&flags).args(&more).current_dir(&folder);
+        status(compile)?;
+        tried(name, folder.join(name))?;
+    }
+    if has("cmake") {
+        files::write(&folder.join("CMakeLists.txt"), CMAKE_PROGRAM)?;
+        let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+        for words in [&["-S", ".", "-B", "cmake", &prefix][..], &["--build", "cmake"]] {
+            let mut cmake = command("cmake", words);
+            cmake.current_dir(&folder);
+            output(cmake)?;
+        }
+        tried("by CMake", folder.join("cmake/orders"))?;
+        tried("by CMake, static", folder.join("cmake/orders-static"))?;
+    } else {
+        println!("SKIPPED: no cmake: the package of CMake was not tried");
     }
     std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))
 }
+
+/// The program of the README, by either target.
+const CMAKE_PROGRAM: &str = "cmake_minimum_required(VERSION 3.10)\nproject(orders C)\n\
+    find_package(seawall 0.1 REQUIRED)\n\
+    add_executable(orders orders.c)\ntarget_link_libraries(orders seawall::seawall)\n\
+    add_executable(orders-static orders.c)\ntarget_link_libraries(orders-static seawall::static)\n";
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,12 @@
-//! Checks what `deploy/watch` holds by the tools of those who would run it, against what `seawall watch` really exports.
+//! Checks what the folders of `deploy` hold by the tools of those who would run it, against what the commands really export.
 //!
 //! ```text
 //!   rules.yml, rules_test.yml   promtool check rules, promtool test rules
-//!   metrics                     promtool check metrics, on the file of a short run; every metric is used or documented
+//!   metrics                     promtool check metrics, on those of a short run; every metric is used or documented
 //!   grafana.json, rules.yml     every metric in them is exported
-//!   daemonset.yaml              kubeconform, with a schema from Kubernetes' own OpenAPI
-//!   seawall-watch.service       systemd-analyze verify; its exposure by systemd-analyze security
+//!   daemonset, statefulset      kubeconform, with a schema from Kubernetes' own OpenAPI
+//!   *.service                   systemd-analyze verify; its exposure by systemd-analyze security
+//!   ship.conf                   its lines, read by the command itself
 //! ```
 //!
 //! Invariants: a tool that cannot be had makes its part skipped, with the reason, and the others are run; each tool must also
@@ -16,14 +17,66 @@ use crate::shell::{captured, command, find_program, has, is_root, output, root, 
 use crate::{files, runner, tools};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
-/// The folder of what is checked.
-const DEPLOY: &str = "deploy/watch";
-/// The page that lists the metrics.
-const PAGE: &str = "docs/watch.md";
-/// What every name of a metric of `seawall watch` begins with.
-const PREFIX: &str = "seawall_watch_";
+/// A folder of `deploy`.
+struct Deployed {
+    folder: &'static str,
+    /// The page that lists the metrics.
+    page: &'static str,
+    /// What the names of its metrics begin with.
+    prefixes: &'static [&'static str],
+    /// Metrics of a short run, a file for each program.
+    exported: fn(&Path, &Path) -> Result<Vec<PathBuf>>,
+    /// Files that use metrics.
+    uses: &'static [&'static str],
+    /// A counter under a name that is none's, and a rule that says something else.
+    wrong: [(&'static str, &'static str); 2],
+    /// The manifest, the kind of its schema, and mistakes in it.
+    manifest: (&'static str, &'static str, [(&'static str, &'static str); 2]),
+    units: &'static [&'static str],
+}
+
+const DEPLOYED: [Deployed; 2] = [
+    Deployed {
+        folder: "deploy/watch",
+        page: "docs/watch.md",
+        prefixes: &["seawall_watch_"],
+        exported: run_watch,
+        uses: &["rules.yml", "grafana.json"],
+        wrong: [("_bursts_total", "_bursts"), (" == 0", " == 1")],
+        manifest: (
+            "daemonset.yaml",
+            "DaemonSet",
+            [
+                ("readOnlyRootFilesystem:", "readonlyRootFilesystem:"),
+                ("containerPort: 9798", "containerPort: http"),
+            ],
+        ),
+        units: &["seawall-watch.service"],
+    },
+    Deployed {
+        folder: "deploy/ship",
+        page: "docs/beyond-one-machine.md",
+        prefixes: &["seawall_ship_", "seawall_standby_"],
+        exported: run_ship,
+        uses: &["rules.yml"],
+        wrong: [("_messages_total", "_messages"), (" == 0", " == 1")],
+        manifest: (
+            "statefulset.yaml",
+            "StatefulSet",
+            [
+                ("terminationGracePeriodSeconds:", "terminationGraceSeconds:"),
+                ("containerPort: 9799", "containerPort: http"),
+            ],
+        ),
+        units: &["seawall-ship.service", "seawall-standby@.service", "seawall-archive@.service"],
+    },
+];
 /// Exposure of the unit by systemd's own measure, of 100, above which it is refused.
 const EXPOSURE_MAX: &str = "20";
 
@@ -39,89 +92,273 @@ const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
 pub(crate) fn check() -> Result<Vec<String>> {
     let work = target().join("tmp/deployment");
     let _ = std::fs::remove_dir_all(&work);
-    files::make_folder(&work)?;
     let program = runner::program(&runner::programs(&["--bin", "seawall"])?, "cli/bin")?;
-    let exported = run_watch(&program, &work)?;
-    names_agree(&files::read(&exported)?)?;
-    let parts = [
-        promtool().and_then(|promtool| rules_and_metrics(&promtool, &exported, &work)),
-        kubeconform().and_then(|(kubeconform, schemas)| manifest(&kubeconform, &schemas, &work)),
-        unit(&program, &work),
-    ];
     let mut skipped = Vec::new();
-    for part in parts {
-        match part {
-            Err(Error::Lacking(reason)) => skipped.push(reason),
-            part => part?,
+    for it in &DEPLOYED {
+        files::make_folder(&work)?;
+        let exported = (it.exported)(&program, &work)?;
+        it.names_agree(&exported)?;
+        let units = it.units.iter().map(|unit| it.unit(unit, &program, &work));
+        let parts = [
+            promtool().and_then(|promtool| it.rules_and_metrics(&promtool, &exported, &work)),
+            kubeconform().and_then(|(kubeconform, schemas)| it.manifest(&kubeconform, &schemas, &work)),
+        ];
+        for part in parts.into_iter().chain(units) {
+            match part {
+                Err(Error::Lacking(reason)) if skipped.contains(&reason) => {}
+                Err(Error::Lacking(reason)) => skipped.push(reason),
+                part => part?,
+            }
         }
+        std::fs::remove_dir_all(&work).map_err(Error::at(work.display()))?;
     }
-    std::fs::remove_dir_all(&work).map_err(Error::at(work.display()))?;
     Ok(skipped)
 }
 
-fn deployed(name: &str) -> PathBuf {
-    root().join(DEPLOY).join(name)
-}
-
 /// The metrics of a short run, in the form of the textfile collector.
-fn run_watch(program: &Path, work: &Path) -> Result<PathBuf> {
+fn run_watch(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     let (disk, file) = (work.join("disk"), work.join("watch.prom"));
     files::make_folder(&disk)?;
     let options = ["--every", "1s", "--time", "2s", "--busy", "100", "--allow-memory", "--openmetrics"];
     let mut watch = command(program, &["watch"]);
     watch.arg(&disk).args(options).arg(&file);
     output(watch)?;
-    Ok(file)
+    Ok(vec![file])
 }
 
-/// Every metric that rules and dashboard use is exported; every one that is exported is on the page; and the page lists no other.
-fn names_agree(exported: &str) -> Result {
-    let types = exported
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .filter_map(|line| line.split_once(' '));
-    let mut known = BTreeSet::new();
-    let mut families = BTreeSet::new();
-    for (name, kind) in types {
-        families.insert(name);
-        known.insert(name.to_owned());
-        if kind == "histogram" {
-            known.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
+/// What a service that ships and a standby serve, and that both say that they are well.
+fn run_ship(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
+    let path = |name: &str| work.join(name).display().to_string();
+    let (log, copy, archive) = (path("log"), path("copy"), format!("folder:{}", path("archive")));
+    let mut append = command(program, &["log", "append", &log, "--quiet"]);
+    append.stdin(std::fs::File::open(root().join("README.md")).map_err(Error::at("README.md"))?);
+    output(append)?;
+    // Its lines are those of the command: they are read, and the first log is not there.
+    let conf = root().join("deploy/ship/ship.conf").display().to_string();
+    must_refuse(
+        "seawall log ship --file",
+        captured(command(program, &["log", "ship", "--dry-run", "--file", &conf])),
+    )?;
+    let ship = ["log", "ship", &log, "--to", &archive, "--listen", "127.0.0.1:0", "--gather", "100ms"];
+    let shipped = Served::start(program, &ship)?;
+    let file = |name: &str, text: String| {
+        let file = work.join(name);
+        files::write(&file, text)?;
+        Ok(file)
+    };
+    shipped.well()?;
+    let standby =
+        Served::start(program, &["log", "standby", &copy, "--from", &archive, "--listen", "127.0.0.1:0"])?;
+    standby.well()?;
+    // What is at risk is told once a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    Ok(vec![
+        file("ship.prom", shipped.get("/metrics")?.1)?,
+        file("standby.prom", standby.get("/metrics")?.1)?,
+    ])
+}
+
+/// A service, until it is dropped.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Served {
+    fn start(program: &Path, words: &[&str]) -> Result<Self> {
+        let mut start = command(program, words);
+        start.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = start.spawn().map_err(Error::at(program.display()))?;
+        let said = child.stderr.take().ok_or_else(|| Error::check("no pipe"))?;
+        let mut lines = BufReader::new(said).lines().map_while(std::result::Result::ok);
+        let address = lines
+            .find_map(|line| Some(line.strip_prefix("metrics at http://")?.split('/').next()?.to_owned()));
+        // What it says later is read, so that it does not wait for its reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        let mut served = Self { child, address: String::new() };
+        served.address = address.ok_or_else(|| Error::check(format!("{words:?} serves nothing")))?;
+        Ok(served)
+    }
+
+    /// Its answer: the status and the body.
+    fn get(&self, path: &str) -> Result<(String, String)> {
+        let failed = |error| Error::at(&self.address)(error);
+        let mut stream = TcpStream::connect(&self.address).map_err(failed)?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").map_err(failed)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(failed)?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
+    }
+
+    /// Waits until it says that all is well.
+    fn well(&self) -> Result {
+        let mut said = String::new();
+        for _ in 0..100 {
+            let (status, body) = self.get("/health")?;
+            if status.contains("200") {
+                return Ok(());
+            }
+            said = body;
+            std::thread::sleep(Duration::from_millis(100));
         }
+        Err(Error::check(format!("a service is not well: {said}")))
     }
-    if families.len() < 5 {
-        return Err(Error::check(format!("a run exported {} metrics only", families.len())));
+}
+
+impl Deployed {
+    fn at(&self, name: &str) -> PathBuf {
+        root().join(self.folder).join(name)
     }
-    for name in ["rules.yml", "grafana.json"] {
-        let text = files::read(&deployed(name))?;
-        let unknown: Vec<&str> = words(&text).into_iter().filter(|word| !known.contains(*word)).collect();
-        if !unknown.is_empty() {
-            return Err(Error::check(format!(
-                "{DEPLOY}/{name} uses what is not exported: {}",
-                unknown.join(", ")
-            )));
+
+    /// Every metric that rules and dashboard use is exported; every one that is exported is on the page; and the page lists no other.
+    fn names_agree(&self, exported: &[PathBuf]) -> Result {
+        let texts = exported.iter().map(|file| files::read(file)).collect::<Result<Vec<_>>>()?;
+        let types = texts
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|line| line.split_once(' '));
+        let mut known = BTreeSet::new();
+        let mut families = BTreeSet::new();
+        for (name, kind) in
+            types.filter(|(name, _)| self.prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        {
+            families.insert(name);
+            known.insert(name.to_owned());
+            if kind == "histogram" {
+                known.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
+            }
         }
+        if families.len() < 5 {
+            return Err(Error::check(format!("a run exported {} metrics only", families.len())));
+        }
+        for name in self.uses {
+            let text = files::read(&self.at(name))?;
+            let used = self.prefixes.iter().flat_map(|prefix| words(&text, prefix));
+            let unknown: Vec<&str> = used.filter(|word| !known.contains(*word)).collect();
+            if !unknown.is_empty() {
+                let (folder, unknown) = (self.folder, unknown.join(", "));
+                return Err(Error::check(format!("{folder}/{name} uses what is not exported: {unknown}")));
+            }
+        }
+        let page = files::read(&root().join(self.page))?;
+        let listed: BTreeSet<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .filter(|word| self.prefixes.iter().any(|prefix| word.starts_with(prefix)))
+            .collect();
+        let differing: Vec<&str> = families.symmetric_difference(&listed).copied().collect();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let (page, differing) = (self.page, differing.join(", "));
+        Err(Error::check(format!(
+            "exported but not in the table of {page}, or the other way round: {differing}"
+        )))
     }
-    let page = files::read(&root().join(PAGE))?;
-    let listed: BTreeSet<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .filter(|word| word.starts_with(PREFIX))
-        .collect();
-    let differing: Vec<&str> = families.symmetric_difference(&listed).copied().collect();
-    if differing.is_empty() {
-        return Ok(());
+
+    fn rules_and_metrics(&self, promtool: &Path, exported: &[PathBuf], work: &Path) -> Result {
+        for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
+            let mut check = command(promtool, &words);
+            check.current_dir(root().join(self.folder));
+            output(check)?;
+        }
+        let metrics = |text: &str| {
+            let file = work.join("metrics");
+            files::write(&file, text)?;
+            let mut check = command(promtool, &["check", "metrics"]);
+            check.stdin(std::fs::File::open(&file).map_err(Error::at(file.display()))?);
+            captured(check)
+        };
+        let texts = exported.iter().map(|file| files::read(file)).collect::<Result<Vec<_>>>()?;
+        texts.iter().try_for_each(|text| metrics(text).map(drop))?;
+        let [(counter, not_one), (right, wrong)] = self.wrong;
+        must_refuse("promtool check metrics", metrics(&texts[0].replace(counter, not_one)))?;
+        let mistaken = work.join("rules.yml");
+        files::write(&mistaken, files::read(&self.at("rules.yml"))?.replace(right, wrong))?;
+        std::fs::copy(self.at("rules_test.yml"), work.join("rules_test.yml"))
+            .map_err(Error::at(work.display()))?;
+        let mut tried = command(promtool, &["test", "rules", "rules_test.yml"]);
+        tried.current_dir(work);
+        must_refuse("promtool test rules", captured(tried))
     }
-    Err(Error::check(format!(
-        "exported but not in the table of {PAGE}, or the other way round: {}",
-        differing.join(", ")
-    )))
+
+    fn manifest(&self, kubeconform: &Path, schemas: &Path, work: &Path) -> Result {
+        let (name, _, mistakes) = self.manifest;
+        let location = format!("{}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json", schemas.display());
+        let check = |file: &Path| {
+            let mut check = command(kubeconform, &["-strict", "-schema-location", &location]);
+            check.arg(file);
+            captured(check)
+        };
+        let file = self.at(name);
+        check(&file)?;
+        let text = files::read(&file)?;
+        for (right, wrong) in mistakes {
+            let changed = work.join(name);
+            if !text.contains(right) {
+                return Err(Error::check(format!("{}/{name} has no {right}", self.folder)));
+            }
+            files::write(&changed, text.replace(right, wrong))?;
+            must_refuse("kubeconform", check(&changed))?;
+        }
+        Ok(())
+    }
+
+    /// A unit, with the program that was built in place of the one that a package installs.
+    fn unit(&self, name: &str, program: &Path, work: &Path) -> Result {
+        if !has("systemd-analyze") {
+            return Err(Error::lacking(
+                "the units were not checked: systemd-analyze is missing (Debian's package systemd)",
+            ));
+        }
+        let text = files::read(&self.at(name))?;
+        let installed = "/usr/bin/seawall";
+        if !text.contains(installed) {
+            return Err(Error::check(format!("{}/{name} does not run {installed}", self.folder)));
+        }
+        // An instance, where it is a template.
+        let file = work.join(name.replace('@', "@orders"));
+        let analyze = |text: &str, words: &[&str]| {
+            files::write(&file, text)?;
+            let mut analyze = command("systemd-analyze", words);
+            analyze.arg(&file);
+            captured(analyze)
+        };
+        let here = text.replace(installed, &program.display().to_string());
+        // What it only warns of, such as a word that it does not know, is on standard error.
+        let verify = |text: &str| {
+            analyze(text, &["verify", "--man=no"]).and_then(|(_, warnings)| match warnings.trim() {
+                "" => Ok(()),
+                warnings => Err(Error::check(format!("systemd-analyze verify: {warnings}"))),
+            })
+        };
+        verify(&here)?;
+        if verify(&here.replace("ProtectSystem", "ProtectSytsem")).is_ok() {
+            return Err(Error::check("systemd-analyze accepts a word that is none"));
+        }
+        let threshold = format!("--threshold={EXPOSURE_MAX}");
+        let security = ["security", "--offline=true", &threshold];
+        analyze(&here, &security)?;
+        let open: String =
+            here.lines().filter(|line| !line.starts_with("Protect")).collect::<Vec<_>>().join("\n");
+        let open = open.replace("DynamicUser=yes", "").replace("User=seawall", "User=root");
+        must_refuse("systemd-analyze security", analyze(&open, &security))
+    }
 }
 
 /// The names of metrics in a text.
-fn words(text: &str) -> BTreeSet<&str> {
+fn words<'a>(text: &'a str, prefix: &str) -> BTreeSet<&'a str> {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    text.split(|c| !is_name(c)).filter(|word| word.starts_with(PREFIX)).collect()
+    text.split(|c| !is_name(c)).filter(|word| word.starts_with(prefix)).collect()
 }
 
 /// Prometheus' tool: on the path, or out of Debian's package, which is not installed because it would start a server.
@@ -155,32 +392,6 @@ fn promtool() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn rules_and_metrics(promtool: &Path, exported: &Path, work: &Path) -> Result {
-    for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
-        let mut check = command(promtool, &words);
-        check.current_dir(root().join(DEPLOY));
-        output(check)?;
-    }
-    let metrics = |text: &str| {
-        let file = work.join("metrics");
-        files::write(&file, text)?;
-        let mut check = command(promtool, &["check", "metrics"]);
-        check.stdin(std::fs::File::open(&file).map_err(Error::at(file.display()))?);
-        captured(check)
-    };
-    let text = files::read(exported)?;
-    metrics(&text)?;
-    // A counter under a name that is none's, and rules of which one says something else.
-    must_refuse("promtool check metrics", metrics(&text.replace("_bursts_total", "_bursts")))?;
-    let wrong = work.join("rules.yml");
-    files::write(&wrong, files::read(&deployed("rules.yml"))?.replace(" == 0", " == 1"))?;
-    std::fs::copy(deployed("rules_test.yml"), work.join("rules_test.yml"))
-        .map_err(Error::at(work.display()))?;
-    let mut tried = command(promtool, &["test", "rules", "rules_test.yml"]);
-    tried.current_dir(work);
-    must_refuse("promtool test rules", captured(tried))
-}
-
 /// That a tool accepts a wrong file is an error.
 fn must_refuse<T>(tool: &str, ended: Result<T>) -> Result {
     match ended {
@@ -192,11 +403,11 @@ fn must_refuse<T>(tool: &str, ended: Result<T>) -> Result {
 
 /// kubeconform, and a folder with the schema of what is checked, both from Go's modules.
 fn kubeconform() -> Result<(PathBuf, PathBuf)> {
-    let lacking = |error: Error| Error::lacking(format!("the DaemonSet was not checked: {error}"));
+    let lacking = |error: Error| Error::lacking(format!("no manifest was checked: {error}"));
     let program = tools::go_program(KUBECONFORM.0, KUBECONFORM.1).map_err(lacking)?;
     let schemas = target().join("tools/kubernetes/schemas");
-    let schema = schemas.join("daemonset-apps-v1.json");
-    if schema.is_file() {
+    let schema = |kind: &str| schemas.join(format!("{}-apps-v1.json", kind.to_lowercase()));
+    if DEPLOYED.iter().all(|it| schema(it.manifest.1).is_file()) {
         return Ok((program, schemas));
     }
     files::make_folder(&schemas)?;
@@ -207,7 +418,10 @@ fn kubeconform() -> Result<(PathBuf, PathBuf)> {
     let module: Value = serde_json::from_str(&module).map_err(Error::at(KUBERNETES))?;
     let folder = module["Dir"].as_str().ok_or_else(|| Error::check(format!("{KUBERNETES} has no folder")))?;
     let api = files::read_json(&Path::new(folder).join(OPENAPI))?;
-    files::write(&schema, strict(&api, "io.k8s.api.apps.v1.DaemonSet")?.to_string())?;
+    for it in &DEPLOYED {
+        let kind = it.manifest.1;
+        files::write(&schema(kind), strict(&api, &format!("io.k8s.api.apps.v1.{kind}"))?.to_string())?;
+    }
     Ok((program, schemas))
 }
 
@@ -228,69 +442,6 @@ fn strict(api: &Value, kind: &str) -> Result<Value> {
     Ok(json!({ "$ref": format!("#/definitions/{kind}"), "definitions": definitions }))
 }
 
-fn manifest(kubeconform: &Path, schemas: &Path, work: &Path) -> Result {
-    let location = format!("{}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json", schemas.display());
-    let check = |file: &Path| {
-        let mut check = command(kubeconform, &["-strict", "-schema-location", &location]);
-        check.arg(file);
-        captured(check)
-    };
-    let file = deployed("daemonset.yaml");
-    check(&file)?;
-    let text = files::read(&file)?;
-    for (right, wrong) in [
-        ("readOnlyRootFilesystem:", "readonlyRootFilesystem:"),
-        ("containerPort: 9798", "containerPort: http"),
-    ] {
-        let mistaken = work.join("daemonset.yaml");
-        if !text.contains(right) {
-            return Err(Error::check(format!("{DEPLOY}/daemonset.yaml has no {right}")));
-        }
-        files::write(&mistaken, text.replace(right, wrong))?;
-        must_refuse("kubeconform", check(&mistaken))?;
-    }
-    Ok(())
-}
-
-/// The unit, with the program that was built in place of the one that a package installs.
-fn unit(program: &Path, work: &Path) -> Result {
-    if !has("systemd-analyze") {
-        return Err(Error::lacking(
-            "the unit was not checked: systemd-analyze is missing (Debian's package systemd)",
-        ));
-    }
-    let text = files::read(&deployed("seawall-watch.service"))?;
-    let installed = "/usr/bin/seawall";
-    if !text.contains(installed) {
-        return Err(Error::check(format!("{DEPLOY}/seawall-watch.service does not run {installed}")));
-    }
-    let file = work.join("seawall-watch.service");
-    let analyze = |text: &str, words: &[&str]| {
-        files::write(&file, text)?;
-        let mut analyze = command("systemd-analyze", words);
-        analyze.arg(&file);
-        captured(analyze)
-    };
-    let here = text.replace(installed, &program.display().to_string());
-    // What it only warns of, such as a word that it does not know, is on standard error.
-    let verify = |text: &str| {
-        analyze(text, &["verify", "--man=no"]).and_then(|(_, warnings)| match warnings.trim() {
-            "" => Ok(()),
-            warnings => Err(Error::check(format!("systemd-analyze verify: {warnings}"))),
-        })
-    };
-    verify(&here)?;
-    if verify(&here.replace("ProtectSystem", "ProtectSytsem")).is_ok() {
-        return Err(Error::check("systemd-analyze accepts a word that is none"));
-    }
-    let threshold = format!("--threshold={EXPOSURE_MAX}");
-    let security = ["security", "--offline=true", &threshold];
-    analyze(&here, &security)?;
-    let open: String =
-        here.lines().filter(|line| !line.starts_with("Protect")).collect::<Vec<_>>().join("\n");
-    must_refuse("systemd-analyze security", analyze(&open.replace("DynamicUser=yes", ""), &security))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{strict, words};
@@ -300,7 +451,7 @@ mod tests {
     fn names_of_metrics_are_found_in_any_text() {
         let text = r#"sum(rate(seawall_watch_a_bucket{le="1"}[5m])) > seawall_watch_b * seawall_probe_c"#;
         assert_eq!(
-            words(text).into_iter().collect::<Vec<_>>(),
+            words(text, "seawall_watch_").into_iter().collect::<Vec<_>>(),
             ["seawall_watch_a_bucket", "seawall_watch_b"]
         );
     }

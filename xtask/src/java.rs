@@ -1,7 +1,7 @@
 //! Builds the log for Java with its native library, tests it on every JDK here, and measures it beside its peers.
 //!
 //! ```text
-//! target/java/natives/META-INF/native/<os>-<arch>/   the native library, which the jar takes in
+//! target/java/natives/META-INF/native/<os>-<arch>/   the native library as it is released, which the jar takes in
 //! target/java/<module>/                              what Maven builds
 //! ```
 //!
@@ -9,19 +9,19 @@
 //! builds stay below the build folder.
 
 use crate::error::{Error, Result};
-use crate::files::{make_folder, read};
+use crate::files::{make_folder, read, write};
 use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
-use crate::shell::{cargo, command, root, status, target, tests};
+use crate::shell::{captured, cargo, command, root, status, target, tests};
 use crate::studies::rest_and_print_load;
 use crate::tally::Counts;
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::{Path, PathBuf};
 
 const POM: &str = "java/pom.xml";
-const USAGE: &str = "usage: cargo xtask java | java bench [DIR] [--rounds N] [--seconds S]";
+const USAGE: &str = "usage: cargo xtask java | java install | java bench [DIR] [--rounds N] [--seconds S]";
 
-/// Tests, or measures if the first argument is `bench`.
+/// Tests, installs if the first argument is `install`, or measures if it is `bench`.
 pub(crate) fn run(arguments: &[String]) -> Result {
     match arguments.split_first() {
         None => {
@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
             result
         }
+        Some((word, [])) if word == "install" => install(),
         Some((word, rest)) if word == "bench" => bench(rest),
         Some(_) => Err(Error::usage(USAGE)),
     }
@@ -41,9 +42,8 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
     let mut counts = Counts::default();
     let mut result = Ok(());
     if newest.major >= FOREIGN {
-        status(cargo(&["build", "--quiet", "--package=seawall-ffi"]))?;
         status(cargo(&["build", "--quiet", "--package=seawall", "--example=behaviour"]))?;
-        stage(&target().join("debug"))?;
+        stage()?;
     } else {
         let lacking = format!(
             "the newest JDK here is {}: the log for Java needs {FOREIGN}, and only its reader was tested",
@@ -64,7 +64,45 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
         counts = counts.plus(more);
         result = result.and(ran);
     }
+    if newest.major >= FOREIGN && result.is_ok() {
+        result = tried(&newest);
+        counts.passed += u64::from(result.is_ok());
+        counts.failed += u64::from(result.is_err());
+    }
     Ok((counts, result))
+}
+
+/// What a project does with the jar, as a source file that is started.
+const TRIED: &str = "public class Tried {
+    public static void main(String[] arguments) throws Exception {
+        try (seawall.Log log = seawall.Log.open(java.nio.file.Path.of(arguments[0]))) {
+            log.commit(log.append(new byte[1]));
+        }
+        System.out.print(seawall.Log.class.getModule().isNamed());
+    }
+}
+";
+
+/// Uses the jar as it was packed, on the class path and on the module path, each with the flag of the guide and no word of warning.
+fn tried(jdk: &Jdk) -> Result {
+    let folder = target().join("java/tried");
+    let _ = std::fs::remove_dir_all(&folder);
+    make_folder(&folder)?;
+    let (source, jar) = (folder.join("Tried.java"), target().join("java/seawall/seawall.jar"));
+    write(&source, TRIED)?;
+    let ways = [
+        (["--class-path", "--enable-native-access=ALL-UNNAMED", "--add-modules=java.base"], "false"),
+        (["--module-path", "--enable-native-access=seawall", "--add-modules=seawall"], "true"),
+    ];
+    for ([path, access, modules], expected) in ways {
+        let mut java = command(jdk.home.join("bin/java"), &[access, modules, path]);
+        java.arg(&jar).arg(&source).arg(folder.join(expected));
+        let (printed, warned) = captured(java)?;
+        if printed != expected || !warned.is_empty() {
+            return Err(Error::check(format!("the jar on the {path}: a named module: {printed} {warned}")));
+        }
+    }
+    Ok(())
 }
 
 /// Where Maven finds and puts things.
@@ -84,14 +122,42 @@ fn platform() -> String {
     format!("{OS}-{ARCH}")
 }
 
-/// Puts the native library from `built` where the jar takes it from.
-fn stage(built: &Path) -> Result {
+/// Builds the native library as it is released, and puts it where the jar takes it from. A test looks into the jar.
+fn stage() -> Result {
+    status(cargo(&["build", "--quiet", "--release", "--package=seawall-ffi"]))?;
     let name = format!("{DLL_PREFIX}seawall_ffi{DLL_SUFFIX}");
     let folder = target().join("java/natives/META-INF/native").join(platform());
     make_folder(&folder)?;
     make_folder(&target().join("java/seawall/tmp"))?;
-    let copied = std::fs::copy(built.join(&name), folder.join(&name));
-    copied.map(drop).map_err(Error::at(built.join(&name).display()))
+    let built = target().join("release").join(&name);
+    std::fs::copy(&built, folder.join(&name)).map(drop).map_err(Error::at(built.display()))
+}
+
+/// The newest JDK, if the log for Java can be built by it.
+fn newest() -> Result<Jdk> {
+    let (_, newest) = find_jdks()?;
+    if newest.major >= FOREIGN {
+        return Ok(newest);
+    }
+    Err(Error::lacking(format!(
+        "the newest JDK here is {}, the log for Java needs {FOREIGN}: set JAVA_HOME to one",
+        newest.version
+    )))
+}
+
+/// Puts both jars into the Maven repository of this user, for projects on this machine.
+fn install() -> Result {
+    let jdk = newest()?;
+    stage()?;
+    let mut maven = command("mvn", &["--batch-mode", "--quiet", "--strict-checksums"]);
+    maven.arg(format!("--file={}", root().join(POM).display())).env("JAVA_HOME", &jdk.home);
+    maven.args(settings()).args(["-Dmaven.test.skip=true", "install"]);
+    status(maven)?;
+    let folder = target().join("java");
+    for jar in ["seawall", "seawall-reader"] {
+        println!("installed {}", folder.join(jar).join(format!("{jar}.jar")).display());
+    }
+    Ok(())
 }
 
 /// What `bench` is to do.
@@ -122,16 +188,9 @@ impl Order {
 /// Builds everything for speed and runs both benchmarks: appends by JMH, then durable commits.
 fn bench(arguments: &[String]) -> Result {
     let order = Order::read(arguments)?;
-    let (_, newest) = find_jdks()?;
-    if newest.major < FOREIGN {
-        return Err(Error::lacking(format!(
-            "the newest JDK here is {}, the log for Java needs {FOREIGN}",
-            newest.version
-        )));
-    }
-    status(cargo(&["build", "--quiet", "--release", "--package=seawall-ffi"]))?;
+    let newest = newest()?;
     status(cargo(&["build", "--quiet", "--release", "--package=seawall", "--example=commits"]))?;
-    stage(&target().join("release"))?;
+    stage()?;
     let mut arguments = settings();
     arguments.extend(["--quiet", "--activate-profiles=bench", "-DskipTests", "package"].map(str::to_owned));
     status(maven(&newest, POM, &arguments))?;

@@ -1,12 +1,8 @@
-//! Builds the JVM module with the newest JDK here, and runs its tests on every JDK.
-//!
-//! Invariants: a JDK that lacks rows is reported: in CI it is a failure, elsewhere its rows count as skipped; all
-//! downloads and builds stay below the build folder.
+//! Finds the JDKs here, and runs Maven by one of them; all downloads stay below the build folder.
 
 use crate::error::{Error, Result};
-use crate::jdks::{FOREIGN, Here, Jdk, find};
-use crate::shell::{command, has, root, target, tests};
-use crate::tally::Counts;
+use crate::jdks::{Here, Jdk, find};
+use crate::shell::{command, has, root, target};
 use std::process::Command;
 
 /// The JDKs that are here, and the newest that compiles.
@@ -35,28 +31,6 @@ pub(crate) fn maven(jdk: &Jdk, pom: &str, more: &[String]) -> Command {
     let mut maven = command("mvn", &[&common[..], more].concat());
     maven.env("JAVA_HOME", &jdk.home);
     maven
-}
-
-/// Runs the module's tests; the outer error is that they could not be run at all.
-pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
-    let (jdks, newest) = find_jdks()?;
-    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
-    let homes =
-        std::env::join_paths(jdks.iter().map(|jdk| &jdk.home)).map_err(Error::at("the homes of the JDKs"))?;
-    let arguments = [
-        format!("-Dseawall.build={}", target().join("jvm/module").display()),
-        format!("-Dseawall.jdks={}", homes.to_string_lossy()),
-        "verify".to_owned(),
-    ];
-    let (mut counts, result) = tests(maven(&newest, "crates/jvm/java/pom.xml", &arguments));
-    if newest.major >= FOREIGN {
-        return Ok((counts, result));
-    }
-    let lacking =
-        format!("the newest JDK here is {}: the rows that need {FOREIGN} were not tested", newest.version);
-    println!("SKIPPED: {lacking}");
-    counts.ignored += 1;
-    Ok((counts, if in_ci { result.and(Err(Error::Lacking(lacking))) } else { result }))
 }
 
 pub(crate) fn versions(jdks: &[Jdk]) -> String {

@@ -10,6 +10,8 @@ mod deployment;
 mod error;
 mod explore;
 mod files;
+#[cfg(test)]
+mod imports;
 mod java;
 /// The source of the gauge's own search, and not its crate: a change of the gauge would build this program anew, and
 /// all that the gauge stands on, with other features than the tests.
@@ -45,7 +47,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 20] = [
+const COMMANDS: [Command; 21] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -96,13 +98,18 @@ const COMMANDS: [Command; 20] = [
     },
     Command {
         name: "java",
-        about: "the log for Java and its reader on every JDK here; bench [DIR] [--rounds N] [--seconds S]: beside Chronicle Queue, Artemis' journal and FileChannel, in five minutes",
+        about: "the log for Java and its reader on every JDK here; install: both jars into the Maven repository of this user; bench [DIR] [--rounds N] [--seconds S]: beside Chronicle Queue, Artemis' journal and FileChannel, in five minutes",
         run: java::run,
     },
     Command {
         name: "replicated",
         about: "a real JetStream of three nodes under `bench replicated`, its syncs counted, with TLS and a login too; --kafka: Kafka",
         run: replicated::run,
+    },
+    Command {
+        name: "cluster",
+        about: "three nodes of an engine on this machine, to try, until Ctrl-C: nats|kafka [--sync default|always|TIME]",
+        run: replicated::cluster::run,
     },
     Command {
         name: "install-c",
@@ -165,7 +172,11 @@ fn help(_: &[String]) -> Result {
 fn setup(_: &[String]) -> Result {
     let lacking = tools::lacking();
     tools::provide(&tools::TESTS)?;
-    if lacking == 0 { Ok(()) } else { Err(Error::lacking(format!("{lacking} above to be had elsewhere"))) }
+    if lacking == 0 {
+        Ok(())
+    } else {
+        Err(Error::lacking(format!("install the {lacking} tools listed above")))
+    }
 }
 
 fn loom(_: &[String]) -> Result {

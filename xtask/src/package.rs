@@ -27,7 +27,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use targets::{TARGETS, Target};
 
 /// What the published programs have: Kafka's client needs a library of C that would not be static.
-const FEATURES: &str = "nats,s3,azure,gcs";
+const FEATURES: &str = "nats,s3,azure,gcs,zstd";
 /// Where the files to publish are put.
 const OUT: &str = "out";
 /// Stands in the repository's address until there is one.
@@ -135,14 +135,15 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     }
     // At the end, where it is read.
     let nfpm = files::read(&root().join("packaging/nfpm.yaml"))?;
-    for what in unset(&release.repository, &nfpm) {
+    let pom = files::read(&root().join("java/pom.xml"))?;
+    for what in unset(&release.repository, &nfpm, &pom) {
         println!("NOT TO BE PUBLISHED YET: {what}");
     }
     Ok(())
 }
 
 /// What must be set before anything is published, and where.
-fn unset(repository: &str, nfpm: &str) -> Vec<String> {
+fn unset(repository: &str, nfpm: &str, pom: &str) -> Vec<String> {
     let mut unset = Vec::new();
     if repository.contains(PLACEHOLDER) {
         unset.push(format!(
@@ -151,6 +152,11 @@ fn unset(repository: &str, nfpm: &str) -> Vec<String> {
     }
     if nfpm.contains(NOBODY) {
         unset.push(format!("the maintainer's address ends in {NOBODY}: `maintainer` in packaging/nfpm.yaml"));
+    }
+    if pom.contains(PLACEHOLDER) {
+        unset.push(
+            "the group of the jars is a placeholder: `groupId` in java/pom.xml and its modules".to_owned(),
+        );
     }
     unset
 }
@@ -243,11 +249,15 @@ mod tests {
 
     #[test]
     fn what_is_to_be_set_before_publication_is_said_until_it_is_set() {
-        assert_eq!(unset("https://github.com/someone/seawall", "maintainer: A <a@b.c>\n"), [""; 0]);
+        assert_eq!(
+            unset("https://github.com/someone/seawall", "maintainer: A <a@b.c>\n", "<groupId>a.b</groupId>"),
+            [""; 0]
+        );
         let release = Release::read().expect("cargo's metadata");
         let nfpm = files::read(&root().join("packaging/nfpm.yaml")).expect("readable");
         let page = files::read(&root().join("packaging/README.md")).expect("readable");
-        for what in unset(&release.repository, &nfpm) {
+        let pom = files::read(&root().join("java/pom.xml")).expect("readable");
+        for what in unset(&release.repository, &nfpm, &pom) {
             let (_, place) = what.split_once(": ").expect("what, and where");
             let file = place.split_whitespace().find(|word| word.contains('/')).expect("a file");
             assert!(page.contains(&format!("`{file}`")), "packaging/README.md does not name {file}");

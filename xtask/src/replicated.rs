@@ -1,18 +1,19 @@
 //! Checks on real clusters, by counted syncs, the sync policy that `bench replicated` reports.
 //!
 //! ```text
-//!   for each sync setting:  up · strace on every node · bench with one record in flight · counts · down
+//!   for each sync setting:  three nodes · strace on every node · bench with one record in flight · counts · end
 //!   always / flush-1        at least one fsync for each acknowledged record, on as many nodes as an acknowledgement counts
 //!   default                 fewer than one for ten records, on every node
 //! ```
 //!
-//! Also: a cluster that is away or too small is refused; a run that is interrupted removes its stream; `down`, and
-//! Ctrl-C of `up --foreground`, leave nothing running; TLS and credentials work, and a stream that may not be removed
-//! is reported beside the result ([`secured`]).
+//! Also: a cluster that is away or too small is refused; a run that is interrupted removes its stream; TLS and credentials
+//! work, and a stream that may not be removed is reported beside the result ([`secured`]).
 //!
-//! Invariant: every process that is started is ended, whatever fails: clusters by `down`, tracers with their nodes.
+//! Invariant: every process that is started is ended, whatever fails: nodes with their [`Cluster`], tracers with their nodes.
 
+pub(crate) mod cluster;
 mod kafka;
+mod network;
 mod secured;
 pub(crate) mod shipped;
 mod syncs;
@@ -22,16 +23,16 @@ use crate::files;
 use crate::runner;
 use crate::shell::{cargo, command, output, status, target};
 use crate::tools::{self, Tool};
+use cluster::{Cluster, NODES, STORE};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use syncs::{Tracer, calls};
 
-/// Nodes of a cluster, and how many an acknowledgement counts.
-const NODES: usize = 3;
+/// Nodes that an acknowledgement counts.
 const MAJORITY: usize = 2;
 /// Generous: the process may be paused for minutes.
 const ACK_TIMEOUT: &str = "10m";
@@ -100,7 +101,7 @@ pub(crate) fn nats() -> Result {
 /// Why the step cannot be run here, if it cannot.
 pub(crate) fn lacking() -> Option<String> {
     if !cfg!(target_os = "linux") {
-        return Some("local clusters are kept track of on Linux only".to_owned());
+        return Some("syncs are counted on Linux only".to_owned());
     }
     tools::GO.lacking()
 }
@@ -116,17 +117,7 @@ fn check(engine: &EngineTest) -> Result {
     } else {
         runner::programs(&["--bin", "seawall"])?;
     }
-    let bench = Bench { engine, folder: target().join("clusters") };
-    bench.down()?;
-    let outcome = bench.all();
-    // Whatever happened, nothing stays.
-    let ended = bench.down();
-    outcome.and(ended)
-}
-
-/// Where `cluster up` keeps programs when [`Bench::cluster`] runs it.
-fn engines(folder: &Path) -> PathBuf {
-    folder.join("cache").join("seawall").join("engines")
+    Bench { engine, folder: target().join("clusters") }.all()
 }
 
 struct Bench<'a> {
@@ -138,67 +129,37 @@ impl Bench<'_> {
     fn all(&self) -> Result {
         self.away()?;
         for (number, (sync, promises)) in self.engine.clusters.iter().enumerate() {
-            let options = self.up(sync)?;
-            self.counted(&options, promises)?;
+            let cluster = self.up(sync)?;
+            self.counted(&cluster, promises)?;
             if number == 0 {
-                let left = self.left(&options)?;
+                let left = self.left(&cluster)?;
                 if left != 0 {
                     return Err(Error::check(format!("a whole run left {left} streams behind")));
                 }
-                self.interrupted(&options)?;
+                self.interrupted(&cluster)?;
                 if self.engine.name == NATS.name {
-                    secured::nats(self, sync, &options)?;
+                    secured::nats(self, &cluster)?;
                 }
             }
-            let nodes = self.nodes()?;
-            self.down()?;
+            let nodes: Vec<u32> = (0..NODES).map(|node| cluster.pid(node)).collect();
+            drop(cluster);
             if let Some(pid) = nodes.iter().find(|pid| runs(*pid)) {
-                return Err(Error::check(format!("process {pid} still runs after `down`")));
+                return Err(Error::check(format!("process {pid} still runs after its cluster")));
             }
-            println!("{} {sync}: nothing runs after `down`", self.engine.name);
         }
-        if self.engine.name == NATS.name {
-            self.too_small()?;
-        } else {
-            secured::kafka(self)?;
-        }
-        self.foreground()
+        if self.engine.name == NATS.name { self.too_small() } else { secured::kafka(self) }
     }
 
     fn seawall(words: &[&str]) -> Command {
         command(target().join("debug/seawall"), words)
     }
 
-    fn cluster(&self, words: &[&str]) -> Command {
-        let folder = self.folder.display().to_string();
-        let mut all = vec!["cluster"];
-        all.extend(words);
-        all.extend(["--dir", &folder]);
-        let mut command = Self::seawall(&all);
-        command.env("XDG_CACHE_HOME", self.folder.join("cache"));
-        command
-    }
-
-    /// Starts a cluster; gives the options that name it to the bench.
-    fn up(&self, sync: &str) -> Result<Vec<String>> {
-        let printed = output(self.cluster(&["up", self.engine.name, "--sync", sync]))?;
-        let options = printed.trim().strip_prefix("seawall bench replicated ");
-        let options = options.ok_or_else(|| Error::check(format!("`cluster up` printed {printed:?}")))?;
-        println!("{} {sync}: {options}", self.engine.name);
-        Ok(options.split(' ').map(str::to_owned).collect())
-    }
-
-    fn down(&self) -> Result {
-        output(self.cluster(&["down", self.engine.name])).map(drop)
-    }
-
-    /// The nodes' processes.
-    fn nodes(&self) -> Result<Vec<u32>> {
-        let printed = output(self.cluster(&["status", self.engine.name]))?;
-        let pid = |line: &str| line.split_once("process ")?.1.split_whitespace().next()?.parse().ok();
-        let pids: Vec<u32> = printed.lines().filter_map(pid).collect();
-        let odd = || Error::check(format!("`cluster status` printed {printed}"));
-        if pids.len() == NODES { Ok(pids) } else { Err(odd()) }
+    fn up(&self, sync: &str) -> Result<Cluster> {
+        let folder = self.folder.join(format!("{}-{sync}", self.engine.name));
+        let mut cluster = Cluster::new(cluster::engine(self.engine.name)?, sync, &folder, None, None)?;
+        cluster.up()?;
+        println!("{} {sync}: {}", self.engine.name, cluster.options().join(" "));
+        Ok(cluster)
     }
 
     fn bench(&self, options: &[String], more: &[&str]) -> Command {
@@ -214,12 +175,13 @@ impl Bench<'_> {
     }
 
     /// Lets the engines acknowledge records one at a time, and counts what their nodes sync meanwhile.
-    fn counted(&self, options: &[String], promises: &[Promise]) -> Result {
+    fn counted(&self, cluster: &Cluster, promises: &[Promise]) -> Result {
         let result = self.folder.join("result.json");
         let name = result.display().to_string();
         let tracers =
-            self.nodes()?.iter().map(|pid| Tracer::on(*pid, &self.folder)).collect::<Result<Vec<_>, _>>();
-        let ran = output(self.bench(options, &["--writers", "1", "--time", "20s", "--json", &name]));
+            (0..NODES).map(|node| Tracer::on(cluster.pid(node), &self.folder)).collect::<Result<Vec<_>, _>>();
+        let ran =
+            output(self.bench(&cluster.options(), &["--writers", "1", "--time", "20s", "--json", &name]));
         let seen = tracers?.into_iter().map(Tracer::end).collect::<Result<Vec<String>, _>>()?;
         ran?;
         let json = files::read_json(&result)?;
@@ -245,15 +207,12 @@ impl Bench<'_> {
     fn away(&self) -> Result {
         let option = [format!("--{}", self.engine.name), "127.0.0.1:1".to_owned()];
         files::make_folder(&self.folder)?;
-        refused(self.bench(&option, &["--time", "5s"]), &["127.0.0.1:1", "seawall cluster up"])
+        refused(self.bench(&option, &["--time", "5s"]), &["127.0.0.1:1", "docs/replicated.md"])
     }
 
     /// A server by itself is too small for three copies.
     fn too_small(&self) -> Result {
-        let mut programs = files::list(&engines(&self.folder))?.into_iter();
-        let program = programs.find(|path| path.display().to_string().contains("nats-server"));
-        let program =
-            program.ok_or_else(|| Error::check("the NATS server is not where `cluster up` put it"))?;
+        let program = cluster::engine("nats")?.program()?;
         let store = self.folder.join("lone");
         let port = free_ports::<1>()?[0];
         let mut lone = Command::new(program);
@@ -269,75 +228,48 @@ impl Bench<'_> {
     }
 
     /// How many streams or topics of ours are in the cluster.
-    fn streams(&self, options: &[String]) -> Result<u64> {
+    fn streams(&self, cluster: &Cluster) -> Result<u64> {
         if self.engine.name == KAFKA.name {
-            return kafka::topics(&self.folder.join("kafka-default/node-1/store"));
+            return kafka::topics(&cluster.home(0).join(STORE));
         }
-        let monitors = options.last().map_or("", String::as_str);
-        let monitor = monitors.split(',').next().unwrap_or_default();
+        let monitor = cluster.monitor(0);
         let answer = get(monitor, "/jsz?streams=1")?;
         let json: Value = serde_json::from_str(&answer).map_err(Error::at(monitor))?;
         json["streams"].as_u64().ok_or_else(|| Error::check(format!("{monitor} gave no number of streams")))
     }
 
     /// How many are left a while after a run: brokers of Kafka remove a topic after they answered the client that it is gone.
-    fn left(&self, options: &[String]) -> Result<u64> {
-        let mut left = self.streams(options)?;
+    fn left(&self, cluster: &Cluster) -> Result<u64> {
+        let mut left = self.streams(cluster)?;
         for _ in 0..600 {
             if left == 0 {
                 break;
             }
             std::thread::sleep(Duration::from_millis(100));
-            left = self.streams(options)?;
+            left = self.streams(cluster)?;
         }
         Ok(left)
     }
 
     /// A run that is interrupted removes its stream.
-    fn interrupted(&self, options: &[String]) -> Result {
-        let mut run = self.bench(options, &["--time", "10m"]);
+    fn interrupted(&self, cluster: &Cluster) -> Result {
+        let mut run = self.bench(&cluster.options(), &["--time", "10m"]);
         let mut run =
             run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(Error::at("the bench"))?;
         let seen = (0..1200).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            self.streams(options).is_ok_and(|streams| streams >= 1)
+            self.streams(cluster).is_ok_and(|streams| streams >= 1)
         });
         output(command("kill", &["-INT", &run.id().to_string()]))?;
         let ended = run.wait().map_err(Error::at("the bench"))?;
         seen.ok_or_else(|| Error::check("no stream of an interrupted run was ever seen"))?;
-        let left = self.left(options)?;
+        let left = self.left(cluster)?;
         println!("interrupted: ended with {ended}, {left} streams left");
         if ended.code() != Some(130) || left != 0 {
             let what = format!("an interrupted run ended with {ended} and left {left} streams behind");
             return Err(Error::Check(what));
         }
         Ok(())
-    }
-
-    /// Ctrl-C of `up --foreground` ends its nodes.
-    fn foreground(&self) -> Result {
-        let mut up = self.cluster(&["up", self.engine.name, "--foreground"]);
-        let mut up = up
-            .stderr(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(Error::at("`up --foreground`"))?;
-        let mut line = [0; 1];
-        // Its first byte on standard output comes when the cluster is up.
-        let read = up.stdout.as_mut().map(|stdout| stdout.read(&mut line));
-        let nodes = self.nodes();
-        output(command("kill", &["-INT", &up.id().to_string()]))?;
-        let ended = up.wait().map_err(Error::at("`up --foreground`"))?;
-        if !matches!(read, Some(Ok(1))) {
-            return Err(Error::check("`up --foreground` printed nothing"));
-        }
-        let left = nodes?.into_iter().filter(runs).count();
-        println!("foreground: ended with {ended}, {left} nodes left");
-        if ended.success() && left == 0 {
-            Ok(())
-        } else {
-            Err(Error::check(format!("`up --foreground` left {left} nodes")))
-        }
     }
 }
 
@@ -356,6 +288,14 @@ fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result {
         return Err(Error::check(format!("{id} says that it syncs later, and nodes synced {syncs:?} times")));
     }
     Ok(())
+}
+
+/// Ends a process at once.
+fn end(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
 }
 
 /// `N` ports on which no process listens.

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// headers of C.
 pub(crate) const SHARED: [&str; 2] = [
     "--workspace",
-    "--features=seawall/mutants,seawall/metrics,seawall/stream,seawall-openraft/openraft-010,seawall-cli/nats,seawall-cli/s3,seawall-cli/azure,seawall-cli/gcs,seawall-ship/mutants,seawall-ship/metrics",
+    "--features=seawall/mutants,seawall/metrics,seawall/stream,seawall-openraft/openraft-010,seawall-openraft/mutants,seawall-cli/nats,seawall-cli/s3,seawall-cli/azure,seawall-cli/gcs,seawall-cli/zstd,seawall-ship/mutants,seawall-ship/metrics",
 ];
 /// A test that takes longer hangs. The slowest takes a minute on two quiet processors.
 const LIMIT: Duration = Duration::from_mins(10);

@@ -26,10 +26,21 @@ pub(crate) fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[
     command
 }
 
-/// This cargo, by the path it gave itself, so that the toolchain stays the same.
+/// This cargo, by the path it gave itself, so that the toolchain stays the same. What it says of this package is not passed on:
+/// crates whose build depends on such a variable, as `ring` does, would be built again, with all that depends on them, whenever
+/// plain cargo and this program take turns.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    command(&cargo, arguments)
+    let mut command = command(&cargo, arguments);
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Installs a tool of cargo's from crates.io: without optimisation, because it runs for seconds and builds for minutes.

@@ -19,7 +19,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 19] = [
+pub(crate) const TESTS: [Tool; 20] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -30,10 +30,11 @@ pub(crate) const TESTS: [Tool; 19] = [
     Tool { probe: "mkfs.xfs", package: "xfsprogs", purpose: "flush counts on xfs" },
     Tool { probe: "mkfs.btrfs", package: "btrfs-progs", purpose: "flush counts on btrfs" },
     Tool { probe: "eatmydata", package: "eatmydata", purpose: "a lie to be caught" },
+    Tool { probe: "jq", package: "jq", purpose: "the lines of docs/result.md" },
     WINDOWS[0],
     WINDOWS[1],
     Tool { probe: "javac", package: "default-jdk-headless", purpose: "the JVM part of `path`, and Java" },
-    Tool { probe: "mvn", package: "maven", purpose: "the JVM part of `path`, and Java" },
+    Tool { probe: "mvn", package: "maven", purpose: "Java" },
     Tool { probe: "openssl", package: "openssl", purpose: "certificates for `replicated`" },
     Tool { probe: "python3", package: "python3-venv", purpose: "the package of Python" },
     Tool { probe: "qemu-io", package: "qemu-utils", purpose: "a client for the block device of the tests" },
@@ -69,7 +70,7 @@ const ELSEWHERE: [Elsewhere; 2] = [
     GO,
     Elsewhere {
         what: "JDK 25",
-        purpose: "the steps of the JVM and of Java: the rows of java.lang.foreign and the log for Java need one from 22 on",
+        purpose: "the calls of JVMs and Java: the rows of java.lang.foreign and the log for Java need one from 22 on",
         remedy: "put one (Temurin, or the package openjdk-25-jdk-headless of newer systems) into /usr/lib/jvm beside the other",
         found: || {
             find(&[], &Here).is_ok_and(|jdks| jdks.iter().any(|jdk| jdk.compiles && jdk.major >= FOREIGN))
@@ -94,7 +95,7 @@ pub(crate) fn lacking() -> usize {
     lacking.len()
 }
 
-/// The minor version of Go 1, where `seawall cluster` looks for it.
+/// The minor version of Go 1, where `cargo xtask cluster` looks for it.
 fn go_version() -> Option<u32> {
     let version = |go: &str| output(command(go, &["version"])).ok();
     minor(&version("go").or_else(|| version("/usr/local/go/bin/go"))?)
@@ -111,7 +112,9 @@ pub(crate) fn go() -> &'static str {
 /// Go is missing, or it does not build.
 pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
     let folder = target().join("go").join(version);
-    let program = folder.join(module.rsplit('/').next().unwrap_or(module));
+    // The last part of a module's name may be its version.
+    let is_version = |part: &&str| part.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+    let program = folder.join(module.rsplit('/').find(|part| !is_version(part)).unwrap_or(module));
     if program.is_file() {
         return Ok(program);
     }

@@ -35,8 +35,9 @@ pub(crate) fn test() -> (Counts, Result) {
     };
     let (counts, tested) = tests(wine.cargo(&["test", "--package=seawall-sys", "--target", TARGET]));
     let of_the_log = ["test", "--package=seawall", "--features=simulation", "--target", TARGET];
-    let (of_the_log, log_tested) =
-        tests(wine.cargo(&[&of_the_log[..], &["--test", "log", "--test", "engines"]].concat()));
+    let (of_the_log, log_tested) = tests(wine.cargo(
+        &[&of_the_log[..], &["--test", "suite", "--", "log::", "engines::", "--skip=golden_log::"]].concat(),
+    ));
     let mut counts = counts.plus(of_the_log);
     let measured = wine.bench();
     counts.passed += u64::from(measured.is_ok());

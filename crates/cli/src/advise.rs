@@ -2,14 +2,15 @@
 //!
 //! Invariant: nothing is written before the announcement was printed, and nothing at all when a result is given.
 
-use crate::args::Colour;
 use crate::bench_args::nanoseconds;
+use crate::colour::Colour;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
 use crate::settle::Settle;
 use crate::{amounts, hints, leftovers, output, paths, signals};
 use clap::Args;
 use seawall_gauge::advise::products::{self, Product};
+use seawall_gauge::judgement::Judgement;
 use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::preflight;
 use seawall_gauge::report::Style;
@@ -50,9 +51,9 @@ pub(crate) struct Advise {
     /// Measure on a file system that keeps nothing; nothing can be recommended then
     #[arg(long, conflicts_with = "result")]
     allow_memory: bool,
-    /// Only these products, separated by commas, with all that is known of them: postgresql, mysql, mariadb, sqlite, etcd,
-    /// kafka, rocksdb, redis, mongodb, elasticsearch, nats, redpanda, cockroachdb, cassandra, scylladb, clickhouse,
-    /// zookeeper, consul
+    /// Only these products, separated by commas, with all that is known of them: postgresql, mysql, mariadb, sqlserver, sqlite,
+    /// etcd, kafka, rocksdb, lmdb, bbolt, redis, mongodb, elasticsearch, nats, rabbitmq, artemis, bookkeeper, pulsar,
+    /// redpanda, cockroachdb, tikv, cassandra, scylladb, clickhouse, zookeeper, consul
     #[arg(long, value_name = "PRODUCTS", value_parser = hints::products(), hide_possible_values = true)]
     only: Option<String>,
     /// Print every product with the lines to set, the reasons and what the rates stand on
@@ -87,12 +88,16 @@ pub(crate) fn run(options: &Advise) -> Result<ExitCode, Failure> {
         };
         output::print(&advice::text(&result, scope, output::width().min(WIDTH_MAX), Style::COLOURED))?;
     }
-    Ok(ended(options.result.is_none() && !result.complete))
+    Ok(ended(options.result.is_none() && !result.complete, Judgement::of_result(&result).cannot_tell()))
 }
 
-/// The exit code: a measurement that was cut short is no success, whatever was said of it.
-fn ended(interrupted: bool) -> ExitCode {
-    if interrupted { ExitCode::from(exit::INTERRUPTED) } else { ExitCode::SUCCESS }
+/// The exit code: a measurement that was cut short is no success, nor is one whose figures mean something else.
+fn ended(interrupted: bool, cannot_tell: bool) -> ExitCode {
+    match (interrupted, cannot_tell) {
+        (true, _) => ExitCode::from(exit::INTERRUPTED),
+        (_, true) => ExitCode::from(exit::CANNOT_TELL),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// The methods that these products call, so that each has its share of the time.
@@ -129,7 +134,7 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
     let (scenario, needs_bytes) = (&SCENARIOS[0], settings.journal.bytes);
     preflight::check(scenario, &settings, needs_bytes, &environment, options.allow_memory)
         .map_err(Failure::message)?;
-    anstream::eprintln!("{}", preflight::announcement(scenario, &settings, needs_bytes));
+    tell!("{}", preflight::announcement(scenario, &settings, needs_bytes));
     signals::listen()?;
     options.settle.before(settings.time_ns(), &mut environment, false)?;
     leftovers::sweep(dir);
@@ -163,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_measurement_cut_short_is_no_success() {
-        assert_eq!(ended(true), ExitCode::from(exit::INTERRUPTED));
-        assert_eq!(ended(false), ExitCode::SUCCESS);
+        assert_eq!(ended(true, true), ExitCode::from(exit::INTERRUPTED));
+        assert_eq!(ended(false, true), ExitCode::from(exit::CANNOT_TELL));
+        assert_eq!(ended(false, false), ExitCode::SUCCESS);
     }
 }

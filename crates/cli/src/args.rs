@@ -1,6 +1,6 @@
 //! Defines the command line of `seawall`: its commands, and the arguments of the small ones.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Measure durable commits by every method, and check what each outlives on this machine.
@@ -11,14 +11,17 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The whole command line, with its examples and exit codes.
+pub(crate) fn command() -> clap::Command {
+    crate::examples::added_to(Cli::command())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print what to set in databases, why, and which commit rates to expect
     Advise(crate::advise::Advise),
     /// Measure every commit method on the disk under a folder
     Bench(Box<crate::bench_args::Bench>),
-    /// Start a local cluster of a replicated engine, to try `bench replicated`
-    Cluster(crate::cluster::ClusterArgs),
     /// Compare results, machines and published tables, method by method
     Compare(crate::compare_args::Compare),
     /// Make static pages of results from many machines, for everybody to read
@@ -50,27 +53,4 @@ pub(crate) struct Methods {
     /// Print them as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Colour {
-    /// On terminals
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-impl Colour {
-    /// Makes it the choice for everything printed from here on.
-    pub(crate) fn choose(self) {
-        let choice = match self {
-            Self::Auto => anstream::ColorChoice::Auto,
-            Self::Always => anstream::ColorChoice::Always,
-            Self::Never => anstream::ColorChoice::Never,
-        };
-        choice.write_global();
-    }
 }

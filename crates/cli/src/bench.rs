@@ -22,7 +22,7 @@ use seawall_sys::thread::pin;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The option that writes what became of `--require`.
+/// The option that writes the outcome of `--require`.
 const JUNIT: &str = "--junit";
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {
@@ -80,7 +80,7 @@ fn left_out(scenarios: &[&Scenario]) -> String {
 /// Prints what is about to happen; with `--quiet` only what is destroyed.
 fn announce(common: &Common, job: &Job) {
     if !common.quiet || job.destroys() {
-        anstream::eprintln!("{}", job.announcement());
+        tell!("{}", job.announcement());
     }
 }
 
@@ -121,7 +121,7 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
     if !common.quiet {
         let shares: Vec<Share> = jobs.iter().map(Job::share).collect();
-        anstream::eprintln!("{}{}", preflight::joint_announcement(&shares), left_out(&left));
+        tell!("{}{}", preflight::joint_announcement(&shares), left_out(&left));
     }
     if common.dry_run {
         jobs.iter().try_for_each(|job| output::print(&job.preview(output::width())))?;
@@ -163,7 +163,7 @@ fn joint(common: &Common, results: &[RunResult]) -> Result<(), Failure> {
         results.iter().map(|result| Named { name: &result.scenario, result }).collect();
     keep(&folder, "report.html", &report::html::page(&named, &[]))?;
     if !common.quiet {
-        anstream::eprintln!("all in {}", folder.path().join("report.html").display());
+        tell!("all in {}", folder.path().join("report.html").display());
     }
     Ok(())
 }
@@ -199,7 +199,7 @@ fn measure_and_report(
     let words = report::requirements(&checked, output::width(), Style::COLOURED);
     let is_printed = |file: &PathBuf| output::is_standard(Some(file));
     if options.outputs().is_some_and(Outputs::are_printed) || options.junit().is_some_and(is_printed) {
-        anstream::eprint!("{words}");
+        output::tell(format_args!("{words}"));
     } else {
         output::print(&words)?;
     }
@@ -223,7 +223,7 @@ fn write(
         &|| Ok(report::markdown::markdown(result).into_bytes()),
         &|| Ok(report::html::html(result).into_bytes()),
         &|| Ok(output::svg(result)),
-        &|| output::png(result),
+        &|| Ok(report::fio::json(result).into_bytes()),
         &|| Ok(report::junit::requirements(checked).into_bytes()),
     ];
     let shown = !output::give_all(targets, &forms)?;
@@ -244,7 +244,7 @@ fn write(
             keep(folder, name, &text)?;
         }
         if !options.common.quiet && !names_folder {
-            anstream::eprintln!("kept in {}", folder.path().display());
+            tell!("kept in {}", folder.path().display());
         }
     }
     Ok(())
@@ -260,7 +260,7 @@ fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolde
     match new_folder(out, scenario) {
         Ok(folder) => Ok(Some(folder)),
         Err(error) if options.out.is_none() => {
-            anstream::eprintln!(
+            tell!(
                 "keeps no results: cannot make a folder in {}: {error}; name a folder of your own with --out",
                 out.display()
             );
@@ -276,8 +276,7 @@ fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolde
 /// A folder below `out` that did not exist, named after the time, and after a number from the second of a second on.
 fn new_folder(out: &Path, scenario: &str) -> std::io::Result<OutputFolder> {
     const RUNS_A_SECOND_MAX: u32 = 1000;
-    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seawall_sys::clock::unix_seconds());
-    let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
+    let stamp = report::facts::stamp_of(seawall_sys::clock::unix_seconds()).replace(':', "");
     let first = format!("{scenario}-{stamp}");
     let others = (2..=RUNS_A_SECOND_MAX).map(|number| format!("{scenario}-{stamp}-{number}"));
     OutputFolder::make(out, std::iter::once(first).chain(others))

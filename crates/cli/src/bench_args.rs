@@ -9,7 +9,7 @@
 //! Invariants: the first word is a scenario if it is the name of one, and a folder otherwise (`./stall` is a folder);
 //! defaults are those of the table of scenarios, so that the help and the library never disagree.
 
-use crate::args::Colour;
+use crate::colour::Colour;
 use crate::exit::Failure;
 use crate::output::{self, Files, Pictures};
 use crate::scenario_args::{Length, ScenarioArgs};
@@ -127,13 +127,27 @@ pub(crate) struct Outputs {
 
     #[command(flatten)]
     pictures: Pictures,
+
+    /// Print in another form: `fio-json`, as fio's --output-format=json has it, for tools that read the percentiles of its syncs
+    #[arg(long, value_name = "FORMAT", value_parser = form, help_heading = "Output")]
+    format: Option<PathBuf>,
+}
+
+/// The only form that has no file of its own goes to standard output.
+fn form(text: &str) -> Result<PathBuf, Failure> {
+    match text {
+        "fio-json" => Ok(PathBuf::from("-")),
+        _ => Err(Failure::Usage(
+            "the forms are fio-json, and those of --json, --csv, --markdown, --html".to_owned(),
+        )),
+    }
 }
 
 impl Outputs {
     /// Each with its option.
     pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 6] {
-        let ([json, csv, markdown], [svg, png]) = (self.files.named(), self.pictures.named());
-        [json, csv, markdown, ("--html", &self.html), svg, png]
+        let [json, csv, markdown] = self.files.named();
+        [json, csv, markdown, ("--html", &self.html), self.pictures.named(), ("--format", &self.format)]
     }
 
     /// Whether one of them goes to standard output.
@@ -189,7 +203,7 @@ pub(crate) struct CommitArgs {
     all: bool,
 
     /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
-    /// [default: the published ones, and the best of each class of the others after a short look at them]
+    /// [default: those of the published experiments and those that well-known products call, and the best of each class of the others after a short look at them]
     #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
     methods: Option<String>,
 
@@ -220,7 +234,7 @@ pub(crate) struct CommitArgs {
           help_heading = "Requirement")]
     require: Vec<String>,
 
-    /// Write what became of --require as JUnit XML to this file (- for standard output)
+    /// Write the outcome of --require as JUnit XML to this file (- for standard output)
     #[arg(long, value_name = "FILE", requires = "require", help_heading = "Requirement")]
     pub(crate) junit: Option<PathBuf>,
 

@@ -46,12 +46,18 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
         judged.iter().fold(String::new(), |words, one| words + "fail-if  " + &one.sentence + "\n");
     // With a comparison in another format on standard output, words would make it unreadable.
     if to_standard_output {
-        anstream::eprint!("{words}");
+        output::tell(format_args!("{words}"));
     } else {
         output::print(&words)?;
     }
-    let passed = judged.iter().all(|one| one.outcome == GateOutcome::Passed);
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(exit::MISSED) })
+    let is = |outcome| judged.iter().any(|one| one.outcome == outcome);
+    Ok(if is(GateOutcome::Failed) {
+        ExitCode::from(exit::MISSED)
+    } else if is(GateOutcome::CannotTell) {
+        ExitCode::from(exit::CANNOT_TELL)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// The results by their files' names as they were typed, then the published tables.

@@ -1,6 +1,6 @@
 //! Defines the arguments of `seawall compare`.
 
-use crate::args::Colour;
+use crate::colour::Colour;
 use crate::output::Files;
 use clap::Args;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "CONDITION", conflicts_with = "list")]
     pub(crate) fail_if: Vec<String>,
 
-    /// Write what became of --fail-if as JUnit XML to this file (- for standard output)
+    /// Write the outcome of --fail-if as JUnit XML to this file (- for standard output)
     #[arg(long, value_name = "FILE", requires = "fail_if", help_heading = "Output")]
     pub(crate) junit: Option<PathBuf>,
 

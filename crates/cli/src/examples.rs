@@ -3,34 +3,39 @@
 //! Invariants (tested below and by running each example): every command shows examples and the codes that it can end
 //! with; the parser accepts each example.
 
-use crate::args::Cli;
-use crate::exit::{self, BROKEN, INTERRUPTED, MISSED, NOT_JUDGED};
-use clap::{Command, CommandFactory as _};
+use crate::exit::{
+    self, AWAY, BROKEN, CANNOT_TELL, DAMAGED, FENCED, FORKED, INTERRUPTED, MISSED, NOT_JUDGED,
+};
+
+/// Of everything that talks to a destination.
+const SHIPPED: &[u8] = &[AWAY, FENCED, FORKED, DAMAGED];
+use clap::Command;
 
 /// A command by its words, its exit codes apart from 0, 1 and 2, and its examples: the line, and what it is for.
 type Row = (&'static [&'static str], &'static [u8], &'static [(&'static str, &'static str)]);
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    (&[], &[MISSED, BROKEN, NOT_JUDGED, INTERRUPTED], &[
+    (&[], &[MISSED, BROKEN, NOT_JUDGED, AWAY, FENCED, FORKED, DAMAGED, CANNOT_TELL, INTERRUPTED], &[
         ("seawall bench", "what a durable commit costs under this folder"),
         ("seawall advise", "what to set in PostgreSQL, MySQL, SQLite and others, and why"),
         ("seawall help bench", "all about one command"),
     ]),
-    (&["bench"], &[MISSED, NOT_JUDGED, INTERRUPTED], &[
+    (&["bench"], &[MISSED, NOT_JUDGED, CANNOT_TELL, INTERRUPTED], &[
         ("seawall bench", "the disk under this folder, about 30 s"),
         ("seawall bench /var/lib/db --full", "the published experiment: 65,536 transactions a method"),
         ("seawall bench --all", "every method of this system"),
         ("seawall bench --methods published", "only the methods of the published experiment"),
         ("seawall bench --size 2300 --file-state appending --methods fdatasync", "as a log that grows writes"),
         ("seawall bench --size 8k --writes 2 --methods fdatasync,open_datasync", "two writes a commit, as PostgreSQL may need"),
-        ("seawall bench --require 'p99<10ms'", "for scripts: exit code 3 if missed"),
+        ("seawall bench --require 'p99<10ms'", "for scripts: exit code 3 if missed, 10 if it cannot be told"),
+        ("seawall bench --methods fdatasync --size 2300 --format fio-json", "for tools that read fio's percentiles of syncs"),
         ("seawall bench --require etcd", "is this disk fit for etcd?"),
         ("seawall bench --list", "the scenarios and their defaults"),
         ("seawall bench stall", "another scenario"),
         ("seawall bench ./stall", "a folder that is called like one"),
     ]),
-    (&["bench", "commit"], &[MISSED, NOT_JUDGED, INTERRUPTED], &[
+    (&["bench", "commit"], &[MISSED, NOT_JUDGED, CANNOT_TELL, INTERRUPTED], &[
         ("seawall bench commit /var/lib/db --methods published", "the same as without `commit`"),
     ]),
     (&["bench", "stall"], &[INTERRUPTED], &[
@@ -43,7 +48,7 @@ const TABLE: &[Row] = &[
     ]),
     (&["bench", "path"], &[INTERRUPTED], &[
         ("seawall bench path", "the native ways"),
-        ("seawall bench path --jvm", "JVMs write too, in every way they have"),
+        ("seawall bench path --jvm", "JVMs write too, each JDK that is found"),
     ]),
     (&["bench", "group"], &[INTERRUPTED], &[
         ("seawall bench group --writers 1,8,64", "three numbers of writers"),
@@ -60,14 +65,14 @@ const TABLE: &[Row] = &[
         ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite against the log"),
     ]),
     (&["bench", "replicated"], &[INTERRUPTED], &[
-        ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster of `seawall cluster up nats`"),
-        ("seawall bench replicated --kafka 127.0.0.1:9092", "a cluster of `seawall cluster up kafka`"),
+        ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster, its monitors asked for its sync policy"),
+        ("seawall bench replicated --kafka 127.0.0.1:9092", "a cluster, by its bootstrap servers"),
     ]),
     (&["bench", "all"], &[INTERRUPTED], &[
         ("seawall bench all", "every scenario that needs nothing but a folder"),
         ("seawall bench all --time 10 --out results", "about 10 s each but `cached`, kept in a folder"),
     ]),
-    (&["compare"], &[MISSED], &[
+    (&["compare"], &[MISSED, CANNOT_TELL], &[
         ("seawall compare old.json new.json", "two runs, with confidence"),
         ("seawall compare --list", "the published tables that ship"),
         ("seawall compare mine.json --with published:i2.2xlarge-linux-ssd", "against a published table"),
@@ -90,20 +95,20 @@ const TABLE: &[Row] = &[
         ("seawall methods /var/lib/db", "what each outlives in that folder"),
         ("seawall methods --json", "for programs"),
     ]),
-    (&["advise"], &[INTERRUPTED], &[
+    (&["advise"], &[CANNOT_TELL, INTERRUPTED], &[
         ("seawall advise", "measures the disk under this folder for 10 s"),
         ("seawall advise --dir /var/lib/db", "the disk under another folder"),
         ("seawall advise result.json", "from a result of `seawall bench --json`"),
         ("seawall advise --only postgresql,etcd", "these products only, with notes and sources"),
         ("seawall advise result.json --json", "for programs"),
     ]),
-    (&["probe"], &[INTERRUPTED], &[
+    (&["probe"], &[CANNOT_TELL, INTERRUPTED], &[
         ("seawall probe /var/lib/db", "at most 64 commits in at most one second"),
         ("seawall probe /var/lib/db --json", "for services, at their start"),
         ("seawall probe --budget 200ms --json", "in less time"),
         ("seawall probe /var/lib/db --openmetrics probe.prom", "for the textfile collector of node_exporter"),
     ]),
-    (&["watch"], &[], &[
+    (&["watch"], &[CANNOT_TELL], &[
         ("seawall watch /var/lib/db", "a line a burst, until Ctrl-C"),
         ("seawall watch /var/lib/db --listen 127.0.0.1:9798", "for Prometheus to scrape"),
         ("seawall watch /var/lib/db --openmetrics watch.prom", "for the textfile collector of node_exporter"),
@@ -119,17 +124,6 @@ const TABLE: &[Row] = &[
         ("seawall man log append", "the page of one command"),
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
-    (&["cluster"], &[INTERRUPTED], &[
-        ("seawall cluster up nats", "three nodes on this machine; prints how to measure them"),
-        ("seawall cluster status", "which run, and where"),
-        ("seawall cluster down", "ends them all"),
-    ]),
-    (&["cluster", "up"], &[INTERRUPTED], &[
-        ("seawall cluster up nats --sync always", "synced before each acknowledgement"),
-        ("seawall cluster up kafka --foreground", "until Ctrl-C"),
-    ]),
-    (&["cluster", "down"], &[], &[("seawall cluster down nats", "every cluster of that engine")]),
-    (&["cluster", "status"], &[], &[("seawall cluster status", "every cluster below ./seawall-cluster")]),
     (&["powercut"], &[BROKEN], &[
         ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "on the host that keeps its power"),
         ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
@@ -168,30 +162,37 @@ const TABLE: &[Row] = &[
         ("seawall log verify backup", "a backup is a log: it is checked, read and opened like one"),
     ]),
     (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
-    (&["log", "ship"], &[], &[
+    (&["log", "ship"], SHIPPED, &[
         ("seawall log ship orders --to nats://127.0.0.1:4222/orders --nats-monitor 127.0.0.1:8222", "batch by batch, until interrupted"),
         ("seawall log ship orders --to folder:kept/orders --once", "an archive, up to what is durable now"),
+        ("seawall log ship orders --to folder:kept/orders --dry-run", "says what would be shipped, and changes nothing"),
+        ("seawall log ship --file ship.conf --wait --listen 127.0.0.1:9799", "a service: several logs, metrics, health"),
     ]),
-    (&["log", "rebuild"], &[], &[
-        ("seawall log rebuild orders --from nats://127.0.0.1:4222/orders", "the same log again; its old writer is refused from then on"),
+    (&["log", "rebuild"], SHIPPED, &[
+        ("seawall log rebuild again --from nats://127.0.0.1:4222/orders --fence", "the same log again; its old writer is refused from then on"),
         ("seawall log rebuild earlier --from folder:kept/orders --ago 1h", "a copy of what it was an hour ago"),
     ]),
-    (&["log", "standby"], &[], &[
+    (&["log", "standby"], SHIPPED, &[
         ("seawall log standby orders --from nats://127.0.0.1:4222/orders", "follows until interrupted; a later one goes on"),
     ]),
-    (&["log", "takeover"], &[], &[
-        ("seawall log takeover orders --from nats://127.0.0.1:4222/orders", "orders becomes the log; its old writer is refused from then on"),
+    (&["log", "takeover"], SHIPPED, &[
+        ("seawall log takeover orders --from nats://127.0.0.1:4222/orders --fence", "orders becomes the log; its old writer is refused from then on"),
     ]),
-    (&["log", "retain"], &[], &[
+    (&["log", "retain"], SHIPPED, &[
         ("seawall log retain --at folder:kept/orders --keep-days 30 --dry-run", "says what would go"),
         ("seawall log retain --at s3://bucket/orders --keep-segments 100", "the oldest segments that the log itself has trimmed go"),
     ]),
-    (&["log", "drill"], &[], &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
+    (&["log", "compact"], SHIPPED, &[("seawall log compact --at folder:kept/orders", "once a day: a rebuild reads one object for thousands")]),
+    (&["log", "status"], SHIPPED, &[
+        ("seawall log status orders", "where it is shipped, and how far behind that is"),
+        ("seawall log status folder:kept/orders --format json", "what a destination holds, and who writes there"),
+    ]),
+    (&["log", "drill"], SHIPPED, &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];
 
-/// The whole command line, with its examples and exit codes.
-pub(crate) fn command() -> Command {
-    TABLE.iter().fold(Cli::command(), |command, (words, codes, examples)| {
+/// The command line `bare` with its examples and exit codes.
+pub(crate) fn added_to(bare: Command) -> Command {
+    TABLE.iter().fold(bare, |command, (words, codes, examples)| {
         with(command, words, &text(examples), &exit::codes(codes))
     })
 }
@@ -251,6 +252,7 @@ fn below(command: &Command, heading: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::command;
 
     fn every_command(command: &Command, found: &mut Vec<Command>) {
         found.push(command.clone());

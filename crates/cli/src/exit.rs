@@ -6,13 +6,18 @@ use std::fmt;
 use std::process::ExitCode;
 
 /// What each exit code means.
-const MEANINGS: [(u8, &str); 7] = [
+const MEANINGS: [(u8, &str); 12] = [
     (0, "done"),
     (1, "could not be done: the message says what and why"),
     (2, "the command line is wrong"),
-    (MISSED, "a requirement (--require, --fail-if) was missed, or could not be evaluated"),
+    (MISSED, "a requirement (--require, --fail-if) was missed"),
     (BROKEN, "a promise was broken: acknowledged data is lost"),
     (NOT_JUDGED, "no requirement was missed, but one was not judged: commits waited for a CPU"),
+    (AWAY, "a destination did not answer or refused for now: trying again may help"),
+    (FENCED, "another writer owns the log there: this one must not go on, and is not to be restarted"),
+    (FORKED, "log and destination do not belong together: another place, or another history"),
+    (DAMAGED, "what was acknowledged is missing or damaged"),
+    (CANNOT_TELL, "cannot tell: there is no figure, or a finding says that the figures are not a disk's"),
     (INTERRUPTED, "interrupted; `bench` keeps what was measured until then"),
 ];
 
@@ -33,8 +38,18 @@ const RED: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const MISSED: u8 = 3;
 /// Not judged.
 pub(crate) const NOT_JUDGED: u8 = 5;
+/// There is no answer: no figure, or figures that mean something else.
+pub(crate) const CANNOT_TELL: u8 = 10;
 /// A promise was broken.
 pub(crate) const BROKEN: u8 = 4;
+/// A destination is away.
+pub(crate) const AWAY: u8 = 6;
+/// Another writer owns the log at a destination.
+pub(crate) const FENCED: u8 = 7;
+/// A log and a destination do not belong together.
+pub(crate) const FORKED: u8 = 8;
+/// Acknowledged data is missing or damaged.
+pub(crate) const DAMAGED: u8 = 9;
 /// Interrupted by a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -45,6 +60,8 @@ pub(crate) enum Failure {
     Message(String),
     /// The command line is wrong in a way that the parser cannot see.
     Usage(String),
+    /// It could not be done, for a reason that has an exit code of its own.
+    Coded(u8, String),
     /// A signal came before there was anything to keep.
     Interrupted,
 }
@@ -64,7 +81,7 @@ impl Failure {
     /// forges nothing.
     pub(crate) fn print(&self) {
         let message = self.to_string();
-        anstream::eprintln!("{}error:{} {}", RED.render(), RED.render_reset(), printable(&message));
+        tell!("{}error:{} {}", RED.render(), RED.render_reset(), printable(&message));
     }
 
     /// The exit code that goes with it.
@@ -72,6 +89,7 @@ impl Failure {
         match self {
             Self::Message(_) => ExitCode::FAILURE,
             Self::Usage(_) => ExitCode::from(2),
+            Self::Coded(code, _) => ExitCode::from(*code),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
         }
     }
@@ -82,7 +100,7 @@ impl std::error::Error for Failure {}
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Message(text) | Self::Usage(text) => f.write_str(text),
+            Self::Message(text) | Self::Usage(text) | Self::Coded(_, text) => f.write_str(text),
             Self::Interrupted => f.write_str(
                 "interrupted before anything was measured; nothing was kept, and its files were removed",
             ),

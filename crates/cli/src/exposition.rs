@@ -11,6 +11,7 @@
 //! measured has no sample.
 
 use seawall_sys::inspect::{Device, Environment};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Which text form.
@@ -70,9 +71,9 @@ impl Form {
         for family in families {
             let typed = match self {
                 Self::Text => format!("{}{}", family.name, family.kind.suffix()),
-                Self::OpenMetrics => family.name.to_owned(),
+                Self::OpenMetrics => family.name.to_string(),
             };
-            let (kind, help) = (family.kind.name(self), family.help);
+            let (kind, help) = (family.kind.name(self), &family.help);
             // Writing to a string does not fail.
             let _ = writeln!(out, "# HELP {typed} {help}\n# TYPE {typed} {kind}");
             for sample in &family.samples {
@@ -89,9 +90,9 @@ impl Form {
 /// A family of samples.
 #[derive(Debug)]
 pub(crate) struct Family {
-    name: &'static str,
+    name: Cow<'static, str>,
     kind: Kind,
-    help: &'static str,
+    help: Cow<'static, str>,
     samples: Vec<Sample>,
 }
 
@@ -104,8 +105,12 @@ struct Sample {
 
 impl Family {
     /// `name` without the suffix of its kind.
-    pub(crate) fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
-        Self { name, kind, help, samples: Vec::new() }
+    pub(crate) fn new(
+        name: impl Into<Cow<'static, str>>,
+        kind: Kind,
+        help: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { name: name.into(), kind, help: help.into(), samples: Vec::new() }
     }
 
     /// The same with one more sample.

@@ -81,7 +81,7 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
             Ok(entry) => entry,
             // It is as good as any, and has nothing for these pages.
             Err(unfit @ Unfit::Scenario(_)) => {
-                anstream::eprintln!("{name} {unfit}; not shown");
+                tell!("{name} {unfit}; not shown");
                 continue;
             }
             Err(unfit) => {
@@ -90,7 +90,7 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
             }
         };
         if entries.iter().any(|known| known.page == entry.page) {
-            anstream::eprintln!("{name} is the same as one before it; shown once");
+            tell!("{name} is the same as one before it; shown once");
             continue;
         }
         output::print(&listing(&name, &entry))?;
@@ -108,7 +108,7 @@ fn entries(results: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
         Some(last) => {
             bad.push(last);
             for words in &bad {
-                anstream::eprintln!("{}", printable(words));
+                tell!("{}", printable(words));
             }
             Err(Failure::Message(format!(
                 "{number} of {} cannot be shown, and nothing was written: leave them out",
@@ -156,7 +156,7 @@ fn check(folder: &Path, pages: &[Page]) -> Result<(), Failure> {
         let is_page = is_page(&path);
         if !pages.iter().any(|page| page.name == name) {
             if is_page {
-                anstream::eprintln!(
+                tell!(
                     "{} is left as it is: a page of an earlier gallery; remove it if its result was withdrawn",
                     printable(&path.display().to_string())
                 );

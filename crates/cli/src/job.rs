@@ -20,13 +20,12 @@ use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_jvm::find::{self, Jdk};
-use seawall_jvm::{Started, jar};
 use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::output::OutputFolder;
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -43,7 +42,6 @@ pub(crate) struct Job {
     /// Held from here on, so that no other program uses it before the run.
     device: Option<RawDevice>,
     jdks: Vec<Jdk>,
-    jar: Option<PathBuf>,
     clusters: Named,
 }
 
@@ -60,7 +58,7 @@ impl Job {
         clusters.check().map_err(Failure::usage)?;
         if scenario.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(
-                "`{}` needs a cluster: name one with --kafka BOOTSTRAP or --nats URL; `seawall cluster up nats` starts one to try",
+                "`{}` needs a cluster: name one with --kafka BOOTSTRAP or --nats URL; docs/replicated.md has one to try",
                 scenario.name
             )));
         }
@@ -80,8 +78,7 @@ impl Job {
             preflight::check(scenario, &settings, needs_bytes, environment, common.allow_memory)
                 .map_err(Failure::message)?;
         }
-        let jar = machines.jar;
-        Ok(Self { scenario, settings, requirement, places, needs_bytes, device, jdks, jar, clusters })
+        Ok(Self { scenario, settings, requirement, places, needs_bytes, device, jdks, clusters })
     }
 
     /// What is about to happen, in words.
@@ -142,7 +139,7 @@ impl Job {
         };
         testbed.attach(self.connect()?);
         if settings.jvms.is_some() {
-            let started = start(self.jar.as_deref(), &self.jdks);
+            let started = seawall_jvm::start(&self.jdks);
             settings.jvms = Some(started.jvms);
             testbed.attach(StartedJvms(started.machines));
         }
@@ -212,13 +209,6 @@ fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
     )
 }
 
-/// The JVMs of a run, started; the jar is built first if need be.
-fn start(jar: Option<&Path>, jdks: &[Jdk]) -> Started {
-    let exe = std::env::current_exe().ok();
-    let place = jar::place(jar, exe.as_deref(), &|path| path.is_file());
-    seawall_jvm::start(jdks, &place, &mut |words| anstream::eprintln!("{words}"))
-}
-
 /// Which JVMs will write, in words.
 fn writers(jdks: &[Jdk]) -> String {
     if jdks.is_empty() {
@@ -236,14 +226,14 @@ fn not_connected(error: impl std::fmt::Display) -> Failure {
 
 /// The exit code of a run.
 pub(crate) fn exit_code(result: &RunResult, checked: &[Checked]) -> ExitCode {
+    let is = |outcome| checked.iter().any(|one| one.outcome == outcome);
     if !result.complete {
         ExitCode::from(exit::INTERRUPTED)
-    } else if checked
-        .iter()
-        .any(|one| matches!(one.outcome, RequirementOutcome::Missed | RequirementOutcome::CannotTell))
-    {
+    } else if is(RequirementOutcome::Missed) {
         ExitCode::from(exit::MISSED)
-    } else if checked.iter().any(|one| one.outcome == RequirementOutcome::NotJudged) {
+    } else if is(RequirementOutcome::CannotTell) {
+        ExitCode::from(exit::CANNOT_TELL)
+    } else if is(RequirementOutcome::NotJudged) {
         ExitCode::from(exit::NOT_JUDGED)
     } else if result.measured().next().is_none() {
         ExitCode::FAILURE

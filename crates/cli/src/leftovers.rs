@@ -8,6 +8,6 @@ use std::path::Path;
 pub(crate) fn sweep(folder: &Path) {
     for swept in scratch::sweep(folder) {
         let name = swept.display().to_string();
-        anstream::eprintln!("removed {}, left behind by a run that was killed", printable(&name));
+        tell!("removed {}, left behind by a run that was killed", printable(&name));
     }
 }

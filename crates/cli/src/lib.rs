@@ -4,12 +4,19 @@
 //! Invariants: results go to standard output, everything else to standard error; an error names the thing and
 //! the remedy; the exit codes are those of [`exit`].
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic where nothing can be written")]
+
+/// Prints a line to standard error, for people.
+macro_rules! tell {
+    ($($words:tt)*) => { $crate::output::tell(format_args!("{}\n", format_args!($($words)*))) };
+}
+
 mod advise;
 mod amounts;
 mod args;
 mod bench;
 mod bench_args;
-mod cluster;
+mod colour;
 mod compare;
 mod compare_args;
 mod examples;
@@ -27,9 +34,11 @@ mod paths;
 mod powercut;
 mod probe;
 mod progress;
+mod recorder;
 mod report;
 mod report_args;
 mod scenario_args;
+mod server;
 mod settle;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 mod shipped_engine;
@@ -60,13 +69,15 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         // What the scenario `log` was called before it was one.
         line[1..3].reverse();
     }
-    let parsed = examples::command().try_get_matches_from(line);
+    let parsed = args::command().try_get_matches_from(line);
     let parsed = parsed.and_then(|matches| args::Cli::from_arg_matches(&matches));
-    let cli = parsed.unwrap_or_else(|error| refuse(&error));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let outcome = match cli.command {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
-        args::Command::Cluster(options) => cluster::run(&options),
         args::Command::Compare(options) => compare::run(&options),
         args::Command::Gallery(options) => gallery::run(&options),
         args::Command::Log(options) => log_command::run(&options),
@@ -78,19 +89,27 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Man(options) => pages::man(&options),
         args::Command::Report(options) => report::run(&options),
     };
-    outcome.unwrap_or_else(|failure| {
-        failure.print();
-        failure.code()
-    })
+    outcome.unwrap_or_else(|failure| failed(&failure))
 }
 
-/// Ends with the parser's message, which quotes arguments: a shell's `*` may have put a hostile file name among them.
-fn refuse(error: &clap::Error) -> ! {
-    let hostile =
-        |argument: std::ffi::OsString| printable(&argument.to_string_lossy()) != argument.to_string_lossy();
-    if error.use_stderr() && std::env::args_os().skip(1).any(hostile) {
-        eprintln!("{}", printable(&error.render().to_string()));
-        std::process::exit(error.exit_code());
+/// The parser's message: a text that was asked for, or why the line is wrong. It quotes arguments: a shell's `*` may have put
+/// a hostile file name among them.
+fn refused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let shown = output::print(&error.render().ansi().to_string());
+        return shown.map_or_else(|failure| failed(&failure), |()| ExitCode::SUCCESS);
     }
-    error.exit()
+    let hostile = |argument: OsString| printable(&argument.to_string_lossy()) != argument.to_string_lossy();
+    if std::env::args_os().skip(1).any(hostile) {
+        tell!("{}", printable(&error.render().to_string()));
+    } else {
+        output::tell(format_args!("{}", error.render().ansi()));
+    }
+    ExitCode::from(2)
+}
+
+/// Prints why a command could not be done.
+fn failed(failure: &exit::Failure) -> ExitCode {
+    failure.print();
+    failure.code()
 }

@@ -4,11 +4,15 @@
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
 //! nothing but `append` and `trim` opens a log for writing.
 
+mod compact;
+mod fence;
 mod follow;
 mod records;
 mod retain;
+mod service;
 mod ship;
 mod standby;
+mod status;
 
 use crate::amounts;
 use crate::exit::Failure;
@@ -54,16 +58,20 @@ enum LogCommand {
     Trim(Trim),
     /// Ship a log to a stream or an archive, also while a program writes it, until interrupted
     Ship(ship::Ship),
-    /// Make a log again from a stream or an archive, and take over from its old writer
+    /// Restore a log from a stream or an archive, and fence its old writer
     Rebuild(ship::Rebuild),
     /// Keep a copy that grows with a log on another machine, until interrupted
     Standby(standby::Standby),
     /// Take over from the old writer with the copy of a standby: its folder becomes the log
     Takeover(standby::Takeover),
-    /// Remove from the beginning of an archive what no rebuild needs any more
+    /// Remove the oldest part of an archive, which no rebuild within the retention needs
     Retain(retain::Retain),
-    /// Read a stream or an archive as a rebuild would, into nowhere; exit code 1 if anything is missing or damaged
+    /// Copy the small objects of an archive into larger ones, so that a rebuild reads fewer
+    Compact(compact::Compact),
+    /// Check a stream or an archive: read it as a rebuild would, write nothing; exit code 9 if anything is missing or damaged
     Drill(ship::Drill),
+    /// Say where a log is shipped, how far behind that is and what fails, of a folder or of an address
+    Status(status::Status),
 }
 
 #[derive(Debug, Args)]
@@ -205,7 +213,7 @@ struct Backup {
     /// The log's folder
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// The folder of the backup; it is made in TO.partial first if there is none
+    /// The folder of the backup; it is made in TO.partial first if there is none, and filled in place if it is empty
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -238,19 +246,37 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
         LogCommand::Standby(options) => standby::follow(options),
         LogCommand::Takeover(options) => standby::take(options),
         LogCommand::Retain(options) => retain::run(options),
+        LogCommand::Compact(options) => compact::run(options),
         LogCommand::Drill(options) => ship::check(options),
+        LogCommand::Status(options) => status::run(options),
     };
     match done {
         Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
         Err(Stop::Failed(text)) => Err(Failure::Message(text)),
+        Err(Stop::Usage(text)) => Err(Failure::Usage(text)),
+        Err(Stop::Coded(code, text)) => Err(Failure::Coded(code, text)),
     }
 }
 
 /// Why a command ends early.
+#[derive(Debug)]
 enum Stop {
     /// The output pipe is closed.
     Gone,
     Failed(String),
+    /// The command line is wrong.
+    Usage(String),
+    /// For a reason that has an exit code of its own.
+    Coded(u8, String),
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the output is closed"),
+            Self::Failed(text) | Self::Usage(text) | Self::Coded(_, text) => f.write_str(text),
+        }
+    }
 }
 
 impl From<seawall::Error> for Stop {
@@ -268,7 +294,11 @@ impl From<seawall::Error> for Stop {
 
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
-        Self::Failed(failure.to_string())
+        match failure {
+            Failure::Usage(text) => Self::Usage(text),
+            Failure::Coded(code, text) => Self::Coded(code, text),
+            failure => Self::Failed(failure.to_string()),
+        }
     }
 }
 
@@ -286,7 +316,7 @@ impl From<io::Error> for Stop {
 /// No engine takes over in silence: a slower one must be visible.
 fn print_refusal(reason: Option<&str>) {
     if let Some(reason) = reason {
-        anstream::eprintln!("the portable engine takes over, io_uring is refused: {reason}");
+        tell!("the portable engine takes over, io_uring is refused: {reason}");
     }
 }
 
@@ -480,7 +510,11 @@ fn stat(look: &Look) -> Result<(), Stop> {
     let view = View::open(&look.dir)?;
     let mut output = io::stdout().lock();
     if look.format == Answer::Json {
-        return Ok(writeln!(output, "{}", records::stat(&view, view.remembered_method()?))?);
+        return Ok(writeln!(
+            output,
+            "{}",
+            records::stat(&view, view.remembered_method()?, view.evidence()?.as_ref())
+        )?);
     }
     writeln!(output, "identity     {}", view.log_id())?;
     writeln!(output, "first LSN    {}", view.first_lsn())?;
@@ -492,12 +526,23 @@ fn stat(look: &Look) -> Result<(), Stop> {
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );
     writeln!(output, "method       {method}")?;
+    let evidence = view.evidence()?.map_or_else(
+        || "none since its file system was mounted: the next writer looks".to_owned(),
+        |evidence| evidence.to_string(),
+    );
+    writeln!(output, "evidence     {evidence}")?;
     let writer = match view.has_writer() {
         Some(true) => "holds the log",
         Some(false) => "none",
         None => "unknown: LOCK may not be opened",
     };
     writeln!(output, "writer       {writer}")?;
+    if let Some(ahead) = records::ahead(view.time_us()) {
+        writeln!(
+            output,
+            "time         {ahead}; later batches say no earlier time, and retention by age waits for it"
+        )?;
+    }
     if let Some(text) = view.tail().and_then(loss) {
         writeln!(output, "lost         {text}")?;
     }
@@ -515,7 +560,7 @@ fn loss(tail: Tail) -> Option<String> {
 /// Prints on standard error that there were more records.
 fn print_loss(view: &View) {
     if let Some(text) = view.tail().and_then(loss) {
-        anstream::eprintln!("lost: {text}");
+        tell!("lost: {text}");
     }
 }
 
@@ -585,11 +630,14 @@ fn save(options: &Salvage) -> Result<(), Stop> {
     if done.left_out.is_empty() && done.report.damage.is_empty() {
         return Ok(());
     }
+    let places = done.report.damage.len();
+    if done.left_out.is_empty() {
+        return Err(Stop::Failed(format!("{places} damaged place(s); no record is known to be missing")));
+    }
     let bytes: u64 = done.left_out.iter().map(|(from, to)| to.since(*from)).sum();
+    let ranges = done.left_out.len();
     Err(Stop::Failed(format!(
-        "not everything was saved: {bytes} known bytes in {} range(s) were left out, {} damaged place(s)",
-        done.left_out.len(),
-        done.report.damage.len()
+        "not everything was saved: {bytes} known bytes in {ranges} range(s) were left out, {places} damaged place(s)"
     )))
 }
 

@@ -1,14 +1,17 @@
-//! `seawall methods`: prints this system's method table, with the class of each row in a folder.
+//! `seawall methods`: prints this system's method table, with the class of each row in a folder, and what its calls are called
+//! in C, Go, Java, Python and Rust.
 
 use crate::args::Methods;
 use crate::exit::Failure;
 use crate::{output, paths};
-use seawall_gauge::method_names::ALIASES;
+use seawall_gauge::method_names::{ALIASES, LANGUAGES, spelled, spellings};
+use seawall_gauge::report::facts;
 use seawall_gauge::report::text::wrapped;
-use seawall_sys::durability::{FileState, Surroundings, classify};
+use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::inspect::Environment;
 use seawall_sys::method::Set;
 use seawall_sys::methods;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
 /// What the list in JSON says it is.
@@ -16,35 +19,65 @@ const FORMAT: &str = "seawall-methods";
 
 pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
     let environment = paths::folder(&options.folder, "name one on the disk in question")?;
-    let around = environment.surroundings(FileState::ZeroFilled);
     if options.json {
-        return listed(&around);
+        return listed(&environment);
     }
+    let around = environment.surroundings(FileState::ZeroFilled);
+    let width = output::width();
     let line = |id: &str, outlives: &str, calls: &str| {
-        let lines = wrapped(&format!("{id:24}  {outlives:13}  "), &" ".repeat(41), calls, output::width());
+        let lines = wrapped(&format!("{id:24}  {outlives:13}  "), &" ".repeat(41), calls, width);
         lines.join("\n") + "\n"
     };
-    let rows = methods::here()
-        .iter()
-        .map(|method| line(method.id, classify(method, &around).class.name(), method.calls));
-    let text: String = std::iter::once(line("method", "outlives", "calls")).chain(rows).collect();
+    let mut text = line("method", "outlives", "calls");
+    let mut promised = false;
+    for method in methods::here() {
+        let class = classify(method, &around).class;
+        promised |= class == Class::PowerLoss;
+        text += &line(method.id, class.name(), method.calls);
+    }
+    let say = |label: &str, words: &str| {
+        wrapped(label, &" ".repeat(label.chars().count()), words, width).join("\n") + "\n"
+    };
+    if promised {
+        let condition = facts::condition_of(&environment);
+        text += &say("\n", "");
+        text += &say(
+            "",
+            &format!(
+                "power loss: by calls, mount and device, {condition}; `seawall bench` counts the flushes"
+            ),
+        );
+    }
+    text += "\nin your language\n";
+    for (part, words) in spellings() {
+        let each = LANGUAGES.iter().zip(words).filter(|(_, call)| !call.is_empty());
+        let each: Vec<String> = each.map(|(language, call)| format!("{language} {call}")).collect();
+        text += &say(&format!("{part:17}"), &each.join(" · "));
+    }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The same as JSON, with what a table has no room for.
-fn listed(around: &Surroundings) -> Result<ExitCode, Failure> {
+fn listed(environment: &Environment) -> Result<ExitCode, Failure> {
+    let around = environment.surroundings(FileState::ZeroFilled);
     let rows: Vec<Value> = methods::here()
         .iter()
         .map(|method| {
-            let durability = classify(method, around);
+            let durability = classify(method, &around);
             let aliases = ALIASES.iter().filter(|(_, ids)| {
                 ids.iter().find_map(|id| methods::find(id)).is_some_and(|meant| meant.id == method.id)
             });
+            let languages: Map<String, Value> = LANGUAGES
+                .iter()
+                .zip(spelled(method))
+                .map(|(language, calls)| (language.to_lowercase(), json!(calls)))
+                .collect();
             json!({
                 "id": method.id,
                 "aliases": aliases.map(|(alias, _)| alias).collect::<Vec<_>>(),
                 "calls": method.calls,
+                "in": languages,
                 "needs": method.since,
                 "reach": method.reach().letter().to_string(),
                 "published": method.set == Set::Published,
@@ -53,7 +86,8 @@ fn listed(around: &Surroundings) -> Result<ExitCode, Failure> {
             })
         })
         .collect();
-    let document = json!({ "format": FORMAT, "version": 1, "methods": rows });
+    let condition = facts::condition_of(environment);
+    let document = json!({ "format": FORMAT, "version": 1, "power_loss": condition, "methods": rows });
     output::print(&output::json(&document))?;
     Ok(ExitCode::SUCCESS)
 }

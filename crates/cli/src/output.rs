@@ -6,14 +6,14 @@ use crate::exit::Failure;
 use crate::{exposition, paths};
 use clap::Args;
 use seawall_gauge::report;
-use seawall_gauge::report::figure::{self, png, svg};
+use seawall_gauge::report::figure::{self, svg};
 use seawall_gauge::result::RunResult;
 use seawall_sys::output::OutputFile;
 use seawall_sys::text::printable;
 use seawall_sys::whole_file::replace;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -50,16 +50,12 @@ pub(crate) struct Pictures {
     /// Draw the rows as one picture to share, as SVG, to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
-
-    /// The same picture as PNG
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    png: Option<PathBuf>,
 }
 
 impl Pictures {
-    /// Each with its option.
-    pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 2] {
-        [("--svg", &self.svg), ("--png", &self.png)]
+    /// It with its option.
+    pub(crate) fn named(&self) -> (&'static str, &Option<PathBuf>) {
+        ("--svg", &self.svg)
     }
 
     /// Whether one is asked for.
@@ -71,11 +67,6 @@ impl Pictures {
 /// The picture of `result` as SVG.
 pub(crate) fn svg(result: &RunResult) -> Vec<u8> {
     svg::document(&figure::scene(result, figure::Form::Wide)).into_bytes()
-}
-
-/// The picture of `result` as PNG.
-pub(crate) fn png(result: &RunResult) -> Result<Vec<u8>, Failure> {
-    png::picture(&figure::scene(result, figure::Form::Wide)).map_err(Failure::message)
 }
 
 /// Where a text goes: standard output, or a file that was found before the work.
@@ -100,10 +91,48 @@ pub(crate) fn give_all(targets: &[Option<Target>], forms: &[Form<'_>]) -> Result
     Ok(targets.iter().flatten().any(Target::is_printed))
 }
 
-/// Prints `text`, its colours as `--color` and the terminal allow.
+/// Prints `text`, its colours as `--color` and the terminal allow, in ASCII on a terminal whose locale has no more.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout();
+    let is_plain =
+        !text.is_ascii() && io::stdout().is_terminal() && is_ascii_only(|name| std::env::var(name).ok());
+    let text = if is_plain { Cow::Owned(text.chars().map(ascii).collect()) } else { Cow::Borrowed(text) };
     pass(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Prints to standard error, for people. What cannot be printed there is dropped: a full disk behind it must not end the work.
+pub(crate) fn tell(words: fmt::Arguments<'_>) {
+    let mut stderr = anstream::stderr();
+    let _ = stderr.write_all(words.to_string().as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Whether a terminal's locale is one without Unicode, such as `LANG=C`; one that says nothing has it nowadays.
+fn is_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let said =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| variable(name).filter(|it| !it.is_empty()));
+    let locale = said.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase().replace('-', "");
+        !locale.contains("utf8")
+    });
+    locale || variable("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// The nearest character of ASCII, one column wide as well.
+fn ascii(c: char) -> char {
+    match c {
+        'µ' => 'u',
+        '●' => 'o',
+        '━' => '=',
+        '─' | '−' | '–' | '—' => '-',
+        '≈' => '~',
+        '×' => 'x',
+        '≥' | '→' => '>',
+        '≤' => '<',
+        '·' | '…' => '.',
+        '█' | '▉' | '▊' | '▋' | '▌' | '▍' | '▎' | '▏' => '#',
+        _ if c.is_ascii() => c,
+        _ => '?',
+    }
 }
 
 /// What became of writing to standard output.
@@ -228,9 +257,6 @@ impl ReplacedFile {
 pub(crate) fn find_all(outputs: &[(&str, &Option<PathBuf>)]) -> Result<Vec<Option<Target>>, Failure> {
     let standard: Vec<&str> =
         outputs.iter().filter(|(_, file)| is_standard(file.as_deref())).map(|(option, _)| *option).collect();
-    if standard == ["--png"] && io::stdout().is_terminal() {
-        return Err(Failure::Usage("--png -: standard output is a terminal: name a file".to_owned()));
-    }
     if let [first, second, ..] = standard.as_slice() {
         return Err(Failure::Usage(format!(
             "{first} - and {second} - would be mixed on standard output: give one of them a file"
@@ -271,4 +297,23 @@ pub(crate) fn width() -> usize {
     shown
         .or_else(said)
         .map_or(report::WIDTH_DEFAULT, |columns: usize| columns.clamp(report::WIDTH_MIN, COLUMNS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_without_unicode_gets_ascii_of_the_same_width() {
+        let of = |set: &'static [(&str, &str)]| {
+            is_ascii_only(move |name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(of(&[("LANG", "C")]) && of(&[("LC_ALL", "POSIX"), ("LANG", "de_DE.UTF-8")]));
+        assert!(of(&[("TERM", "dumb"), ("LANG", "C.UTF-8")]));
+        assert!(!of(&[]) && !of(&[("LANG", "en_US.utf8")]) && !of(&[("LC_ALL", ""), ("LANG", "C.UTF-8")]));
+        let plain: String = "●━━─ 45.2 µs ≈1.0×".chars().map(ascii).collect();
+        assert_eq!(plain, "o==- 45.2 us ~1.0x");
+    }
 }

@@ -34,7 +34,7 @@ pub(crate) struct ManArgs {
 /// Prints the completions of a shell.
 pub(crate) fn completions(options: &Completions) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut examples::command(), "seawall", &mut script);
+    clap_complete::generate(options.shell, &mut crate::args::command(), "seawall", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -42,7 +42,7 @@ pub(crate) fn completions(options: &Completions) -> Result<ExitCode, Failure> {
 /// Prints a page, or writes them all.
 pub(crate) fn man(options: &ManArgs) -> Result<ExitCode, Failure> {
     // So that each knows its whole name: `seawall-log-append`.
-    let mut root = examples::command().disable_help_subcommand(true);
+    let mut root = crate::args::command().disable_help_subcommand(true);
     root.build();
     if let Some(dir) = &options.dir {
         write_all(&root, dir)?;

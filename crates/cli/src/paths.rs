@@ -110,5 +110,5 @@ pub(crate) fn check_folder(path: &Path, remedy: &str) -> Result<(), Failure> {
 /// Looks at the folder, which must exist.
 pub(crate) fn folder(path: &Path, remedy: &str) -> Result<Environment, Failure> {
     check_folder(path, remedy)?;
-    inspect::environment(path).map_err(Failure::message)
+    inspect::tried_environment(path).map_err(Failure::message)
 }

@@ -161,13 +161,13 @@ fn announce(line: &str) -> Result<(), Failure> {
 fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
     signals::listen()?;
     let token = token(&options.token_file)?;
-    let say = |line: &str| anstream::eprintln!("{line}");
+    let say = |line: &str| tell!("{line}");
     let listen = with_port(&options.listen);
     let witness = Witness::bind(&listen, token, &options.ledger, say).map_err(Failure::message)?;
     let address = witness.address().map_err(Failure::message)?;
     announce(&format!("listening on {address}"))?;
     if address.ip().is_loopback() {
-        anstream::eprintln!("only this host reaches it; --listen 0.0.0.0 lets in a run on another host");
+        tell!("only this host reaches it; --listen 0.0.0.0 lets in a run on another host");
     }
     witness.serve(&signals::STOP);
     Ok(ExitCode::SUCCESS)
@@ -175,10 +175,10 @@ fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
 
 fn begun(run: &Begun) {
     for (method, why) in &run.not_available {
-        anstream::eprintln!("n/a: {method}: {}", printable(why));
+        tell!("n/a: {method}: {}", printable(why));
     }
     for (method, class) in &run.methods {
-        anstream::eprintln!("writes by {method}, which promises to outlive: {}", class.name());
+        tell!("writes by {method}, which promises to outlive: {}", class.name());
     }
     // The run goes on if the pipe is closed.
     let mut stdout = std::io::stdout().lock();

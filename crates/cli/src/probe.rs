@@ -1,12 +1,13 @@
 //! `seawall probe`: measures commit latency within a bounded time and prints it, also as JSON.
 //!
-//! Invariant: it never fails its caller: any failure of the disk is a field of the result, and the exit code is 0;
-//! only a wrong command line, a closed output, or a file that cannot be written, is an error.
+//! Invariants: it never fails its caller: any failure of the disk is a field of the result, and the exit code is 0; only a
+//! wrong command line, a closed output, or a file that cannot be written, is an error; figures that are not a disk's are
+//! no answer: "cannot tell", with an exit code of its own.
 
 mod metrics;
 
 use crate::amounts;
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::{CANNOT_TELL, Failure, INTERRUPTED};
 use crate::exposition::Form;
 use crate::output::ReplacedFile;
 use crate::signals::take_over;
@@ -14,12 +15,16 @@ use crate::{leftovers, output};
 use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
 use seawall_gauge::figures::duration;
+use seawall_gauge::judgement;
+use seawall_gauge::rank::EffectiveClass;
 use seawall_gauge::require::{self, PRESETS, Preset};
+use seawall_sys::inspect::Environment;
+use seawall_sys::methods;
 use seawall_sys::text::printable;
 use seawall_sys::{inspect, scratch};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -69,24 +74,50 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
     // Its folder must not stay behind after Ctrl-C.
     take_over(|| {
         for left in scratch::remove_all() {
-            anstream::eprintln!("remove {}", printable(&left.display().to_string()));
+            tell!("remove {}", printable(&left.display().to_string()));
         }
         std::process::exit(i32::from(INTERRUPTED));
     })?;
-    let probe = seawall::probe(&options.dir, options.budget);
-    let facts = || probe.problem.is_none().then(|| inspect::environment(&options.dir).ok()).flatten();
+    let answer = Answer::new(seawall::probe(&options.dir, options.budget), &options.dir);
     match &file {
-        Some(file) => file.write(metrics::text(&probe, facts().as_ref(), file.form()).as_bytes())?,
+        Some(file) => file.write(metrics::text(&answer, file.form()).as_bytes())?,
         None => output::print(&match options.format {
-            Format::Json => output::json(&as_json(&probe)),
-            _ if options.json => output::json(&as_json(&probe)),
-            Format::Text if options.openmetrics.is_none() => as_text(&probe),
-            Format::Text | Format::Openmetrics => metrics::text(&probe, facts().as_ref(), Form::OpenMetrics),
+            Format::Json => output::json(&as_json(&answer)),
+            _ if options.json => output::json(&as_json(&answer)),
+            Format::Text if options.openmetrics.is_none() => as_text(&answer),
+            Format::Text | Format::Openmetrics => metrics::text(&answer, Form::OpenMetrics),
         })?,
     }
     // After the answer, which comes in time however much there is to remove.
     leftovers::sweep(&options.dir);
-    Ok(ExitCode::SUCCESS)
+    Ok(if answer.wrong.is_some() { ExitCode::from(CANNOT_TELL) } else { ExitCode::SUCCESS })
+}
+
+/// A probe with what is known of its folder.
+struct Answer {
+    probe: Probe,
+    place: Option<Environment>,
+    /// The rule by which its figures are not a disk's, and why.
+    wrong: Option<(&'static str, String)>,
+}
+
+impl Answer {
+    fn new(probe: Probe, dir: &Path) -> Self {
+        let place = probe.problem.is_none().then(|| inspect::tried_environment(dir).ok()).flatten();
+        let asks =
+            |tried: &&Tried| methods::find(tried.method).is_some_and(|method| method.reach().letter() == 'D');
+        let p50 = probe.tried.iter().chain(&probe.fastest).filter(asks).map(|tried| tried.p50).min();
+        let p50_ns = p50.map(|p50| u64::try_from(p50.as_nanos()).unwrap_or(u64::MAX));
+        let wrong = place.as_ref().and_then(|place| judgement::distrust(place, p50_ns));
+        Self { probe, place, wrong }
+    }
+
+    /// What an acknowledged commit outlives, as far as the figures bear it out.
+    fn outlives(&self) -> Option<&'static str> {
+        let class = self.probe.class?;
+        let taken_back = self.wrong.is_some() && class == Durability::PowerLoss;
+        Some(if taken_back { EffectiveClass::NotConfirmed.name() } else { class.name() })
+    }
 }
 
 /// What a preset says, or why it says nothing.
@@ -119,16 +150,21 @@ struct Judged {
     outcome: PresetOutcome,
 }
 
-fn judged(probe: &Probe) -> Vec<Judged> {
-    PRESETS.iter().map(|preset| judge(probe, preset)).collect()
+fn judged(answer: &Answer) -> Vec<Judged> {
+    PRESETS.iter().map(|preset| judge(answer, preset)).collect()
 }
 
-fn judge(probe: &Probe, preset: &'static Preset) -> Judged {
+fn judge(answer: &Answer, preset: &'static Preset) -> Judged {
+    let probe = &answer.probe;
     let tried = preset.method.map_or(probe.fastest.as_ref(), |id| probe.tried(id));
     let method = preset.method.or(tried.map(|tried| tried.method)).unwrap_or("none");
     let bound =
         require::parse(preset.name).ok().and_then(|demand| demand.conditions.first().map(|one| one.bound));
     let outcome = match (tried, bound) {
+        _ if answer.wrong.is_some() => {
+            let why = answer.wrong.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
+            PresetOutcome::CannotBeJudged(format!("cannot tell: {why}"))
+        }
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
             PresetOutcome::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
         }
@@ -151,8 +187,9 @@ fn tried_json(tried: &Tried) -> Value {
     })
 }
 
-fn as_json(probe: &Probe) -> Value {
-    let verdicts: Vec<Value> = judged(probe)
+fn as_json(answer: &Answer) -> Value {
+    let probe = &answer.probe;
+    let verdicts: Vec<Value> = judged(answer)
         .iter()
         .map(|one| {
             json!({
@@ -171,17 +208,25 @@ fn as_json(probe: &Probe) -> Value {
         "fastest": probe.fastest.as_ref().map(tried_json),
         "tried": probe.tried.iter().map(tried_json).collect::<Vec<_>>(),
         "commit_bytes": PROBE_COMMIT_BYTES,
-        "outlives": probe.class.map(Durability::name),
+        "outlives": answer.outlives(),
+        "claims": probe.class.map(Durability::name),
+        "wrong": answer.wrong.as_ref().map(|(rule, why)| json!({ "rule": rule, "sentence": why })),
         "promised_by": probe.promised_by.map(|promiser| format!("{promiser:?}").to_lowercase()),
         "because": probe.because,
+        "evidence": probe.evidence.name(),
+        "evidence_because": probe.evidence.why(),
         "verdicts": verdicts,
         "elapsed_ns": u64::try_from(probe.elapsed.as_nanos()).unwrap_or(u64::MAX),
         "left_behind": probe.left_behind,
     })
 }
 
-fn as_text(probe: &Probe) -> String {
+fn as_text(answer: &Answer) -> String {
+    let probe = &answer.probe;
     let mut lines = Vec::new();
+    if let Some((_, why)) = &answer.wrong {
+        lines.push(("!!", format!("cannot tell: {why}")));
+    }
     if let Some(problem) = &probe.problem {
         lines.push(("problem", problem.clone()));
     }
@@ -193,7 +238,9 @@ fn as_text(probe: &Probe) -> String {
             if probe.because.is_empty() { String::new() } else { format!(": {}", probe.because.join("; ")) };
         let promiser =
             probe.promised_by.map_or(String::new(), |who| format!(", promised by: {who:?}").to_lowercase());
-        lines.push(("outlives", format!("{}{promiser}{because}", class.name())));
+        let outlives = answer.outlives().unwrap_or(class.name());
+        lines.push(("outlives", format!("{outlives}{promiser}{because}")));
+        lines.push(("evidence", probe.evidence.to_string()));
     }
     let ns = |time: Duration| duration(time.as_nanos() as f64);
     for tried in &probe.tried {
@@ -201,7 +248,7 @@ fn as_text(probe: &Probe) -> String {
             format!("p50 {}, max {} of {} commits of 4 KiB", ns(tried.p50), ns(tried.max), tried.commits);
         lines.push(("tried", format!("{}: {figures}", tried.method)));
     }
-    for one in judged(probe) {
+    for one in judged(answer) {
         let demand = one.preset.conditions.join(", ");
         let name = one.outcome.name();
         let verdict = match one.outcome.why_none() {
@@ -228,7 +275,8 @@ mod tests {
 
     #[test]
     fn an_answer_without_figures_still_has_every_field() {
-        let probe = seawall::probe(std::path::Path::new("/nonexistent/folder"), Duration::from_secs(1));
+        let dir = Path::new("/nonexistent/folder");
+        let probe = Answer::new(seawall::probe(dir, Duration::from_secs(1)), dir);
         let json = as_json(&probe);
         assert!(json["problem"].is_string() && json["fastest"].is_null());
         let verdicts = json["verdicts"].as_array().expect("a list");

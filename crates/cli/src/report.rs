@@ -19,10 +19,9 @@ use std::process::ExitCode;
 const PAGE: &str = "report.html";
 
 pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
-    let [svg, png] = options.pictures.named();
     let is_page = options.out.is_some() || !(options.text || options.pictures.are_wanted());
     let page = is_page.then(|| options.out.clone().unwrap_or_else(|| PathBuf::from(PAGE)));
-    let targets = output::find_all(&[("--out", &page), svg, png])?;
+    let targets = output::find_all(&[("--out", &page), options.pictures.named()])?;
     let read = |path: &PathBuf| RunResult::read(path).map_err(Failure::message);
     let read = options.results.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     let results: Vec<(String, RunResult)> = names(&options.results).into_iter().zip(read).collect();
@@ -31,7 +30,7 @@ pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
     let one = match &results[..] {
         [(_, one)] => Some(one),
         _ if options.pictures.are_wanted() => {
-            return Err(Failure::Usage("--svg and --png draw one result: name one".to_owned()));
+            return Err(Failure::Usage("--svg draws one result: name one".to_owned()));
         }
         _ => None,
     };
@@ -41,11 +40,9 @@ pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
         output::print(&results.iter().map(text).collect::<Vec<_>>().join("\n"))?;
     }
     let named: Vec<Named<'_>> = results.iter().map(|(name, result)| Named { name, result }).collect();
-    let forms: [Form<'_>; 3] = [
-        &|| Ok(html::page(&named, &published).into_bytes()),
-        &|| Ok(one.map(output::svg).unwrap_or_default()),
-        &|| one.map_or(Ok(Vec::new()), output::png),
-    ];
+    let forms: [Form<'_>; 2] = [&|| Ok(html::page(&named, &published).into_bytes()), &|| {
+        Ok(one.map(output::svg).unwrap_or_default())
+    }];
     output::give_all(&targets, &forms)?;
     written(&targets);
     Ok(ExitCode::SUCCESS)
@@ -71,7 +68,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 /// Names the files that were written.
 fn written(targets: &[Option<Target>]) {
     for file in targets.iter().flatten().map(Target::file).filter(|file| *file != Path::new("-")) {
-        anstream::eprintln!("written to {}", printable(&file.display().to_string()));
+        tell!("written to {}", printable(&file.display().to_string()));
     }
 }
 

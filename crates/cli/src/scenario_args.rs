@@ -190,17 +190,13 @@ pub(crate) struct PathArgs {
 /// The JVMs of `path`.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct Machines {
-    /// Let JVMs write too, in every way that they have; takes about 150 s, and Maven the first time
+    /// Let JVMs write too; takes about 150 s, and a JDK's compiler
     #[arg(long, help_heading = "What")]
     pub(crate) jvm: bool,
 
     /// A JDK for --jvm; may be given several times [default: one of each version found]
     #[arg(long, value_name = "DIR", requires = "jvm", help_heading = "What")]
     pub(crate) jdk: Vec<PathBuf>,
-
-    /// The program that JVMs run; built there by Maven if it is not there [default: below the build folder]
-    #[arg(long, value_name = "FILE", requires = "jvm", help_heading = "What")]
-    pub(crate) jar: Option<PathBuf>,
 }
 
 /// Options of `group`.
@@ -241,7 +237,7 @@ pub(crate) struct LogArgs {
     #[arg(long, hide = true, conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     percent: Option<u64>,
 
-    /// Only these workloads: W1 … W12, W1g, W4a, W4p, W4b, W4c, W5g, W7c, W10s, W10c, W11s, W12c, W13, W13d, open [default: all that
+    /// Only these workloads: W1 … W12, W1g, W4a, W4p, W4b, W4c, W5g, W7c, W10s, W10c, W11s, W12c, W13, W13d, W13p, W13w, open [default: all that
     /// the scenario has, without the long ones, W12, W12c and open]
     #[arg(long, alias = "only", value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     workloads: Vec<String>,
@@ -453,7 +449,7 @@ impl Bench {
         Ok(Choice::One(Box::new(wanted)))
     }
 
-    /// Where what became of `--require` goes, if anywhere but the terminal.
+    /// Where the outcome of `--require` goes, if anywhere but the terminal.
     pub(crate) fn junit(&self) -> Option<&PathBuf> {
         match &self.scenario {
             None => self.commit.junit.as_ref(),

@@ -19,8 +19,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// How long to wait.
 #[derive(Debug, Args)]
 pub(crate) struct Settle {
-    /// Wait so long at most for a machine that was at other work, as behind a build, and only while that is being forgotten;
-    /// 0 begins at once [default: 30s before runs of 10 s or more, otherwise 0]
+    /// Wait up to TIME for background load to settle, such as that of a build; 0 begins at once [default: 30s before runs of 10 s or more, otherwise 0]
     #[arg(long, global = true, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
     settle: Option<Duration>,
 }
@@ -31,7 +30,7 @@ impl Settle {
         self.settle.is_some()
     }
 
-    /// Waits if need be, before a run of so many nanoseconds if it is timed; what was found last is what the result says.
+    /// Waits if needed, before a run of `run_ns` if it is timed; the result states what was found last.
     ///
     /// # Errors
     /// A signal.
@@ -54,13 +53,13 @@ impl Settle {
                 Step::Quiet => return Ok(()),
                 Step::StaysBusy(busy) => {
                     if !quiet {
-                        anstream::eprintln!("The machine stays busy; the run begins all the same: {busy}.");
+                        tell!("The machine stays busy; the run begins all the same: {busy}.");
                     }
                     return Ok(());
                 }
                 Step::Wait => {
                     if let Some(busy) = busy.filter(|_| !said && !quiet) {
-                        anstream::eprintln!("{}", settle::announcement(busy, limit_ns));
+                        tell!("{}", settle::announcement(busy, limit_ns));
                     }
                     said = true;
                     std::thread::sleep(EVERY);

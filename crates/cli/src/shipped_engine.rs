@@ -14,7 +14,7 @@
 //! Invariants: the log and its stream are of this run alone; [`EngineClient::close`] removes both.
 
 use seawall::{Commit, Durability, Lsn, Options, Retention};
-use seawall_gauge::measure::Sample;
+use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient, EngineError};
 use seawall_gauge::testbed::Until;
@@ -354,6 +354,7 @@ mod tests {
             message_bytes_max: 1 << 20,
             in_flight_max: 64,
             gather_bytes: 0,
+            reports: Vec::new(),
         };
         for wait in WAITS {
             let outlived = outlives(&facts(&of, 3, wait));

@@ -34,9 +34,9 @@ pub(crate) fn listen_and(mut heard: impl FnMut() + Send + 'static) -> Result<(),
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();
             for left in seawall_sys::scratch::remove_all() {
-                eprintln!("\nremove {}", printable(&left.display().to_string()));
+                tell!("\nremove {}", printable(&left.display().to_string()));
             }
-            eprintln!(
+            tell!(
                 "\nended at once; in clusters that were named, remove the streams and topics named seawall-{id}-*"
             );
             std::process::exit(i32::from(INTERRUPTED));

@@ -1,7 +1,7 @@
 //! `seawall watch`: samples a disk gently, for ever, and exports what it sees as metrics.
 //!
 //! ```text
-//!   Schedule (pure) ── look ──► counters of the device      metrics ──► HTTP, one thread
+//!   Schedule (pure) ── look ──► counters of the device      metrics ──► HTTP, one thread for all
 //!        │                                                     ▲   └──► FILE, renamed into place
 //!        └──────────── burst ─► journal of its own ────────────┘
 //! ```
@@ -10,25 +10,28 @@
 //! error is counted and printed once, not the end; a signal ends it within a commit, and leaves no file behind.
 
 mod metrics;
-mod server;
 
-use crate::exit::Failure;
+use crate::exit::{CANNOT_TELL, Failure};
 use crate::output::{self, ReplacedFile};
+use crate::server::{self, Page};
 use crate::signals::{self, STOP};
 use crate::{amounts, hints, leftovers, paths};
 use clap::Args;
 use metrics::Metrics;
 use seawall::PROBE_TIME_MAX;
 use seawall_gauge::figures::{bytes, count, duration_ns, round_duration};
+use seawall_gauge::judgement;
 use seawall_gauge::method_names::choose_methods;
 use seawall_gauge::preflight::check_place;
+use seawall_gauge::rank::EffectiveClass;
+use seawall_gauge::report::facts::stamp_of;
 use seawall_gauge::testbed::BlockError;
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_gauge::watch::schedule::{Decision, Policy, Schedule};
 use seawall_gauge::watch::{self, COMMIT_BYTES, JOURNAL};
 use seawall_sys::clock::{monotonic_ns, unix_seconds};
-use seawall_sys::counters::{Activity, Reader};
-use seawall_sys::durability::{Class, classify};
+use seawall_sys::counters::{Activity, Reader, Verdict};
+use seawall_sys::durability::{Class, DeviceCache, classify};
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::method::Method;
 use seawall_sys::methods;
@@ -110,23 +113,30 @@ pub(crate) fn run(options: &WatchArgs) -> Result<ExitCode, Failure> {
         policy,
         method,
         testbed: None,
+        place: place.clone(),
         counters: Reader::open(&place),
         commits: 0,
         metrics: Arc::clone(&metrics),
         class: None,
+        p50_ns: None,
+        missing: None,
+        wrong: None,
         known_at_ns: monotonic_ns(),
         trouble: None,
         unwritten: false,
         file,
     };
     watching.stand_on(place);
-    anstream::eprintln!("{}", printable(&watching.announcement()));
+    tell!("{}", printable(&watching.announcement()));
     watching.prepare().map_err(Failure::Message)?;
     watching.write().map_or(Ok(()), Err)?;
     if let Some(listener) = listener {
         let address = listener.local_addr().map_err(Failure::message)?;
-        server::serve(listener, move |form| lock(&metrics).text(form))?;
-        anstream::eprintln!("metrics at http://{address}/metrics");
+        let pages = move |path: &str, form| {
+            (path == "/metrics").then(|| Page::metrics(form, lock(&metrics).text(form)))
+        };
+        server::serve(listener, pages)?;
+        tell!("metrics at http://{address}/metrics");
     }
     watching.until_stopped(&stopped)?;
     watching.end()
@@ -185,11 +195,18 @@ struct Watching<'a> {
     method: &'static Method,
     /// Holds the journal; none after an error.
     testbed: Option<RealTestbed>,
+    place: Environment,
     counters: Option<Reader>,
     /// All so far.
     commits: u64,
     metrics: Arc<Mutex<Metrics>>,
-    class: Option<Class>,
+    class: Option<EffectiveClass>,
+    /// The median of the last burst, nanoseconds.
+    p50_ns: Option<u64>,
+    /// What the devices left out of commits, if they did so once.
+    missing: Option<String>,
+    /// Why the figures are not a disk's, by the rule of the finding.
+    wrong: Option<&'static str>,
     /// When the place was last looked at.
     known_at_ns: u64,
     /// What the last burst ended with, if with an error.
@@ -202,7 +219,7 @@ struct Watching<'a> {
 impl Watching<'_> {
     fn announcement(&self) -> String {
         let Self { policy, method, options, .. } = self;
-        let outlives = self.class.map_or("nothing that is known", Class::name);
+        let outlives = self.class.map_or("nothing that is known", EffectiveClass::name);
         let commits = policy.commits_a_day();
         let busy = if self.counters.is_none() {
             "this system counts no I/O of the device, so that no burst is put off".to_owned()
@@ -227,23 +244,35 @@ impl Watching<'_> {
     /// Takes note of what commits outlive in this place, and says so if it changed.
     fn stand_on(&mut self, place: Environment) {
         let durability = classify(self.method, &place.surroundings(JOURNAL.state));
-        let before = self.class.replace(durability.class);
-        if before.is_some_and(|before| before != durability.class) {
-            let because = durability.because.join("; ");
-            let class = durability.class.name();
+        let asks = self.method.reach().letter() == 'D';
+        let missing = self.missing.clone().filter(|_| durability.class == Class::PowerLoss);
+        let wrong = judgement::distrust(&place, self.p50_ns.filter(|_| asks))
+            .or_else(|| missing.map(|what| ("contradicted", what)));
+        let class = EffectiveClass::of(durability.class, wrong.is_some());
+        let before = self.class.replace(class);
+        if before.is_some_and(|before| before != class) {
+            let because = wrong.as_ref().map(|(_, why)| why.clone()).into_iter().chain(durability.because);
+            let because = because.collect::<Vec<_>>().join("; ");
+            let class = class.name();
             let what = format!("a commit by {} outlives from now on: {class}; {because}", self.method.id);
-            anstream::eprintln!("{}", printable(&what));
+            tell!("{}", printable(&what));
         }
-        lock(&self.metrics).stands_on(durability.class, place);
-        self.known_at_ns = monotonic_ns();
+        self.wrong = wrong.map(|(rule, _)| rule);
+        lock(&self.metrics).stands_on(class, self.wrong, &place);
+        self.place = place;
     }
 
     /// Makes the journal.
     fn prepare(&mut self) -> Result<(), String> {
-        let place = inspect::environment(&self.options.dir).map_err(|error| error.to_string())?;
-        let mut testbed = RealTestbed::in_folder(&self.options.dir, place);
-        watch::prepare(&mut testbed, self.method).map_err(|error| in_words(&error))?;
+        let place = inspect::tried_environment(&self.options.dir).map_err(|error| error.to_string())?;
+        let mut testbed = RealTestbed::in_folder(&self.options.dir, place.clone());
+        let watched = watch::prepare(&mut testbed, self.method).map_err(|error| in_words(&error))?;
         self.testbed = Some(testbed);
+        let volatile = place.device_cache() != DeviceCache::WriteThrough;
+        if let Some(Verdict::Missing(what)) = watched.map(|watched| watched.verdict(volatile)) {
+            self.missing = Some(what);
+        }
+        self.stand_on(place);
         Ok(())
     }
 
@@ -283,14 +312,17 @@ impl Watching<'_> {
 
     fn burst(&mut self, schedule: &mut Schedule) -> Result<(), Failure> {
         if monotonic_ns() - self.known_at_ns >= KNOWN_FOR_NS
-            && let Ok(place) = inspect::environment(&self.options.dir)
+            && let Ok(place) = inspect::tried_environment(&self.options.dir)
         {
             // A device that was away has other counters.
             self.counters = Reader::open(&place);
+            self.known_at_ns = monotonic_ns();
             self.stand_on(place);
         }
-        let began_ns = monotonic_ns();
+        let counts = |counters: &Option<Reader>| counters.as_ref()?.read().ok();
+        let (began_ns, before) = (monotonic_ns(), counts(&self.counters));
         let ended = self.commit();
+        let counted = before.zip(counts(&self.counters)).map(|(before, after)| after.since(&before));
         match ended {
             Ok(block) => {
                 schedule.done(began_ns, block.elapsed_ns);
@@ -298,9 +330,18 @@ impl Watching<'_> {
                     return Ok(());
                 };
                 self.commits += sample.commits;
+                self.p50_ns = Some(sample.latency.p50_ns());
+                // Once is enough: what drops a flush now and then is not believed at other times.
+                self.missing = self.missing.take().or_else(|| {
+                    counted.and_then(|counted| {
+                        watch::missing(&self.place, self.method, sample.commits, &counted)
+                    })
+                });
+                // Before the burst is counted: it must not stand under a class that its own speed refutes.
+                self.stand_on(self.place.clone());
                 lock(&self.metrics).burst(&sample.latency, unix_seconds());
                 if self.trouble.take().is_some() {
-                    anstream::eprintln!("commits are made again");
+                    tell!("commits are made again");
                 }
                 let times = [sample.latency.p50_ns(), sample.latency.max_ns()].map(duration_ns);
                 self.line(&format!(
@@ -314,7 +355,7 @@ impl Watching<'_> {
                 self.testbed = None;
                 lock(&self.metrics).failed += 1;
                 if self.trouble.as_ref() != Some(&error) {
-                    anstream::eprintln!(
+                    tell!(
                         "{}",
                         printable(&format!("a burst failed, and is tried again with a new journal: {error}"))
                     );
@@ -339,8 +380,7 @@ impl Watching<'_> {
         if self.options.listen.is_some() || self.file.is_some() {
             return Ok(());
         }
-        let now = std::time::UNIX_EPOCH + Duration::from_secs(unix_seconds());
-        output::print(&format!("{} {what}\n", humantime::format_rfc3339_seconds(now)))
+        output::print(&format!("{} {what}\n", stamp_of(unix_seconds())))
     }
 
     fn write(&self) -> Option<Failure> {
@@ -364,7 +404,7 @@ impl Watching<'_> {
         if let Some(file) = self.file.filter(|_| STOP.load(Ordering::SeqCst)) {
             file.remove()?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if self.wrong.is_some() { ExitCode::from(CANNOT_TELL) } else { ExitCode::SUCCESS })
     }
 }
 

@@ -40,7 +40,7 @@ fn folder() -> tempfile::TempDir {
         ("back.trace", "5 4k\n1 4k\n"),
         ("nan.trace", "NaN 4k\n"),
         ("cut.json", &stall[..stall.len() / 2]),
-        ("newer.json", &stall.replacen("\"version\": 1", "\"version\": 9999", 1)),
+        ("newer.json", &stall.replacen("\"version\": 3", "\"version\": 9999", 1)),
     ] {
         std::fs::write(at(name), text).expect("written");
     }

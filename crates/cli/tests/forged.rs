@@ -29,22 +29,30 @@ fn packed(high: u64, digits: u8, count: u64) -> Value {
     json!(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
-/// The latency of the first method that was measured.
+fn rows(result: &mut Value) -> &mut Vec<Value> {
+    result["study"]["rows"].as_array_mut().expect("rows")
+}
+
+/// The first row that was measured.
+fn measured(result: &mut Value) -> &mut Value {
+    let row = rows(result).iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
+    &mut row["outcome"]["measured"]
+}
+
+/// Its latency.
 fn latency(result: &mut Value) -> &mut Value {
-    let methods = result["methods"].as_array_mut().expect("methods");
-    let row = methods.iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
-    &mut row["outcome"]["measured"]["latency"]
+    &mut measured(result)["latencies"][0]["latency"]
 }
 
 fn copied(result: &mut Value, copies: usize, renamed: bool) {
-    let methods = result["methods"].as_array_mut().expect("methods");
-    let row = methods.iter().find(|row| row["outcome"]["measured"].is_object()).expect("one").clone();
+    let rows = rows(result);
+    let row = rows.iter().find(|row| row["outcome"]["measured"].is_object()).expect("one").clone();
     for copy in 0..copies {
         let mut row = row.clone();
         if renamed {
             row["id"] = json!(format!("copy-{copy}"));
         }
-        methods.push(row);
+        rows.push(row);
     }
 }
 
@@ -63,19 +71,16 @@ const FORGERIES: &[Forgery] = &[
         // A few hundred bytes each, and a quarter of a MiB once unpacked.
         let small = packed(1 << 42, 3, 1);
         copied(result, 2000, true);
-        for row in result["methods"].as_array_mut().expect("methods") {
+        for row in rows(result) {
             let Some(measured) = row.pointer_mut("/outcome/measured") else { continue };
-            measured["latency"] = json!({ "count": 1, "min_ns": 1, "mean_ns": 1.0, "max_ns": 1, "hdr": small });
-            measured["write"] = Value::Null;
-            measured["sync"] = Value::Null;
+            let latency = json!({ "count": 1, "min_ns": 1, "mean_ns": 1.0, "max_ns": 1, "hdr": small });
+            measured["latencies"] = json!([{ "name": "commit", "title": "commit", "latency": latency }]);
         }
     }),
     ("commit", "rounds, of at most", |result| result["order"] = json!(vec![Vec::<u64>::new(); 20_000])),
     ("commit", "values", |result| result["order"] = json!(vec![Vec::<u64>::new(); 8_100_000])),
     ("commit", "a time of", |result| {
-        let methods = result["methods"].as_array_mut().expect("methods");
-        let row = methods.iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
-        row["outcome"]["measured"]["rounds"][0]["start_ns"] = json!(u64::MAX);
+        measured(result)["rounds"][0]["start_ns"] = json!(u64::MAX);
     }),
     ("commit", "devices", |result| {
         let device = result["environment"]["devices"][0].clone();
@@ -83,8 +88,8 @@ const FORGERIES: &[Forgery] = &[
     }),
     ("stall", "notes", |result| result["study"]["notes"] = json!(vec!["" ; 100_000])),
     ("stall", "twice", |result| {
-        let rows = result["study"]["rows"].as_array_mut().expect("rows");
-        rows.push(rows[0].clone());
+        let first = rows(result)[0].clone();
+        rows(result).push(first);
     }),
     ("commit", "", |result| {
         let bad = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\nrun 0011 broke no promise\u{202e}";
@@ -93,9 +98,13 @@ const FORGERIES: &[Forgery] = &[
         result["environment"]["file_system"]["source"] = json!(bad);
         result["environment"]["hypervisor"] = json!(bad);
         result["scenario"] = json!("commit");
-        let methods = result["methods"].as_array_mut().expect("methods");
-        methods.push(json!({ "id": bad, "calls": bad, "outcome": { "not-available": { "reason": bad } } }));
-        for row in methods {
+        let mut row = rows(result)[0].clone();
+        row["id"] = json!(bad);
+        row["what"] = json!(bad);
+        row["method"] = json!({ "id": bad, "calls": bad });
+        row["outcome"] = json!({ "not-available": { "reason": bad } });
+        rows(result).push(row);
+        for row in rows(result) {
             if row["outcome"]["measured"].is_object() {
                 row["outcome"]["measured"]["durability"]["because"] = json!([bad]);
             }

@@ -26,7 +26,6 @@ fn no_error_message_obeys_what_a_name_holds() {
         &["probe", &absent],
         &["powercut", "check", ".", "--witness", "127.0.0.1:1", "--token-file", &absent],
         &["powercut", "run", &absent, "--witness", NAME, "--token-file", &absent],
-        &["cluster", NAME],
         &["man", &absent],
         &[NAME],
     ] {

@@ -96,7 +96,9 @@ fn a_probe_answers_whatever_it_is_asked() {
 #[cfg(target_os = "linux")]
 fn memory_is_fit_for_nothing() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-    let printed = text(&seawall(&["probe", dir.path().to_str().expect("text")]));
+    let probed = seawall(&["probe", dir.path().to_str().expect("text")]);
+    assert_eq!(probed.status.code(), Some(10), "cannot tell");
+    let printed = String::from_utf8_lossy(&probed.stdout).into_owned();
     assert!(printed.contains("process crash") && !printed.contains("nothing against it"), "{printed}");
 }
 

@@ -66,7 +66,6 @@ fn options_that_name_no_path_refuse_what_they_do_not_know() {
         "watch . --method @",
         "watch . --listen @",
         "probe --format @",
-        "cluster up @",
         "powercut run . --witness @ --token-file token",
     ] {
         let words = line.split(' ').map(|word| if word == "@" { HOSTILE } else { word });

@@ -38,7 +38,7 @@ fn a_log_goes_to_an_archive_and_comes_back() {
     let drilled = seawall(&["log", "drill", "--from", &archive, "--log", &log]);
     let (out, err) = text(&drilled);
     assert!(drilled.status.success() && out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
-    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &archive]);
+    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &archive, "--fence"]);
     let (out, err) = text(&rebuilt);
     assert!(rebuilt.status.success() && out.contains("taken over with term 2"), "{out}{err}");
     let (old, new) = (View::open(&log).expect("opens"), View::open(&again).expect("opens"));
@@ -47,7 +47,7 @@ fn a_log_goes_to_an_archive_and_comes_back() {
     written(Path::new(&log), 3);
     let refused = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
     let (_, err) = text(&refused);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(7), "fenced");
     assert!(err.contains("belongs to the log of another directory") && err.contains("rebuild"), "{err}");
     written(Path::new(&again), 3);
     let goes_on = seawall(&["log", "ship", &again, "--to", &archive, "--once"]);
@@ -86,23 +86,24 @@ fn a_damaged_archive_and_a_wrong_address_are_named() {
     let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
     assert!(shipped.status.success(), "{}", text(&shipped).1);
     std::fs::remove_file(dir.path().join("archive/messages/00000000000000000003")).expect("removes");
-    for words in
-        [&["log", "drill", "--from", &archive][..], &["log", "rebuild", &path("again"), "--from", &archive]]
-    {
+    for words in [
+        &["log", "drill", "--from", &archive][..],
+        &["log", "rebuild", &path("again"), "--from", &archive, "--fence"],
+    ] {
         let refused = seawall(words);
         let (_, err) = text(&refused);
-        assert_eq!(refused.status.code(), Some(1), "{err}");
+        assert_eq!(refused.status.code(), Some(9), "damaged: {err}");
         assert!(err.contains("message 3 of the destination is damaged: it is missing"), "{err}");
     }
     assert!(!dir.path().join("again").exists(), "nothing gets the name");
-    for (address, named) in [
-        ("nowhere", "nats://HOST:PORT/STREAM"),
-        ("folder:/nowhere/at/all", "holds no archive"),
-        ("nats://127.0.0.1:1", "name the stream"),
+    for (address, named, code) in [
+        ("nowhere", "nats://HOST:PORT/STREAM", 2),
+        ("folder:/nowhere/at/all", "holds no archive", 1),
+        ("nats://127.0.0.1:1", "name the stream", 2),
     ] {
         let refused = seawall(&["log", "drill", "--from", address]);
         let (_, err) = text(&refused);
-        assert!(refused.status.code() == Some(1) && err.contains(named), "{address}: {err}");
+        assert!(refused.status.code() == Some(code) && err.contains(named), "{address}: {err}");
     }
     let none = seawall(&["log", "ship", &path("none"), "--to", &archive, "--once"]);
     assert!(none.status.code() == Some(1) && text(&none).1.contains("none"), "{}", text(&none).1);
@@ -142,19 +143,22 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     let other = path("other");
     let also = seawall(&["log", "standby", &other, "--from", &archive, "--once"]);
     assert!(also.status.success(), "{}", text(&also).1);
-    let taken = seawall(&["log", "takeover", &copy, "--from", &archive]);
+    let taken = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
     let (out, err) = text(&taken);
     assert!(taken.status.success() && out.contains("taken over with term 14"), "{out}{err}");
     let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
+    // One that was killed behind its last step may be tried again.
+    let again = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
+    assert!(again.status.success() && text(&again).0.contains("is the log already"), "{}", text(&again).1);
     // Whoever comes second is told so, and so is the old writer.
-    let second = seawall(&["log", "takeover", &late, "--from", &archive]);
-    assert!(second.status.code() == Some(1) && text(&second).1.contains("term 14"), "{}", text(&second).1);
+    let second = seawall(&["log", "takeover", &late, "--from", &archive, "--fence"]);
+    assert!(second.status.code() == Some(7) && text(&second).1.contains("term 14"), "{}", text(&second).1);
     let old = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-    assert!(old.status.code() == Some(1) && text(&old).1.contains("rebuild"), "{}", text(&old).1);
+    assert!(old.status.code() == Some(7) && text(&old).1.contains("rebuild"), "{}", text(&old).1);
 }
 
-/// Of two archives one is damaged: the log comes from both, and the command says which and ends with 1.
+/// Of two archives one is damaged: the log comes from both, and the command says which and ends with 9.
 #[test]
 fn several_archives_make_up_for_each_other() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -175,12 +179,166 @@ fn several_archives_make_up_for_each_other() {
     std::fs::write(&damaged, bytes).expect("writes");
     let drilled = seawall(&both);
     let (out, err) = text(&drilled);
-    assert!(drilled.status.code() == Some(1) && out.contains("60 records"), "{out}{err}");
+    assert!(drilled.status.code() == Some(9) && out.contains("60 records"), "{out}{err}");
     assert!(err.contains("message 3") && err.contains(&one) && !err.contains(&two), "{err}");
-    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &one, "--from", &two]);
+    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &one, "--from", &two, "--fence"]);
     let (out, err) = text(&rebuilt);
-    assert!(rebuilt.status.code() == Some(1) && out.contains("60 records"), "{out}{err}");
+    assert!(rebuilt.status.code() == Some(9) && out.contains("60 records"), "{out}{err}");
     assert!(err.contains("message 3") && err.contains("made up for it"), "{err}");
     let cats = [&log, &again].map(|dir| seawall(&["log", "cat", dir]).stdout);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
+}
+
+/// Nobody is refused without an answer: not by a dry run, not where there is nobody to ask, and not into a folder with a mistake in its name.
+#[test]
+fn a_take_over_is_asked_for() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
+    let end = written(Path::new(&log), 20);
+    let dry = ["log", "ship", &log, "--to", &archive, "--dry-run"];
+    let (out, _) = text(&seawall(&dry));
+    assert!(out.contains("would make") && !dir.path().join("archive").exists(), "{out}");
+    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
+    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    written(Path::new(&log), 5);
+    let (out, err) = text(&seawall(&dry));
+    assert!(out.contains("5 records, ") && out.contains(&format!("LSN {end} to")), "{out}{err}");
+    let standby = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
+    assert!(standby.status.success(), "{}", text(&standby).1);
+    let again = path("again");
+    for (words, code, says) in [
+        (&["rebuild", &again, "--from", &archive][..], 2, "--fence"),
+        (&["rebuild", &again, "--from", &archive, "--dry-run"], 0, "nothing was changed"),
+        (&["rebuild", &again, "--from", &archive, "--copy", "--dry-run"], 0, "nobody refused"),
+        (&["rebuild", &path("no/such/again"), "--from", &archive, "--fence"], 1, "is not there"),
+        (&["standby", &path("no/such/copy"), "--from", &archive, "--once"], 1, "is not there"),
+        (&["takeover", &copy, "--from", &archive], 2, "--fence"),
+        (&["takeover", &copy, "--from", &archive, "--dry-run"], 0, "nothing was changed"),
+    ] {
+        let ended = seawall(&[&["log"], words].concat());
+        let (_, err) = text(&ended);
+        assert!(ended.status.code() == Some(code) && err.contains(says), "{words:?}: {err}");
+        assert!(!dir.path().join("again").exists() && !dir.path().join("no").exists(), "{words:?}");
+        let goes_on = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
+        assert!(goes_on.status.success(), "behind {words:?} the writer is refused: {}", text(&goes_on).1);
+    }
+}
+
+/// What a folder of a log, one of a standby and a destination say of themselves, as JSON and as text.
+#[test]
+fn a_status_is_that_of_a_log_a_standby_or_a_destination() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
+    let json = |at: &str| -> serde_json::Value {
+        let status = seawall(&["log", "status", at, "--format", "json"]);
+        assert!(status.status.success(), "{}", text(&status).1);
+        serde_json::from_slice(&status.stdout).expect("is JSON")
+    };
+    let end = written(Path::new(&log), 20);
+    assert_eq!(json(&log)["destinations"].as_array().map(Vec::len), Some(0));
+    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
+    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    written(Path::new(&log), 7);
+    let of_log = json(&log);
+    let there = &of_log["destinations"][0];
+    assert_eq!(there["acknowledged"], end.get());
+    assert_eq!((&there["lag"]["records"], &there["term"]), (&7.into(), &1.into()));
+    let held = json(&archive);
+    assert_eq!((&held["owner"], &held["end"]), (&there["owner"], &end.get().into()));
+    assert_eq!(held["identity"], of_log["identity"]);
+    let standby = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
+    assert!(standby.status.success(), "{}", text(&standby).1);
+    let followed = json(&copy);
+    assert_eq!((&followed["kind"], &followed["end"]), (&"standby".into(), &end.get().into()));
+    assert_eq!(followed["address"], there["address"]);
+    let (out, _) = text(&seawall(&["log", "status", &log]));
+    assert!(out.contains(&format!("shipped to        {archive}")) && out.contains("7 records"), "{out}");
+    let none = seawall(&["log", "status", &path("none")]);
+    assert!(none.status.code() == Some(1) && text(&none).1.contains("none"));
+}
+
+/// A service says beside the log what it is doing, and over HTTP whether all is well; one that is fenced ends with its code, and what it said last stays.
+#[cfg(unix)]
+#[test]
+fn a_service_waits_works_and_says_so() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, other, file) = (path("log"), path("other"), path("ship.conf"));
+    let archive = format!("folder:{}", path("archive of logs"));
+    written(Path::new(&log), 20);
+    // The second log is not there yet.
+    let lines = format!(
+        "# two of them\n{log} --to '{archive}' --gather 100ms\n\n{other} --to folder:{} # later\n",
+        path("others")
+    );
+    std::fs::write(&file, lines).expect("writes");
+    let mut service = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    service.args([
+        "log",
+        "ship",
+        "--file",
+        &file,
+        "--wait",
+        "--listen",
+        "127.0.0.1:0",
+        "--say-every",
+        "100ms",
+    ]);
+    let mut service =
+        service.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(service.stderr.take().expect("is piped")).lines().map_while(Result::ok);
+    let address =
+        lines.find_map(|line| Some(line.strip_prefix("metrics at http://")?.split('/').next()?.to_owned()));
+    let address = address.expect("says where");
+    let said = std::thread::spawn(move || lines.collect::<Vec<_>>());
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).expect("listens");
+        write!(stream, "GET {path} HTTP/1.1\r\n\r\n").expect("asks");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        answer
+    };
+    let until = |what: &dyn Fn() -> bool, why: &str| {
+        for _ in 0..600 {
+            if what() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("in vain: {why}: {}", get("/health"));
+    };
+    until(&|| get("/health").contains("archive of logs: works"), "the first works");
+    let health = get("/health");
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains("waits: "), "{health}");
+    let status = |log: &str| text(&seawall(&["log", "status", log])).0;
+    until(&|| status(&log).contains("service         works, "), "it says so beside the log");
+    written(Path::new(&other), 5);
+    until(&|| get("/health").starts_with("HTTP/1.1 200"), "the second works too");
+    let metrics = get("/metrics");
+    for line in ["seawall_ship_up{log=", "seawall_ship_lag_records{", "seawall_ship_records_total{"] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    written(Path::new(&log), 1);
+    // It is taken over meanwhile.
+    let taken = seawall(&["log", "rebuild", &path("again"), "--from", &archive, "--fence"]);
+    assert!(taken.status.success(), "{}", text(&taken).1);
+    written(Path::new(&log), 3);
+    until(&|| status(&log).contains("service         ended, "), "the end is said");
+    assert!(
+        status(&log).contains("taken over") && get("/health").contains("others: works"),
+        "{}",
+        status(&log)
+    );
+    let pid = service.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().expect("kills").success());
+    let ended = service.wait_with_output().expect("ends");
+    let said = said.join().expect("reads").join("\n");
+    assert_eq!(ended.status.code(), Some(7), "the gravest end is that of all: {said}");
+    assert!(said.contains("acknowledged LSN") && said.contains("behind 0 records"), "{said}");
+    assert!(status(&other).contains("service         stopped, "), "{}", status(&other));
+    assert!(seawall(&["log", "verify", &log]).status.success(), "what it said is none of the log's damage");
+    assert!(!text(&seawall(&["log", "verify", &log])).0.contains("not ours"));
 }

@@ -106,6 +106,28 @@ fn a_watch_counts_its_commits_in_both_forms_and_leaves_only_its_file() {
 }
 
 #[test]
+fn silent_and_slow_connections_hold_up_no_scrape() {
+    let work = folder();
+    std::fs::create_dir(work.path().join("disk")).expect("made");
+    let (mut child, address, _said) = start(work.path(), &["--method", "buffered"]);
+    let mut others: Vec<TcpStream> =
+        (0..60).map(|_| TcpStream::connect(&address).expect("connects")).collect();
+    for slow in &mut others[30..] {
+        slow.write_all(b"GET /metrics HTTP/1.1\r\n").expect("asks half");
+    }
+    let answer = ask(&address, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    // A server that went from one to the next would have dropped all of those before.
+    let stands = |other: &mut TcpStream| {
+        other.set_nonblocking(true).expect("set");
+        other.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(others.iter_mut().any(stands));
+    child.kill().expect("killed");
+    child.wait().expect("ends");
+}
+
+#[test]
 fn a_signal_ends_a_watch_well_and_leaves_no_file() {
     for signal in ["TERM", "INT"] {
         let work = folder();

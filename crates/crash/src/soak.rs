@@ -123,7 +123,7 @@ pub(crate) enum Finding {
     /// The process ended by itself.
     #[error("the process ended by itself with {0}")]
     Ended(ExitStatus),
-    /// The process had only so many acknowledgements after [`LIFE_MAX`].
+    /// The process had only this many acknowledgements after [`LIFE_MAX`].
     #[error("{0} acknowledgements in {limit} s", limit = LIFE_MAX.as_secs())]
     Slow(u64),
     /// More was used than the bound.

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seawall::{Error, Follower, Lsn, Payload, StreamFollower, ViewFollower};
+use seawall::{Error, Follower, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
 use seawall_sys::fork::Home;
 
 use crate::codes::SEAWALL_RECORD;
@@ -77,6 +77,31 @@ pub(crate) enum Source {
     Stream(StreamFollower),
     /// A log that any process may write; and whether the cursor ends with the writer.
     View(Box<ViewFollower>, bool),
+    /// A stream of such a log.
+    ViewStream(Box<ViewStreamFollower>, bool),
+}
+
+/// The next record of a follower: of now, within `limit`, or without end.
+macro_rules! next_of {
+    ($follower:expr, $limit:expr) => {
+        match $limit {
+            Some(Duration::ZERO) => $follower.poll_record()?,
+            None => $follower.next_record()?,
+            Some(limit) => $follower.next_record_timeout(limit)?,
+        }
+    };
+}
+
+/// The same of a follower of a view, which has no error for a wait in vain.
+macro_rules! next_of_view {
+    ($follower:expr, $ends:expr, $limit:expr) => {
+        match (next_of!($follower, $limit), $limit) {
+            (None, Some(timeout)) if !timeout.is_zero() && !($ends && $follower.has_no_writer()) => {
+                return Err(Error::TimedOut { lsn: $follower.lsn(), timeout }.into());
+            }
+            (found, _) => found,
+        }
+    };
 }
 
 /// Hands out records one after the other.
@@ -94,22 +119,11 @@ struct Reading {
 impl Source {
     fn next(&mut self, timeout_ns: i64) -> Result<Option<seawall::Record>> {
         let limit = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
-        let found = match (self, limit) {
-            (Self::Log(follower), Some(Duration::ZERO)) => follower.poll_record()?,
-            (Self::Log(follower), None) => follower.next_record()?,
-            (Self::Log(follower), Some(limit)) => follower.next_record_timeout(limit)?,
-            (Self::Stream(follower), Some(Duration::ZERO)) => follower.poll_record()?,
-            (Self::Stream(follower), None) => follower.next_record()?,
-            (Self::Stream(follower), Some(limit)) => follower.next_record_timeout(limit)?,
-            (Self::View(follower, _), Some(Duration::ZERO)) => follower.poll_record()?,
-            (Self::View(follower, _), None) => follower.next_record()?,
-            (Self::View(follower, ends), Some(limit)) => {
-                let found = follower.next_record_timeout(limit)?;
-                if found.is_none() && !(*ends && follower.has_no_writer()) {
-                    return Err(Error::TimedOut { lsn: follower.lsn(), timeout: limit }.into());
-                }
-                found
-            }
+        let found = match self {
+            Self::Log(follower) => next_of!(follower, limit),
+            Self::Stream(follower) => next_of!(follower, limit),
+            Self::View(follower, ends) => next_of_view!(follower, *ends, limit),
+            Self::ViewStream(follower, ends) => next_of_view!(follower, *ends, limit),
         };
         Ok(found)
     }
@@ -162,7 +176,8 @@ pub unsafe extern "C" fn seawall_log_read(log: *mut Log, lsn: u64, cursor: *mut 
 /// A cursor is for one thread at a time: a second one gets `SEAWALL_BUSY`.
 ///
 /// Errors: `SEAWALL_TIMED_OUT`; `SEAWALL_TRIMMED` and `SEAWALL_STREAM_TRIMMED` if a trim has overtaken the cursor: make a new one at
-/// `limit` of the error; `SEAWALL_STREAM_GAP`, `SEAWALL_CORRUPT`, `SEAWALL_OTHER_LOG`, `SEAWALL_IO`; `SEAWALL_FAILED` when the log has failed and
+/// `limit` of the error; of a stream of a view `SEAWALL_STREAM_END` if records that it has handed out were cut off, or the stream was
+/// removed: it goes on at `limit`; `SEAWALL_STREAM_GAP`, `SEAWALL_CORRUPT`, `SEAWALL_OTHER_LOG`, `SEAWALL_IO`; `SEAWALL_FAILED` when the log has failed and
 /// everything durable was handed out; `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_cursor_next(

@@ -1,6 +1,6 @@
-//! Keeps the last error of each thread, catches panics, and turns results into codes.
+//! Keeps the last error of each thread, catches panics and cancellation, and turns results into codes.
 //!
-//! Invariants: no panic leaves a call; a call that returns a negative code has left its error before; the text of an error
+//! Invariants: no panic leaves a call; no thread is cancelled in one; a call that returns a negative code has left its error before; the text of an error
 //! is made when it is asked for, so that a refusal in a loop costs nothing.
 
 use std::cell::RefCell;
@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use seawall::Error;
+use seawall_sys::thread::Uncancelled;
 
 use crate::codes;
 
@@ -239,6 +240,7 @@ impl Returned for i64 {
 /// Runs what a call does; keeps its error, and that of a panic.
 #[inline]
 pub(crate) fn call<T: Returned>(work: impl FnOnce() -> Result<T>) -> T {
+    let _uncancelled = Uncancelled::begin();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(returned)) => returned,
         Ok(Err(failure)) => T::of_code(keep(failure)),
@@ -248,6 +250,7 @@ pub(crate) fn call<T: Returned>(work: impl FnOnce() -> Result<T>) -> T {
 
 /// Runs what cannot fail but by a mistake, in which case it returns `otherwise`.
 pub(crate) fn quiet<T>(otherwise: T, work: impl FnOnce() -> T) -> T {
+    let _uncancelled = Uncancelled::begin();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(returned) => returned,
         Err(panic) => {

@@ -42,7 +42,8 @@ fn layout() -> String {
     [
         lines!("seawall_error", ErrorInfo: code, cause, os_error, reserved, at, limit, message, path),
         lines!("seawall_opened", Opened: tail, method_origin, left_in_memory, foreign_files, lost_from, lost_to, first, end, segments,
-            epoch, left_records, dir, method, engine, engine_refused, channel_refused, left_reason, foreign_file_names),
+            epoch, left_records, dir, method, engine, engine_refused, channel_refused, left_reason, foreign_file_names, evidence, reserved,
+            evidence_because),
         lines!("seawall_part", Part: data, bytes, stream, reserved),
         lines!("seawall_record", Record: lsn, end, data, bytes, seq, stream, flags, memory),
         lines!("seawall_summary", Summary: count, p50, p99, p999, max),
@@ -65,10 +66,15 @@ pub extern "C" fn seawall_abi_version() -> i32 {
     SEAWALL_ABI_VERSION
 }
 
-/// The version of this library, such as "0.1.0". Stays for ever.
+/// The version of this library, such as "0.1.0"; "0.1.0+debug" of a build with debug assertions, which is slower. Stays for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn seawall_version() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+    let version = if cfg!(debug_assertions) {
+        concat!(env!("CARGO_PKG_VERSION"), "+debug\0")
+    } else {
+        concat!(env!("CARGO_PKG_VERSION"), "\0")
+    };
+    version.as_ptr().cast()
 }
 
 /// How the structures of this library lie in memory, for bindings that describe them by themselves: for each structure a line

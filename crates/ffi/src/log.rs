@@ -1,10 +1,13 @@
 //! A log that this process writes: open, append, commit, read positions, trim, close.
 
 use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use seawall::{LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId, Tail};
+use seawall::{Evidence, LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId, Tail};
 use seawall_sys::fork::Home;
+use seawall_sys::signal::Signal;
 
 use crate::error::{Failure, Result, c_path, call, number, quiet};
 use crate::options::{Options, class};
@@ -15,6 +18,8 @@ pub struct Log {
     inner: Inner,
     home: Home,
     opened: Opened,
+    /// What the log raises, once it was asked for.
+    notify: Mutex<Option<Arc<Signal>>>,
     /// What `opened` points to.
     _texts: Texts,
     _names: Kept<*const c_char>,
@@ -42,7 +47,15 @@ pub(crate) fn tail_numbers(tail: Tail) -> (i32, u64, u64) {
     }
 }
 
-/// What opening found.
+/// The devices' counters do not show whether the commit method flushes what the log's class needs: the class rests on the word of system
+/// and device alone. `evidence_because` says why.
+pub const SEAWALL_EVIDENCE_NOT_CONFIRMED: i32 = 0;
+/// Each commit that was watched flushed every volatile cache below.
+pub const SEAWALL_EVIDENCE_CONFIRMED: i32 = 1;
+/// No flush is needed: the log promises less than power loss, or no device has a volatile cache.
+pub const SEAWALL_EVIDENCE_NOT_NEEDED: i32 = 2;
+
+/// What opening found. Fields may be added at the end.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Opened {
@@ -84,6 +97,23 @@ pub struct Opened {
     pub left_reason: *const c_char,
     /// Foreign files in the directory.
     pub foreign_file_names: *const *const c_char,
+    /// What the devices' counters say to the class of the log: `SEAWALL_EVIDENCE_...`.
+    pub evidence: i32,
+    /// Always 0.
+    pub reserved: i32,
+    /// Why it is not confirmed; NULL otherwise.
+    pub evidence_because: *const c_char,
+}
+
+/// Raises a signal for as long as that belongs to its log, however long the log's waker lives.
+struct Raise(Weak<Signal>);
+
+impl Wake for Raise {
+    fn wake(self: Arc<Self>) {
+        if let Some(signal) = self.0.upgrade() {
+            signal.raise();
+        }
+    }
 }
 
 impl Log {
@@ -96,6 +126,12 @@ impl Log {
             LeftInMemory::Taken { records } => (1, records, None),
             LeftInMemory::Worthless { reason } => (2, 0, Some(reason)),
             _ => (0, 0, None),
+        };
+        let (evidence, because) = match &found.evidence {
+            Evidence::NotNeeded => (SEAWALL_EVIDENCE_NOT_NEEDED, None),
+            Evidence::Confirmed => (SEAWALL_EVIDENCE_CONFIRMED, None),
+            // Also one that this interface does not know.
+            other => (SEAWALL_EVIDENCE_NOT_CONFIRMED, Some(other.why().unwrap_or("unknown"))),
         };
         let opened = Opened {
             tail,
@@ -122,8 +158,12 @@ impl Log {
             channel_refused: texts.keep_some(found.channel_refused.as_deref()),
             left_reason: texts.keep_some(left_reason),
             foreign_file_names: names.as_ptr(),
+            evidence,
+            reserved: 0,
+            evidence_because: texts.keep_some(because),
         };
-        Self { inner: log, home: Home::here(), opened, _texts: texts, _names: names }
+        let notify = Mutex::default();
+        Self { inner: log, home: Home::here(), opened, notify, _texts: texts, _names: names }
     }
 }
 
@@ -227,6 +267,32 @@ pub unsafe extern "C" fn seawall_log_append_commit(log: *mut Log, data: *const c
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
         number(log.append_commit(record)?.get())
+    })
+}
+
+/// As `seawall_log_append_commit`, but waits for at most `timeout_ns` nanoseconds until the record that was appended is durable, without
+/// end if that is negative. Appending it waits as `seawall_log_append`.
+///
+/// Errors: `SEAWALL_TIMED_OUT`: the record was appended, `at` of the error is the LSN of its end, and it may become durable at any time.
+/// It is not to be appended again, but to be waited for by `seawall_log_commit`. Otherwise as `seawall_log_append_commit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_append_commit_timeout(
+    log: *mut Log,
+    data: *const c_void,
+    bytes: u64,
+    timeout_ns: i64,
+) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let log = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let record = unsafe { slice(data, bytes) }?;
+        let end = log.append(record)?;
+        match u64::try_from(timeout_ns) {
+            Ok(timeout) => log.commit_timeout(end, Duration::from_nanos(timeout))?,
+            Err(_) => log.commit(end)?,
+        }
+        number(end.get())
     })
 }
 
@@ -350,6 +416,44 @@ pub unsafe extern "C" fn seawall_log_lsn(log: *const Log, which: i32) -> i64 {
 pub unsafe extern "C" fn seawall_log_durable_word(log: *const Log) -> *const u64 {
     // SAFETY: as the header asks.
     unsafe { log.as_ref() }.map_or(std::ptr::null(), |log| log.inner.durable_word())
+}
+
+/// A descriptor for `poll()`, epoll, kqueue and event loops over them. It is readable when more may be durable than at the last read, and
+/// so when a cursor of this log may have a record, or a stream of it; when the log failed or was closed; and at first.
+///
+/// When it is readable, read up to 8 bytes, and look only then: at `seawall_log_lsn` or the word of `seawall_log_durable_word`, and at
+/// each cursor, by `seawall_cursor_next` with a timeout of 0 until that returns no record. It stays readable until it is read, however
+/// much becomes durable meanwhile: it counts nothing, and the bytes mean nothing. What becomes durable after the read makes it readable
+/// again. Reading it never waits: without a byte it fails with EAGAIN. A log that nobody commits to becomes durable by itself only
+/// when it is idle: what an event loop waits for it requests by `seawall_log_commit` with a timeout of 0.
+///
+/// Every call returns the same descriptor, from 3 on and closed by `exec()`. It belongs to the log and is closed by `seawall_log_free`,
+/// not by `seawall_log_close`; for a runtime that closes what it is given, pass a `dup()`. A process that was forked off shares it and
+/// must not read it. Cursors of views are not seen by it.
+///
+/// Errors: `SEAWALL_IO` if the system gives no descriptor, and always on Windows, where a thread waits in `seawall_cursor_next` or
+/// `seawall_log_commit`; `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_log_notify_fd(log: *mut Log) -> i32 {
+    call(|| {
+        // SAFETY: as the header asks.
+        let inner = unsafe { inner(log) }?;
+        // SAFETY: as the header asks.
+        let log = unsafe { handle(log.cast_const(), "log is NULL") }?;
+        let mut notify = log.notify.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signal) = &*notify {
+            return Ok(signal.descriptor());
+        }
+        let made = Signal::new().map_err(|source| {
+            let path = inner.dir().to_path_buf();
+            seawall::Error::Io { operation: "make a descriptor to wait for the log in", path, source }
+        })?;
+        let signal = notify.insert(Arc::new(made));
+        inner.watch(Waker::from(Arc::new(Raise(Arc::downgrade(signal)))));
+        // What became durable before the log was watched.
+        signal.raise();
+        Ok(signal.descriptor())
+    })
 }
 
 /// The LSN of the first record that was appended at or after `unix_us`, microseconds since 1970 by the clock of then; the end of what

@@ -4,10 +4,10 @@ use std::ffi::c_char;
 
 use seawall::{Backup, Report as Inner};
 
-use crate::error::{c_path, c_text, call, quiet};
+use crate::error::{c_path, c_text, call, number, quiet};
 use crate::log::{Log, inner, tail_numbers};
-use crate::options::class_number;
-use crate::pointers::{Kept, Texts, give, into_handle, path, take};
+use crate::options::{Options, class_number};
+use crate::pointers::{Kept, Texts, give, give_if_wanted, into_handle, path, take};
 
 /// A damaged place.
 #[repr(C)]
@@ -184,6 +184,37 @@ pub unsafe extern "C" fn seawall_log_checkpoint(
         let done = log.checkpoint(to);
         // SAFETY: as the header asks.
         unsafe { report_backup(done, report) }
+    })
+}
+
+/// Copies every intact record of the damaged log in the directory `from` into a new log in the directory `to`, in order and transactions
+/// whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are given anew: behind a gap they differ from those of the old log.
+/// `options` are those of the new log, NULL for the defaults. `*report` says what is left of the old log, as `seawall_verify` does, and is
+/// to be freed by `seawall_report_free`; `report` may be NULL. Reads and writes the disk.
+///
+/// Errors: those of `seawall_verify` and `seawall_log_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_salvage(
+    from: *const c_char,
+    to: *const c_char,
+    options: *const Options,
+    report: *mut *const Report,
+) -> i64 {
+    call(|| {
+        // SAFETY: as the header asks.
+        unsafe { give_if_wanted(report, std::ptr::null()) };
+        // SAFETY: as the header asks.
+        let from = unsafe { path(from) }?;
+        // SAFETY: as the header asks.
+        let to = unsafe { path(to) }?;
+        // SAFETY: as the header asks.
+        let options = unsafe { options.as_ref() }.map(Options::get).unwrap_or_default();
+        let salvaged = seawall::salvage(from, to, options)?;
+        if !report.is_null() {
+            // SAFETY: as the header asks.
+            unsafe { give_if_wanted(report, shown(&salvaged.report, None)) };
+        }
+        number(salvaged.records)
     })
 }
 

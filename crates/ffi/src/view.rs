@@ -8,9 +8,9 @@ use seawall_sys::fork::Home;
 
 use crate::cursor::{Cursor, Source};
 use crate::error::{Failure, Result, call, quiet};
-use crate::log::{SEAWALL_TAIL_WRITTEN, check, tail_numbers};
+use crate::log::{SEAWALL_TAIL_WRITTEN, check, stream_id, tail_numbers};
 use crate::options::class_number;
-use crate::pointers::{give, give_prefix, handle, into_handle, path, take};
+use crate::pointers::{give, give_if_wanted, give_prefix, handle, into_handle, path, take};
 
 /// A look at a log at one moment.
 pub struct View {
@@ -125,19 +125,81 @@ pub unsafe extern "C" fn seawall_view_read(
     ends_with_writer: i32,
     cursor: *mut *mut Cursor,
 ) -> i32 {
+    let source = |view: &Inner, ends| {
+        let follower = view.follow(Lsn::new(lsn))?.ends_with_writer(ends);
+        Ok(Source::View(Box::new(follower), ends))
+    };
+    // SAFETY: as the header asks.
+    unsafe { read(view, ends_with_writer, cursor, source) }
+}
+
+/// The numbers of the first record that is left in a stream and of the next one that it gets, as `seawall_stream_bounds`, where the log
+/// ended that the view shows. Either pointer may be NULL. Reads the records of streams from the disk.
+///
+/// Errors: `SEAWALL_INVALID_ARGUMENT` if there is no such stream number; as `seawall_view_open`; `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_view_stream_bounds(
+    view: *const View,
+    stream_number: u32,
+    first: *mut u64,
+    next: *mut u64,
+) -> i32 {
     call(|| {
         // SAFETY: as the header asks.
+        let view = unsafe { locked(view) }?;
+        let stream = view.stream(stream_id(stream_number)?)?;
+        // SAFETY: as the header asks.
+        unsafe { give_if_wanted(first, stream.first_seq()) };
+        // SAFETY: as the header asks.
+        unsafe { give_if_wanted(next, stream.next_seq()) };
+        Ok(0)
+    })
+}
+
+/// Reads a stream of the log of a view from the record number `seq` on, and waits for more, as `seawall_view_read` does; with trims and
+/// cuts, also those that come later: see `seawall_cursor_next`. `*cursor` becomes the handle, or NULL if the call fails. Reads the records
+/// of streams from the disk.
+///
+/// Errors: `SEAWALL_STREAM_TRIMMED`, `SEAWALL_STREAM_END` past the next record that the view shows, `SEAWALL_INVALID_ARGUMENT`; as
+/// `seawall_view_open`; `SEAWALL_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn seawall_view_stream_read(
+    view: *mut View,
+    stream_number: u32,
+    seq: u64,
+    ends_with_writer: i32,
+    cursor: *mut *mut Cursor,
+) -> i32 {
+    let source = |view: &Inner, ends| {
+        let follower = view.stream(stream_id(stream_number)?)?.follow(seq)?.ends_with_writer(ends);
+        Ok(Source::ViewStream(Box::new(follower), ends))
+    };
+    // SAFETY: as the header asks.
+    unsafe { read(view, ends_with_writer, cursor, source) }
+}
+
+/// Makes the cursor over what `source` follows of a view.
+///
+/// # Safety
+/// `view` and `cursor` are as the header asks.
+unsafe fn read(
+    view: *const View,
+    ends_with_writer: i32,
+    cursor: *mut *mut Cursor,
+    source: impl FnOnce(&Inner, bool) -> Result<Source>,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the caller says.
         unsafe { give(cursor, std::ptr::null_mut(), "cursor is NULL") }?;
         let ends = match ends_with_writer {
             0 => false,
             1 => true,
             _ => return Err(Failure::Argument("ends_with_writer is neither 0 nor 1")),
         };
-        // SAFETY: as the header asks.
+        // SAFETY: as the caller says.
         let view = unsafe { locked(view) }?;
-        let follower = view.follow(Lsn::new(lsn))?.ends_with_writer(ends);
-        let made = into_handle(Cursor::new(Source::View(Box::new(follower), ends)));
-        // SAFETY: as the header asks.
+        let made = into_handle(Cursor::new(source(&view, ends)?));
+        // SAFETY: as the caller says.
         unsafe { give(cursor, made, "cursor is NULL") }?;
         Ok(0)
     })

@@ -103,18 +103,23 @@ fn run(program: &Path, arguments: &[&Path]) -> Output {
     command.output().expect("runs")
 }
 
-/// The names of the functions that the header declares.
-fn functions() -> Vec<&'static str> {
+/// The functions that the header declares, by the line that begins each, with their names.
+fn declarations() -> impl Iterator<Item = (&'static str, &'static str)> {
     let declarations = HEADER.lines().filter(|line| !line.starts_with([' ', '/', '#', '}', 't', '*']));
-    let name = |line: &'static str| line.split_once('(')?.0.rsplit([' ', '*']).next();
-    declarations.filter_map(name).filter(|name| name.starts_with("seawall_")).collect()
+    let name = |line: &'static str| Some((line, line.split_once('(')?.0.rsplit([' ', '*']).next()?));
+    declarations.filter_map(name).filter(|(_, name)| name.starts_with("seawall_"))
+}
+
+/// Their names.
+fn functions() -> Vec<&'static str> {
+    declarations().map(|(_, name)| name).collect()
 }
 
 /// The structures of the header that have fields, as lines for `use.c`.
 fn layout() -> String {
     let mut lines = String::new();
     let mut structure = None;
-    for line in HEADER.lines() {
+    for line in HEADER.lines().filter(|line| !line.trim_start().starts_with(['*', '/'])) {
         if let Some(name) = line.strip_prefix("typedef struct ").and_then(|rest| rest.strip_suffix(" {")) {
             writeln!(lines, "WHOLE({name});").expect("writes");
             structure = Some(name);
@@ -150,6 +155,44 @@ fn every_function_holds_in_c99_under_the_sanitizers() {
 #[test]
 fn every_function_holds_in_cpp_with_the_shared_library() {
     every_function_is_tried(&CPP, Library::Shared, &[]);
+}
+
+/// The oldest C there is a standard of, without a word of the compiler.
+#[test]
+fn the_header_is_c90() {
+    if !C99.is_here() {
+        return;
+    }
+    let made = scratch();
+    let file = made.path().join("header.c");
+    std::fs::write(&file, "#include <seawall.h>\n#include <seawall.h>\nint none;\n").expect("writes");
+    let mut compile = Command::new(C99.compiler());
+    compile.args(["-std=c90", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+    let done = compile.arg("-I").arg(folder().join("include")).arg(&file).output().expect("a compiler");
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+#[test]
+fn what_a_program_without_standard_streams_prints_reaches_no_log() {
+    if !C99.is_here() {
+        return;
+    }
+    let made = scratch();
+    let program = made.path().join("streams");
+    C99.compile(
+        &folder().join("tests/c/streams.c"),
+        &program,
+        Library::Static,
+        &["-D_POSIX_C_SOURCE=200809L"],
+    );
+    for method in ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"] {
+        for closed in ["0", "1", "2", "3"] {
+            let logs = scratch();
+            let done = run(&program, &[logs.path(), Path::new(method), Path::new(closed)]);
+            let forbidden = method.starts_with("uring") && seawall::Engine::IoUring.probe().is_err();
+            assert!(forbidden || done.status.success(), "{method}, {closed} closed: {}", done.status);
+        }
+    }
 }
 
 #[test]
@@ -220,26 +263,6 @@ fn blocks<'a>(page: &'a str, kind: &str) -> Vec<&'a str> {
     page.split(&begin).skip(1).filter_map(|rest| rest.split("\n```").next()).collect()
 }
 
-/// The five lines of the project's README, as the body of a program.
-#[test]
-fn the_lines_in_the_readme_of_the_project_compile_and_run() {
-    let page = std::fs::read_to_string(folder().join("../../README.md")).expect("is there");
-    let [lines] = blocks(&page, "c")[..] else { panic!("not one block of C") };
-    let made = scratch();
-    let (file, program) = (made.path().join("lines.c"), made.path().join("lines"));
-    let head = "#include <seawall.h>\n#include <stdio.h>\nstatic int fail(const char *why) { puts(why); return 1; }\n";
-    std::fs::write(&file, format!("{head}int main(void) {{\n{lines}\nreturn 0;\n}}\n")).expect("writes");
-    if C99.is_here() {
-        C99.compile(&file, &program, Library::Shared, &[]);
-        for records in 1..=2 {
-            let ran = run(&program, &[]);
-            assert!(ran.status.success(), "{}\n{}", ran.status, text(&ran));
-            let report = seawall::verify(made.path().join("orders")).expect("is a log");
-            assert_eq!(report.records, records);
-        }
-    }
-}
-
 /// Compiles and runs the programs that a page shows, each in an empty directory; each prints what the page says.
 fn shown_programs(page: &Path) {
     let shown = std::fs::read_to_string(page).expect("is there");
@@ -273,6 +296,95 @@ fn the_readme_shows_a_program_that_runs() {
 #[test]
 fn the_page_shows_programs_that_run() {
     shown_programs(&folder().join("../../docs/c.md"));
+}
+
+#[test]
+fn the_page_says_of_every_function_what_it_returns() {
+    let page = std::fs::read_to_string(folder().join("../../docs/c.md")).expect("is there");
+    let types = ["`int64_t`", "`int32_t`", "`void`", "a pointer"];
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let rows: Vec<_> = rows.filter(|(first, _)| types.contains(first)).collect();
+    let mut functions = 0;
+    for (line, name) in declarations() {
+        let returned =
+            types.iter().find(|shown| line.starts_with(&format!("{} seawall", shown.trim_matches('`'))));
+        let returned = returned.unwrap_or(&"a pointer");
+        let word = format!("`{}`", name.trim_start_matches("seawall_"));
+        let found: Vec<_> =
+            rows.iter().filter(|(_, rest)| rest.contains(&word)).map(|(first, _)| first).collect();
+        assert_eq!(found, [returned], "{name}");
+        functions += 1;
+    }
+    assert_eq!(
+        rows.iter().map(|(_, rest)| rest.matches('`').count() / 2).sum::<usize>(),
+        functions + 1,
+        "and SEAWALL_RECORD"
+    );
+}
+
+/// A folder with the shared library and what finds it, as an installation has them.
+fn installed() -> tempfile::TempDir {
+    let prefix = scratch();
+    let at = |name: &str| prefix.path().join(name);
+    std::fs::create_dir_all(at("lib/pkgconfig")).expect("makes a folder");
+    for name in ["lib/libseawall.so", "lib/libseawall.so.0"] {
+        std::os::unix::fs::symlink(built().join("libseawall_ffi.so"), at(name)).expect("links");
+    }
+    std::os::unix::fs::symlink(folder().join("include"), at("include")).expect("links");
+    let found = format!("-L{0}/lib -lseawall\nCflags: -I{0}/include\n", prefix.path().display());
+    let text = format!("Name: seawall\nDescription: the build under test\nVersion: 0\nLibs: {found}");
+    std::fs::write(at("lib/pkgconfig/seawall.pc"), text).expect("writes");
+    prefix
+}
+
+/// Runs a program of an example in a copy of its folder; what it printed, or why it did not run.
+fn run_example(name: &str, prefix: &Path, commands: &[&[&str]]) -> Result<String, String> {
+    let made = scratch();
+    for file in std::fs::read_dir(folder().join("examples").join(name)).expect("is there") {
+        let file = file.expect("an entry").path();
+        std::fs::copy(&file, made.path().join(file.file_name().expect("a name"))).expect("copies");
+    }
+    let mut printed = String::new();
+    for words in commands {
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(made.path())
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+        command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("SEAWALL", prefix.join("lib/libseawall.so.0"));
+        let ran = command.output().map_err(|error| format!("{}: {error}", words[0]))?;
+        printed = text(&ran);
+        if !ran.status.success() {
+            return Err(format!("{words:?}: {printed}"));
+        }
+    }
+    Ok(printed)
+}
+
+fn is_there(program: &str, argument: &str) -> bool {
+    Command::new(program).arg(argument).output().is_ok_and(|ran| ran.status.success())
+}
+
+/// 5,000 commits of 100 goroutines, none of which waits in C.
+#[test]
+fn the_example_for_go_commits_and_follows() {
+    if !is_there("go", "version") || !is_there("pkg-config", "--version") {
+        return skipped("no Go, or no pkg-config: the example for Go was not tried");
+    }
+    let ran = run_example("go", installed().path(), &[&["go", "run", ".", "log"]]);
+    assert_eq!(ran.as_deref(), Ok("5000 commits, 5000 records received, error: <nil>\n"));
+}
+
+/// The same from Node's event loop.
+#[test]
+fn the_example_for_node_commits_and_follows() {
+    let install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "koffi@2"];
+    let prefix = installed();
+    if let Err(why) = run_example("node", prefix.path(), &[&["node", "--version"], &install]) {
+        return skipped(format_args!("the example for Node was not tried: {why}"));
+    }
+    let ran = run_example("node", prefix.path(), &[&install, &["node", "commits.mjs", "log"]]);
+    assert_eq!(ran.as_deref(), Ok("5000 commits, 5000 records received\n"));
 }
 
 /// A child is a test of this file, which does nothing by itself.

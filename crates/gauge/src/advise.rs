@@ -7,17 +7,16 @@
 //! outlive a power cut and are not contradicted are recommended; where the default is as good as the best within noise,
 //! it stays; a product without a setting is named with the reason.
 
-pub mod disturbed;
 pub mod expect;
 pub mod products;
 
-use crate::figures::{duration_ns, listing, percent, plural, rate};
-use crate::rank::{self, EffectiveClass, Ranked, Ranking};
-use products::{PRODUCTS, Product};
-use std::fmt;
+pub use crate::judgement::COMMITS_MIN;
 
-/// Fewer commits than these say nothing of a method: its median would be one of a handful.
-pub const COMMITS_MIN: u64 = 100;
+use crate::figures::{listing, percent, plural};
+use crate::judgement::{Answer, Judgement, disturbed};
+use crate::rank::{self, EffectiveClass, Ranked, Ranking};
+use products::{PRODUCTS, Product, Way};
+use std::fmt;
 
 /// One product's setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +27,8 @@ pub struct Setting {
     pub version: &'static str,
     /// Where it stands.
     pub source: &'static str,
+    /// When that was last looked at.
+    pub checked: &'static str,
     /// Lines to put into its configuration, ready; empty if it has nothing to set.
     pub lines: Vec<String>,
     /// Why, in a clause.
@@ -101,10 +102,14 @@ impl fmt::Display for Reason {
 /// What is recommended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// The id of the best method that outlives a power cut.
+    /// Whether the run says what a durable commit costs.
+    pub answer: Answer,
+    /// The id of the method to commit by; without one there is nothing below.
     pub method: Option<String>,
-    /// In words: the method with its figures, or why there is none.
+    /// The verdict on the run.
     pub sentence: String,
+    /// What its figures are not.
+    pub caution: Option<String>,
     /// Why nothing can be advised from this run, if it was disturbed.
     pub disturbed: Option<String>,
     /// What the rates below stand on; empty if there are none.
@@ -124,32 +129,21 @@ pub fn advise(ranking: &Ranking<'_>) -> Advice {
 /// The recommendation for the machine of `ranking`'s result, for these products.
 #[must_use]
 pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advice {
-    let none = |sentence: String, disturbed: Option<String>| Advice {
-        method: None,
-        sentence,
-        disturbed,
+    let judgement = Judgement::of(ranking);
+    let mut advice = Advice {
+        answer: judgement.answer,
+        method: judgement.recommended,
+        sentence: judgement.verdict,
+        caution: judgement.caution,
+        disturbed: judgement.disturbed,
         basis: String::new(),
         settings: Vec::new(),
         withheld: Vec::new(),
     };
-    let best = ranking.recommended().filter(|_| ranking.result.environment.wine.is_none());
-    let Some(best) = best else { return none(why_none(ranking), None) };
-    if let Some(why) = disturbed::disturbance(ranking) {
-        return none(
-            format!("No advice from this run: {why}. Measure again on an idle machine (`seawall advise`)."),
-            Some(why),
-        );
+    if advice.method.is_none() {
+        return advice;
     }
-    if best.measured.commits < COMMITS_MIN {
-        let why = few(best).to_string();
-        return none(format!("No advice from this run: {why}."), Some(why));
-    }
-    let mut advice = Advice {
-        method: Some(best.id().to_owned()),
-        sentence: sentence(ranking, best),
-        basis: basis(ranking),
-        ..none(String::new(), None)
-    };
+    advice.basis = basis(ranking);
     for product in products {
         match product.answer(ranking) {
             Some(Ok(setting)) => advice.settings.push(setting),
@@ -189,36 +183,6 @@ fn few(row: &Ranked<'_>) -> Reason {
     Reason::TooFew { id: row.id().to_owned(), commits: row.measured.commits }
 }
 
-fn sentence(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
-    let fastest = ranking.best_durable().filter(|fastest| fastest.id() != best.id());
-    let why = fastest.map_or(String::new(), |fastest| {
-        format!(
-            " Software offers it more widely than {}, whose p50 of {} is the same within noise.",
-            fastest.id(),
-            duration_ns(fastest.p50_ns())
-        )
-    });
-    let equal = ranking.of(EffectiveClass::PowerLoss).filter(|row| row.to_best.within_noise()).count() - 1;
-    let others = if equal == 0 || !why.is_empty() {
-        String::new()
-    } else {
-        format!("; {} the same within noise", plural(equal as u64, "other method is", "other methods are"))
-    };
-    let p99 = best
-        .measured
-        .main()
-        .percentile(99.0)
-        .ns()
-        .map_or(String::new(), |ns| format!(", p99 {}", duration_ns(ns)));
-    format!(
-        "Commit by {} ({}): p50 {}{p99}, {} commits/s{others}.{why}",
-        best.id(),
-        best.calls(),
-        duration_ns(best.p50_ns()),
-        rate(best.measured.commits_per_s())
-    )
-}
-
 fn basis(ranking: &Ranking<'_>) -> String {
     let plan = &ranking.result.plan;
     let writers = match plan.threads {
@@ -232,38 +196,16 @@ fn basis(ranking: &Ranking<'_>) -> String {
     )
 }
 
-fn why_none(ranking: &Ranking<'_>) -> String {
-    let reasons = |class: EffectiveClass| {
-        ranking
-            .of(class)
-            .filter(|row| row.measured.letter == Some('D'))
-            .flat_map(|row| row.durability.because.iter().map(String::as_str))
-    };
-    if ranking.result.environment.wine.is_some() {
-        return "No method can be recommended: Wine promises for nothing that it outlives a power cut."
-            .to_owned();
-    }
-    let because = if ranking.rows.is_empty() {
-        "none was measured"
-    } else if ranking.of(EffectiveClass::NotConfirmed).next().is_some() {
-        "those that claim it send no flush that the device counts"
-    } else {
-        reasons(EffectiveClass::SystemCrash)
-            .chain(reasons(EffectiveClass::ProcessCrash))
-            .next()
-            .unwrap_or("none of the measured methods asks the device to make its data stable")
-    };
-    format!("No method can be recommended: none is shown to outlive a power cut here, because {because}.")
-}
-
-/// One of a product's settings and the row that makes the same calls.
+/// One of a product's ways, its row, and how it came to be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a, 'b> {
-    /// The setting, by its name in the product's table.
-    pub setting: &'static str,
+    /// The way.
+    pub way: &'static Way,
     /// Its row.
     pub row: &'b Ranked<'a>,
-    /// The default's row, if the setting is another and the default outlives a power cut too.
+    /// Whether it is the product's default here.
+    pub is_default: bool,
+    /// The default's row, if the way is another and the default outlives a power cut too.
     pub beaten: Option<&'b Ranked<'a>>,
 }
 
@@ -279,28 +221,25 @@ fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, R
     Ok(row)
 }
 
-/// The best of a product's settings. The first of `table` is the default, without whose row nothing is chosen: it stays
-/// unless another is better beyond noise, or it does not outlive a power cut.
-fn choose<'a, 'b>(
-    ranking: &'b Ranking<'a>,
-    table: &[(&'static str, &'static str)],
-) -> Result<Choice<'a, 'b>, Reason> {
-    let Some(((setting, id), others)) = table.split_first() else {
+/// The best of a product's ways. The first is the default, without whose row nothing is chosen: it stays unless another is
+/// better beyond noise, or it does not outlive a power cut.
+fn choose<'a, 'b>(ranking: &'b Ranking<'a>, ways: &[&'static Way]) -> Result<Choice<'a, 'b>, Reason> {
+    let Some((first, others)) = ways.split_first() else {
         return Err(Reason::NoSetting);
     };
-    let default = sound(ranking, id)
+    let default = sound(ranking, first.method)
         .map_err(|why| if others.is_empty() { why } else { Reason::Default(Box::new(why)) })?;
-    let kept = Choice { setting, row: default, beaten: None };
     let durable = |row: &Ranked<'_>| row.class == EffectiveClass::PowerLoss;
     let best = others
         .iter()
-        .filter_map(|(setting, id)| Some((*setting, sound(ranking, id).ok().filter(|row| durable(row))?)))
+        .filter_map(|way| Some((*way, sound(ranking, way.method).ok().filter(|row| durable(row))?)))
         .min_by_key(|(_, row)| row.p50_ns());
+    let other = |way, row, beaten| Ok(Choice { way, row, is_default: false, beaten });
     match best {
-        _ if !durable(default) && best.is_none() => Err(Reason::NotDurable((*id).to_owned())),
-        Some((setting, row)) if !durable(default) => Ok(Choice { setting, row, beaten: None }),
-        Some((setting, row)) if better(row, default) => Ok(Choice { setting, row, beaten: Some(default) }),
-        _ => Ok(kept),
+        None if !durable(default) => Err(Reason::NotDurable(first.method.to_owned())),
+        Some((way, row)) if !durable(default) => other(way, row, None),
+        Some((way, row)) if better(row, default) => other(way, row, Some(default)),
+        _ => Ok(Choice { way: first, row: default, is_default: true, beaten: None }),
     }
 }
 
@@ -365,7 +304,12 @@ mod tests {
         type Spoil = fn(&mut RunResult);
         let spoil: [(&str, Spoil); 4] = [
             ("interrupted", |result| result.complete = false),
-            ("other work", |result| result.environment.pressure.waiting_percent_10s = Some(60.0)),
+            ("other work", |result| {
+                result.environment.pressure.waiting_percent_10s = Some(60.0);
+                for row in result.study.rows.iter_mut().filter_map(Row::measured_mut) {
+                    row.cpu.wait_ns = None;
+                }
+            }),
             ("waited for a CPU", |result| {
                 for id in ["dsync", "buffered+fdatasync", "buffered+fsync"] {
                     let one = measured(result, id);
@@ -423,7 +367,7 @@ mod tests {
             let advice = advise(&Ranking::new(&result));
             let runs: Vec<&str> = PRODUCTS
                 .iter()
-                .filter(|product| !(product.settings)(system).is_empty())
+                .filter(|product| product.on(system).next().is_some())
                 .map(|product| product.name)
                 .collect();
             let set: Vec<&str> = advice.settings.iter().map(|setting| setting.product).collect();
@@ -478,7 +422,7 @@ mod tests {
             run("buffered+fsync", Vec::new(), |environment| environment.wine = Some("8.0".into()));
         let unsafe_only = run("buffered,direct", Vec::new(), |_| {});
         for (result, why) in
-            [(lying, "no flush"), (under_wine, "Wine"), (unsafe_only, "none of the measured")]
+            [(lying, "Flushes go missing"), (under_wine, "Wine"), (unsafe_only, "none of the measured")]
         {
             let advice = advise(&Ranking::new(&result));
             assert!(advice.method.is_none() && advice.settings.is_empty());

@@ -4,12 +4,15 @@
 //!   claimed class   device cache    flushes per commit       outcome
 //!   below power loss     any             any                 nothing claimed
 //!   power loss      none volatile        any                 not needed
-//!   power loss      any                  no counters         cannot tell
+//!   power loss      any                  no counters, or     cannot tell
+//!                                        none of flushes
+//!   power loss      any                  none during one of  contradicted, whatever the blocks counted
+//!                                        the watched commits
 //!   power loss      unknown              < 0.9               cannot tell
-//!   power loss      any                  neighbour flushes   cannot tell
-//!   power loss      any                  nothing counted at  cannot tell
-//!                                        all, by any method
+//!   power loss      any                  neighbour flushes   confirmed by the watched commits, else cannot tell
 //!   power loss      write-back           ≥ 0.9, and none     confirmed
+//!                                        missing
+//!   power loss      write-back           ≥ 0.9, and a few    cannot tell
 //!                                        missing
 //!   power loss      write-back, FUA      < 0.9, pure direct  by FUA
 //!                                        dsync overwrite
@@ -23,10 +26,14 @@
 //! Flushes are held against what a commit needs: one, or one for each of its writes where the method makes each stable by
 //! itself ([`flushes_needed`]).
 //!
+//! Before the blocks each method made some commits one by one, around which the counters of every level of the stack were read
+//! ([`Watched`]): the top one has no neighbours, and none flushes in the time of each commit below.
+//!
 //! A flush is missing if one writer made more commits than the device counted flushes, a neighbour's included: each
 //! commit of a sequence needs a flush that begins after the one before it has ended, so that none can be merged away.
-//! What a block's edges may hide, and 2 %, are allowed for: a liar that drops one sync in twenty is convicted after some
-//! thousand commits.
+//! More than 2 %, and two a block, convict: a liar that drops one sync in twenty does after some thousand commits. Fewer leave
+//! the class unconfirmed. A forced write is held against its bytes in the same way. What is dropped at other times than those
+//! of the run is not seen.
 //!
 //! [`convict`] takes the class of methods whose bytes never reached the device: one that claims to outlive a system
 //! crash must have handed each commit's bytes to the device before it was acknowledged.
@@ -37,8 +44,9 @@
 use crate::lookup;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
+use seawall_sys::counters::{Counting, Verdict, Watched};
 use seawall_sys::durability::{Class, DeviceCache, Durability};
-use seawall_sys::method::{Cache, Method, OpenSync, Write, WriteFlag};
+use seawall_sys::method::Method;
 use std::fmt;
 
 /// The size in which the kernel counts, bytes.
@@ -47,9 +55,15 @@ const SECTOR_BYTES: f64 = 512.0;
 const ONE_EACH: f64 = 0.9;
 /// A baseline that makes up more than this share of the counts disturbs the outcome.
 const BASELINE_SHARE_MAX: f64 = 0.1;
+/// The share of flushes or forced bytes below which a method is convicted, and that of any bytes.
+const ALL_BUT_A_FEW: f64 = 0.98;
+const HALF: f64 = 0.5;
 
 /// Why a neighbour's flushes leave no outcome: they may hide that this method's are missing, or that they came.
 pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be separated from this method's";
+
+/// Why a few flushes or bytes that are missing leave no outcome.
+pub const A_FEW_MISSING: &str = "the device counted a little less than these commits need";
 
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,13 +119,17 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` without counters.
+    /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` without counters and where a neighbour blurs them; what is
+    /// not quite 1 is not rounded to it.
     #[must_use]
     pub fn flushes(&self) -> String {
         match (self.outcome, self.per_commit) {
             (EvidenceOutcome::ByFua, _) => "FUA".to_owned(),
-            (_, Some(each)) => format!("{:.2}", each.flushes),
-            (_, None) => "-".to_owned(),
+            (EvidenceOutcome::CannotTell(A_FEW_MISSING), Some(each)) if !each.flushes_blurred => {
+                format!("{:.2}", (each.flushes * 100.0).floor() / 100.0)
+            }
+            (_, Some(each)) if !each.flushes_blurred => format!("{:.2}", each.flushes),
+            (_, _) => "-".to_owned(),
         }
     }
 }
@@ -205,8 +223,16 @@ fn outcome(
     per_commit: Option<PerCommit>,
 ) -> EvidenceOutcome {
     let cache = result.environment.device_cache();
+    let watched =
+        measured.watched.as_ref().map(|watched| watched.verdict(cache != DeviceCache::WriteThrough));
+    if let Some(Verdict::Missing(_)) = watched {
+        return EvidenceOutcome::Contradicted;
+    }
     if cache == DeviceCache::WriteThrough {
         return EvidenceOutcome::NotNeeded;
+    }
+    if !leaves_count(result, Counting::Flushes) {
+        return EvidenceOutcome::CannotTell("the device does not count flushes");
     }
     let Some(each) = per_commit else {
         return EvidenceOutcome::CannotTell("this system shows no counters for the device");
@@ -214,25 +240,28 @@ fn outcome(
     let writers = writers(result, row);
     let needed = flushes_needed(result, row);
     let one_each = ONE_EACH * f64::from(needed);
-    let counted = measured.counts.map_or(0, |counts| counts.flushes);
-    let missing = |writers: f64| {
-        flushes_missing(
-            measured.commits.saturating_mul(needed.into()),
-            counted,
-            measured.rounds.len(),
-            writers,
-        )
-    };
+    let counts = measured.counts.unwrap_or_default();
+    let in_all = measured.commits.saturating_mul(needed.into());
+    let missing = |writers: f64| flushes_missing(in_all, counts.flushes, measured.rounds.len(), writers);
+    let unless_few =
+        |few: bool, outcome| if few { EvidenceOutcome::CannotTell(A_FEW_MISSING) } else { outcome };
+    let few = writers <= 1.0 && counts.flushes < in_all;
     if counters_stand_still(result) {
         EvidenceOutcome::CannotTell("the device's counters stand still")
     } else if each.flushes_blurred && !missing(writers) {
-        EvidenceOutcome::CannotTell(NEIGHBOUR)
+        match watched {
+            Some(Verdict::Confirmed) => unless_few(few, EvidenceOutcome::Confirmed),
+            _ => EvidenceOutcome::CannotTell(NEIGHBOUR),
+        }
     } else if each.flushes >= one_each && !missing(1.0) {
-        EvidenceOutcome::Confirmed
+        unless_few(few, EvidenceOutcome::Confirmed)
     } else if cache == DeviceCache::Unknown {
         EvidenceOutcome::CannotTell("the device does not say whether its write cache is volatile")
-    } else if forces_each_write(result, row) && each.writes >= one_each / writers {
-        EvidenceOutcome::ByFua
+    } else if forces_each_write(result, row)
+        && each.writes >= one_each / writers
+        && !bytes_missing(measured, ALL_BUT_A_FEW)
+    {
+        unless_few(bytes_missing(measured, 1.0), EvidenceOutcome::ByFua)
     } else if writers > 1.0 && each.flushes * writers >= one_each && !missing(writers) {
         EvidenceOutcome::Shared
     } else if row.method.is_none() && takes_fua(result) {
@@ -248,13 +277,23 @@ fn outcome(
 /// of the writers at most.
 fn flushes_missing(needed: u64, flushes: u64, blocks: usize, writers: f64) -> bool {
     const PER_BLOCK: f64 = 2.0;
-    const SHARE: f64 = 0.02;
     let needed = needed as f64 / writers;
-    (flushes as f64) + PER_BLOCK * blocks.max(1) as f64 + SHARE * needed < needed
+    (flushes as f64) + PER_BLOCK * (blocks.max(1) as f64) < ALL_BUT_A_FEW * needed
 }
 
-/// Whether the device counted nothing during the whole run, whatever was done: some drivers count nothing.
+/// Whether the counters of every leaf that may have a volatile cache show that much; those of earlier programs, which did not look,
+/// count as such.
+fn leaves_count(result: &RunResult, what: Counting) -> bool {
+    let mut cached = result.environment.leaves().filter(|leaf| leaf.write_cache != DeviceCache::WriteThrough);
+    cached.all(|leaf| leaf.counting.is_none_or(|counting| counting >= what))
+}
+
+/// Whether the device counted nothing during the whole run, whatever was done, and an earlier program did not look whether it
+/// counts at all.
 fn counters_stand_still(result: &RunResult) -> bool {
+    if result.environment.leaves().all(|leaf| leaf.counting.is_some()) {
+        return !leaves_count(result, Counting::Writes);
+    }
     let mut counted = result.measured().filter_map(|(_, measured)| measured.counts).peekable();
     counted.peek().is_some() && counted.all(|counts| counts.writes == 0 && counts.flushes == 0)
 }
@@ -269,7 +308,8 @@ pub fn convict(result: &mut RunResult) {
         return;
     }
     for measured in result.study.rows.iter_mut().filter_map(Row::measured_mut) {
-        let missing = bytes_missing(measured);
+        let unwritten = |watched: &Watched| matches!(watched.verdict(false), Verdict::Missing(_));
+        let missing = bytes_missing(measured, HALF) || measured.watched.as_ref().is_some_and(unwritten);
         let Some(durability) = measured.durability.as_mut().filter(|_| missing) else { continue };
         if durability.class > Class::ProcessCrash {
             durability.class = Class::ProcessCrash;
@@ -278,11 +318,11 @@ pub fn convict(result: &mut RunResult) {
     }
 }
 
-fn bytes_missing(measured: &Measured) -> bool {
+/// Whether the device counted less than that share of the bytes.
+fn bytes_missing(measured: &Measured, share: f64) -> bool {
     const COMMITS_MIN: u64 = 16;
-    const SHARE_MIN: f64 = 0.5;
     let Some(counts) = measured.counts.filter(|_| measured.commits >= COMMITS_MIN) else { return false };
-    (counts.sectors as f64 * SECTOR_BYTES) < measured.bytes as f64 * SHARE_MIN
+    (counts.sectors as f64 * SECTOR_BYTES) < measured.bytes as f64 * share
 }
 
 /// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
@@ -291,7 +331,7 @@ pub(crate) fn forces_each_write(result: &RunResult, row: &Row) -> bool {
     takes_fua(result)
         && !result.plan.file_state.needs_metadata()
         && !result.environment.file_system.copy_on_write
-        && lookup::method(result, row).is_some_and(is_direct_dsync)
+        && lookup::method(result, row).is_some_and(Method::is_direct_dsync)
 }
 
 /// Whether every device below takes writes with FUA.
@@ -300,22 +340,13 @@ fn takes_fua(result: &RunResult) -> bool {
     leaves.peek().is_some() && leaves.all(|leaf| leaf.fua == Some(true))
 }
 
-fn is_direct_dsync(method: &Method) -> bool {
-    let dsync = |flag| matches!(flag, WriteFlag::Dsync);
-    let by_write = match method.write {
-        Write::Flagged(flag) | Write::Ring { flag, .. } => dsync(flag),
-        Write::Positional | Write::Mapped | Write::Overlapped => false,
-    };
-    method.cache == Cache::Direct && (method.open_sync == OpenSync::Data || by_write)
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use crate::sample::{durability, measured, run, volatile};
     use crate::testbed::sim::Plant;
     use EvidenceOutcome::{ByFua, Contradicted};
-    use seawall_sys::counters::Counts;
+    use seawall_sys::counters::{Counts, WatchedLevel};
     use seawall_sys::durability::FileState;
 
     fn evidence_of(result: &RunResult, id: &str) -> Evidence {
@@ -349,6 +380,16 @@ mod tests {
             }
             ["direct+dsync", "direct+sync", "dsync"].map(|id| evidence_of(&result, id).outcome)
         };
+        for (drops, outcome) in
+            [(20, Contradicted), (1_200, EvidenceOutcome::CannotTell(A_FEW_MISSING)), (1 << 40, ByFua)]
+        {
+            let mut result = run("direct+dsync", vec![Plant::NoFlushes], |environment| {
+                environment.devices[0].fua = Some(true);
+            });
+            let counts = measured(&mut result, "direct+dsync").counts.as_mut().expect("counts");
+            counts.sectors -= counts.sectors / drops;
+            assert_eq!(evidence_of(&result, "direct+dsync").outcome, outcome, "one forced write in {drops}");
+        }
         assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
         assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
         assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
@@ -358,7 +399,7 @@ mod tests {
     fn results_of_version_1_convict_no_row_that_shared_its_flushes() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../results/2026-11-22-firecracker-ext4");
-        for name in ["group", "replicated", "interfere", "path-jvm"] {
+        for name in ["group", "replicated", "interfere"] {
             let result = RunResult::read(&folder.join(name).with_extension("json")).expect(name);
             for (row, measured) in result.measured() {
                 let Some(durability) = &measured.durability else { continue };
@@ -434,11 +475,24 @@ mod tests {
                 "{commits} commits, {flushes} flushes, {blocks} blocks, {writers} writers"
             );
         }
-        for (drops, outcome) in [(20, Contradicted), (2, Contradicted), (1_200, EvidenceOutcome::Confirmed)] {
+        // A few, down to a single one, leave the class unconfirmed, whatever else was flushed, and show as less than one.
+        let few = EvidenceOutcome::CannotTell(A_FEW_MISSING);
+        for (drops, outcome, shown) in [
+            (20, Contradicted, "0.95"),
+            (2, Contradicted, "0.50"),
+            (1_200, few, "0.99"),
+            (12_000, few, "0.99"),
+            (12_001, EvidenceOutcome::Confirmed, "1.00"),
+        ] {
             let mut result = volatile(Vec::new());
             let counts = measured(&mut result, "dsync").counts.as_mut().expect("counts");
             counts.flushes -= counts.flushes / drops;
-            assert_eq!(evidence_of(&result, "dsync").outcome, outcome, "one in {drops}");
+            let evidence = evidence_of(&result, "dsync");
+            assert_eq!((evidence.outcome, evidence.flushes().as_str()), (outcome, shown), "one in {drops}");
+            measured(&mut result, "dsync").watched = Some(watched([[0, 0], [0, 0]]));
+            let idle = result.idle.as_mut().expect("counters");
+            idle.counts.flushes = idle.elapsed_ns / 100_000;
+            assert_eq!(evidence_of(&result, "dsync").outcome, outcome, "one in {drops}, beside a neighbour");
         }
     }
 
@@ -464,6 +518,21 @@ mod tests {
         measured(&mut few, "direct").commits = 10;
         convict(&mut few);
         assert_eq!(class(&mut few, "direct"), Class::SystemCrash, "too few to judge");
+        // Those that are known to count, and counted whatever else was written, convict.
+        let mut dropped = volatile(Vec::new());
+        dropped.environment.devices[0].counting = Some(Counting::Flushes);
+        for id in ["buffered", "direct", "buffered+fdatasync", "buffered+fsync", "dsync"] {
+            measured(&mut dropped, id).counts = Some(Counts::default());
+        }
+        convict(&mut dropped);
+        for id in ["direct", "dsync"] {
+            assert_eq!(class(&mut dropped, id), Class::ProcessCrash, "{id}");
+        }
+        let mut silent = volatile(Vec::new());
+        silent.environment.devices[0].counting = Some(Counting::Nothing);
+        measured(&mut silent, "direct").counts = Some(Counts::default());
+        convict(&mut silent);
+        assert_eq!(class(&mut silent, "direct"), Class::SystemCrash);
         let mut still = volatile(Vec::new());
         for id in ["buffered", "direct", "buffered+fdatasync", "buffered+fsync", "dsync"] {
             measured(&mut still, id).counts = Some(Counts::default());
@@ -487,6 +556,68 @@ mod tests {
         let each = evidence.per_commit.expect("counters");
         assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
         assert_eq!(evidence.outcome, EvidenceOutcome::CannotTell(NEIGHBOUR));
+    }
+
+    /// What the levels of a loop device on a disk counted in 64 commits: those without a flush, and without a write.
+    fn watched(levels: [[u64; 2]; 2]) -> Watched {
+        let level = |(name, [unflushed, unwritten]): (&str, [u64; 2])| WatchedLevel {
+            devices: name.to_owned(),
+            has_cache: true,
+            counts_flushes: true,
+            is_leaf: name == "vda",
+            unwritten,
+            unflushed,
+            flushes: 64 - unflushed,
+        };
+        Watched { commits: 64, levels: ["loop0", "vda"].into_iter().zip(levels).map(level).collect() }
+    }
+
+    #[test]
+    fn commits_that_were_watched_convict_beside_a_neighbour_and_acquit_an_honest_method() {
+        let outcome = |levels, blurred: bool| {
+            let mut result = volatile(Vec::new());
+            if blurred {
+                let idle = result.idle.as_mut().expect("counters");
+                idle.counts.flushes = idle.elapsed_ns / 100_000;
+            }
+            measured(&mut result, "dsync").watched = Some(watched(levels));
+            let evidence = evidence_of(&result, "dsync");
+            assert_eq!(evidence.flushes() == "-", blurred, "{evidence:?}");
+            let found = crate::findings::find(&crate::rank::Ranking::new(&result));
+            let said = found.iter().find(|found| found.rule == "contradicted");
+            let counted = said.is_some_and(|said| said.sentence.contains(" of 64 commits by dsync"));
+            assert_eq!(counted, evidence.outcome == Contradicted, "{found:?}");
+            let class = {
+                convict(&mut result);
+                durability(&mut result, "dsync").class
+            };
+            (evidence.outcome, class)
+        };
+        for blurred in [false, true] {
+            let honest = outcome([[0, 0], [0, 0]], blurred);
+            assert_eq!(honest, (EvidenceOutcome::Confirmed, Class::PowerLoss), "{blurred}");
+            for unflushed in [3, 32, 64] {
+                for at in [[[unflushed, 0], [0, 0]], [[0, 0], [unflushed, 0]]] {
+                    assert_eq!(outcome(at, blurred).0, Contradicted, "{at:?} {blurred}");
+                }
+            }
+            let dropped = outcome([[64, 0], [64, 64]], blurred);
+            assert_eq!(dropped, (Contradicted, Class::ProcessCrash), "{blurred}");
+        }
+    }
+
+    #[test]
+    fn devices_that_do_not_count_flushes_convict_nobody() {
+        for (counting, expected) in [
+            (None, Contradicted),
+            (Some(Counting::Flushes), Contradicted),
+            (Some(Counting::Writes), EvidenceOutcome::CannotTell("the device does not count flushes")),
+            (Some(Counting::Nothing), EvidenceOutcome::CannotTell("the device does not count flushes")),
+        ] {
+            let mut result = volatile(vec![Plant::NoFlushes]);
+            result.environment.devices[0].counting = counting;
+            assert_eq!(evidence_of(&result, "dsync").outcome, expected, "{counting:?}");
+        }
     }
 
     #[test]

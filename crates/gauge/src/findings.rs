@@ -14,15 +14,16 @@ mod raw;
 mod slower;
 mod trust;
 
-use crate::figures::listing;
 use crate::rank::Ranking;
 use crate::row::Row;
 use crate::scenario;
 use About::{Durable, Every, Ranked};
 pub use machine::CPU_WAIT_SHARE_MAX;
+use serde::Serialize;
 
 /// How much a finding weighs. The gravest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// The figures do not mean what they seem to: data would be lost, or something else was measured.
     Wrong,
@@ -45,7 +46,7 @@ impl Severity {
 }
 
 /// One thing found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule that found it.
     pub rule: &'static str,
@@ -88,7 +89,7 @@ const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 36] = [
+pub const RULES: [Rule; 37] = [
     rule("cpu-wait",             Every,   machine::cpu_wait),
     rule("ticks",                Ranked,  machine::ticks),
     rule("lies",                 Durable, trust::lies),
@@ -105,6 +106,7 @@ pub const RULES: [Rule; 36] = [
     rule("interrupted",          Every,   machine::interrupted),
     rule("busy",                 Every,   machine::busy),
     rule("stolen",               Every,   machine::stolen),
+    rule("capped",               Ranked,  machine::capped),
     rule("not-idle",             Durable, machine::not_idle),
     rule("drift",                Ranked,  machine::drift),
     rule("slower-for-minutes",   Ranked,  slower::for_minutes),
@@ -149,22 +151,6 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
     found
 }
 
-/// The one sentence above the table, if the figures blame the wrong party or mean something else.
-#[must_use]
-pub fn headline(ranking: &Ranking<'_>) -> Option<String> {
-    ranking.result.measured().next().filter(|_| ranking.result.study.ranked)?;
-    if let Some(grave) = grave(ranking) {
-        return Some(grave.sentence.to_owned());
-    }
-    let ids = waiting_for_cpu(ranking);
-    if !ids.is_empty() {
-        let who = if machine::all_waited(ranking) { "Commits" } else { "Slow commits" };
-        return Some(format!("{who} waited for a CPU, not for the disk, in {}.", listing(&ids, 3)));
-    }
-    machine::is_too_noisy(ranking)
-        .then(|| "Too noisy to rank: nothing is recommended from this run.".to_owned())
-}
-
 /// From when to when the best durable method was slower for minutes, and its id: nanoseconds since the run began.
 #[must_use]
 pub fn slower_for_minutes<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> {
@@ -193,7 +179,7 @@ const GRAVE: [Grave; 6] = [
     Grave { rule: "lies",          sentence: "Something here turns syncs into nothing: see the findings before using a figure.", next: "--verbose names it and the remedy" },
     Grave { rule: "wine",          sentence: "This ran under Wine: the figures are Wine's, not a Windows machine's.",            next: "run it on Windows itself" },
     Grave { rule: "memory",        sentence: "This is memory, not a disk: nothing here outlives a power cut.",                   next: "seawall bench DIR, with a folder on a disk" },
-    Grave { rule: "contradicted",  sentence: "Flushes never reach the device: \"durable\" is not confirmed here.",               next: "seawall powercut: whether this machine keeps its word" },
+    Grave { rule: "contradicted",  sentence: "Flushes go missing: \"durable\" is not confirmed here.",                              next: "seawall powercut: whether this machine keeps its word" },
     Grave { rule: "bytes-missing", sentence: "Bytes never reached the device: what was acknowledged is in memory only.",         next: "seawall powercut: whether this machine keeps its word" },
     Grave { rule: "too-fast",      sentence: "Too fast for any device: this was answered from memory.",                          next: "seawall powercut: whether this machine keeps its word" },
 ];

@@ -211,7 +211,7 @@ pub(crate) fn device_kind(environment: &Environment) -> DeviceKind {
     match environment.file_system.medium {
         Medium::Memory => return DeviceKind::Memory,
         Medium::Server => return DeviceKind::Server,
-        Medium::Block | Medium::Unknown => {}
+        Medium::Block | Medium::Unknown | Medium::NotMemory => {}
     }
     let Some(leaf) = environment.leaves().next() else { return DeviceKind::Unknown };
     match (leaf.transport.as_deref().map(str::to_ascii_lowercase).as_deref(), leaf.rotational) {

@@ -28,12 +28,14 @@ extern crate self as seawall_gauge;
 mod watcher;
 
 pub mod advise;
+pub mod block;
 pub mod compare;
 mod error;
 pub mod evidence;
 pub mod figures;
 pub mod findings;
 pub mod gallery;
+pub mod judgement;
 pub mod latency;
 pub mod lookup;
 pub mod measure;

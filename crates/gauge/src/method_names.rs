@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::lookup::nearest;
-use seawall_sys::method::{Method, Set};
+use seawall_sys::method::{Cache, Method, OpenSync, Set, Sync, System, Write, WriteFlag};
 use seawall_sys::methods;
 
 /// The methods named by `--methods`: ids, [`ALIASES`], `published`, `durable` or `all`, separated by commas.
@@ -66,6 +66,49 @@ fn unknown_method(id: &str) -> Error {
     Error::Option { option: "--methods", reason }
 }
 
+/// The languages in which calls are spelled out.
+pub const LANGUAGES: [&str; 5] = ["C", "Go", "Java", "Python", "Rust"];
+
+/// A part of a method: its name, whether a method has it, and the call in each of [`LANGUAGES`]; empty where the language has
+/// none of its own.
+type Part = (&'static str, fn(&Method) -> bool, [&'static str; 5]);
+
+#[rustfmt::skip]
+const PARTS: [Part; 13] = [
+    ("O_DIRECT",      |m| m.cache == Cache::Direct && m.system != System::Windows, ["open(…, O_DIRECT)", "unix.O_DIRECT", "ExtendedOpenOption.DIRECT", "os.O_DIRECT", ".custom_flags(libc::O_DIRECT)"]),
+    ("O_DSYNC",       |m| m.open_sync == OpenSync::Data,           ["open(…, O_DSYNC)", "unix.O_DSYNC", "StandardOpenOption.DSYNC", "os.O_DSYNC", ".custom_flags(libc::O_DSYNC)"]),
+    ("O_SYNC",        |m| m.open_sync == OpenSync::Full,           ["open(…, O_SYNC)", "os.O_SYNC", "StandardOpenOption.SYNC", "os.O_SYNC", ".custom_flags(libc::O_SYNC)"]),
+    ("WRITE_THROUGH", |m| m.open_sync == OpenSync::WriteThrough,   ["CreateFile(…, FILE_FLAG_WRITE_THROUGH)", "windows.FILE_FLAG_WRITE_THROUGH", "StandardOpenOption.DSYNC", "", ".custom_flags(FILE_FLAG_WRITE_THROUGH)"]),
+    ("NO_BUFFERING",  |m| m.cache == Cache::Direct && m.system == System::Windows, ["CreateFile(…, FILE_FLAG_NO_BUFFERING)", "windows.FILE_FLAG_NO_BUFFERING", "ExtendedOpenOption.DIRECT", "", ".custom_flags(FILE_FLAG_NO_BUFFERING)"]),
+    ("RWF_DSYNC",     |m| matches!(m.write, Write::Flagged(WriteFlag::Dsync)), ["pwritev2(…, RWF_DSYNC)", "", "", "os.pwritev(…, os.RWF_DSYNC)", "libc::pwritev2(…, RWF_DSYNC)"]),
+    ("RWF_SYNC",      |m| matches!(m.write, Write::Flagged(WriteFlag::Sync)),  ["pwritev2(…, RWF_SYNC)", "", "", "os.pwritev(…, os.RWF_SYNC)", "libc::pwritev2(…, RWF_SYNC)"]),
+    ("fdatasync",     |m| matches!(m.sync, Sync::Fdatasync | Sync::FdatasyncOtherThread | Sync::FdatasyncOtherDescriptor), ["fdatasync(fd)", "unix.Fdatasync(fd), not f.Sync()", "channel.force(false)", "os.fdatasync(fd)", "file.sync_data()"]),
+    ("fsync",         |m| m.sync == Sync::Fsync && m.system != System::MacOs, ["fsync(fd)", "f.Sync()", "channel.force(true)", "os.fsync(fd)", "file.sync_all()"]),
+    ("F_FULLFSYNC",   |m| m.calls.contains("F_FULLFSYNC"),         ["fcntl(fd, F_FULLFSYNC)", "f.Sync()", "channel.force(true)", "fcntl.fcntl(fd, fcntl.F_FULLFSYNC)", "file.sync_all()"]),
+    ("FlushFileBuffers", |m| m.sync == Sync::FlushFileBuffers,     ["FlushFileBuffers(h)", "f.Sync()", "channel.force(true)", "os.fsync(fd)", "file.sync_all()"]),
+    ("syncfs",        |m| m.sync == Sync::Syncfs,                  ["syncfs(fd)", "unix.Syncfs(fd)", "", "", "libc::syncfs(fd)"]),
+    ("msync",         |m| m.sync == Sync::Msync,                   ["msync(…, MS_SYNC)", "unix.Msync(b, unix.MS_SYNC)", "mappedByteBuffer.force()", "mmap.flush()", "memmap2: map.flush()"]),
+];
+
+/// The parts that methods of this system have, with their calls in each of [`LANGUAGES`].
+#[must_use]
+pub fn spellings() -> Vec<(&'static str, [&'static str; 5])> {
+    let has = |is: fn(&Method) -> bool| methods::here().iter().any(is);
+    PARTS.into_iter().filter(|(_, is, _)| has(*is)).map(|(name, _, calls)| (name, calls)).collect()
+}
+
+/// The calls of `method` in each of [`LANGUAGES`], besides the write itself; `None` where one of them has no call for it.
+#[must_use]
+pub fn spelled(method: &Method) -> [Option<Vec<&'static str>>; 5] {
+    let known = |part: &Part| (part.1)(method);
+    let of = |language: usize| {
+        let calls: Vec<&str> = PARTS.iter().filter(|part| known(part)).map(|part| part.2[language]).collect();
+        let ring = matches!(method.write, Write::Ring { .. } | Write::Overlapped);
+        (!ring && calls.iter().all(|call| !call.is_empty())).then_some(calls)
+    };
+    [of(0), of(1), of(2), of(3), of(4)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +146,18 @@ mod tests {
         for (_, ids) in ALIASES {
             assert!(ids.iter().all(|id| methods::ALL.into_iter().flatten().any(|method| method.id == *id)));
         }
+    }
+
+    #[test]
+    fn the_calls_of_a_method_are_named_in_each_language() {
+        use super::spelled;
+        let linux = seawall_sys::methods::of(seawall_sys::method::System::Linux);
+        let find = |id: &str| linux.iter().find(|method| method.id == id).expect("a row");
+        let go = |id: &str| spelled(find(id))[1].clone();
+        assert_eq!(go("buffered+fsync"), Some(vec!["f.Sync()"]));
+        assert_eq!(go("buffered+fdatasync"), Some(vec!["unix.Fdatasync(fd), not f.Sync()"]));
+        assert_eq!(go("direct+dsync"), Some(vec!["unix.O_DIRECT", "unix.O_DSYNC"]));
+        assert_eq!(go("rwf-dsync"), None, "Go has no pwritev2 of its own");
+        assert_eq!(spelled(find("buffered+fdatasync"))[2], Some(vec!["channel.force(false)"]));
     }
 }

@@ -16,7 +16,7 @@ use seawall_sys::durability::{DeviceCache, Medium};
 use seawall_sys::method::System;
 
 /// A durable commit faster than this never left memory, nanoseconds.
-pub const MEMORY_NS: u64 = 5_000;
+pub const MEMORY_NS: u64 = seawall_sys::inspect::MEMORY_NS;
 
 /// One kind of device and what a durable commit costs on it.
 #[derive(Debug, Clone, Copy)]

@@ -20,10 +20,12 @@ use crate::row::{Measured, Row};
 use crate::stats::{Ratio, paired_ratio};
 use seawall_sys::durability::{Class, Durability};
 use seawall_sys::method::Set;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// What a commit of a method outlives, as far as the evidence bears it out. Best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EffectiveClass {
     /// Outlives a power cut.
     PowerLoss,
@@ -38,6 +40,27 @@ pub enum EffectiveClass {
 impl EffectiveClass {
     /// All, best first.
     pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
+
+    /// The class that calls promise, unless that is contradicted.
+    #[must_use]
+    pub fn of(claimed: Class, contradicted: bool) -> Self {
+        match claimed {
+            Class::PowerLoss if contradicted => Self::NotConfirmed,
+            Class::PowerLoss => Self::PowerLoss,
+            Class::SystemCrash => Self::SystemCrash,
+            Class::ProcessCrash => Self::ProcessCrash,
+        }
+    }
+
+    /// What may be counted on: of what is not confirmed, a crash of the system at most.
+    #[must_use]
+    pub fn counted_on(self) -> Class {
+        match self {
+            Self::PowerLoss => Class::PowerLoss,
+            Self::NotConfirmed | Self::SystemCrash => Class::SystemCrash,
+            Self::ProcessCrash => Class::ProcessCrash,
+        }
+    }
 
     /// Its name in words.
     #[must_use]
@@ -183,12 +206,7 @@ impl<'a> Ranking<'a> {
 }
 
 fn class(durability: &Durability, evidence: &Evidence) -> EffectiveClass {
-    match durability.class {
-        Class::PowerLoss if evidence.outcome == EvidenceOutcome::Contradicted => EffectiveClass::NotConfirmed,
-        Class::PowerLoss => EffectiveClass::PowerLoss,
-        Class::SystemCrash => EffectiveClass::SystemCrash,
-        Class::ProcessCrash => EffectiveClass::ProcessCrash,
-    }
+    EffectiveClass::of(durability.class, evidence.outcome == EvidenceOutcome::Contradicted)
 }
 
 fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {

@@ -4,7 +4,7 @@
 //! * [`table`] is the terminal's whole report (`--verbose`): readable at 80 columns, fewer columns below, more from 110 on.
 //! * [`advice`] prints the settings of each product, and the rate to expect.
 //! * [`junit`] has judged conditions as tests, for CI.
-//! * [`figure`] draws the picture that can be shared, as SVG or PNG.
+//! * [`figure`] draws the picture that can be shared, as SVG.
 //! * [`markdown`] has every column; [`csv`] has every raw figure; [`html`] has pictures.
 //! * [`grid`] lays out the table of any scenario, for all of them.
 //! * [`summary`] says of each of several results what it found.
@@ -20,6 +20,7 @@ pub mod columns;
 pub mod csv;
 pub mod facts;
 pub mod figure;
+pub mod fio;
 pub mod grid;
 pub mod html;
 pub mod junit;
@@ -93,13 +94,13 @@ pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
     table::report(result, width, style)
 }
 
-/// The lines about `--require`: each condition, what became of it, and the figure.
+/// The lines about `--require`: each condition, its outcome and the figure.
 #[must_use]
 pub fn requirements(checked: &[Checked], width: usize, style: Style) -> String {
     let mut out = String::new();
     for one in checked {
         let role = if one.outcome == RequirementOutcome::Met { Role::Good } else { Role::Bad };
-        let text = format!("{} {}: {}", one.outcome.name(), one.condition, one.sentence);
+        let text = format!("{} {}: {}", one.outcome.name(), one.name(), one.sentence);
         for line in text::wrapped("require  ", "         ", &text, width) {
             out += &style.paint(role, &line);
             out.push('\n');

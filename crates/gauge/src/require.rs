@@ -8,8 +8,8 @@
 //!   rate        = "commits/s" | "MB/s"
 //! ```
 //!
-//! `<=` and `>=` stand for `<` and `>` with the bound included. Without a method the condition applies to the
-//! recommended durable one. `sync-` takes the sync alone, as etcd's own metric does.
+//! `<=` and `>=` stand for `<` and `>` with the bound included. Without a method the condition applies to the subject of
+//! the run ([`crate::judgement::subject`]), which no figure changes. `sync-` takes the sync alone, as etcd's own metric does.
 //!
 //! Invariants: a condition that cannot be decided is not met; an error names the token and the grammar.
 
@@ -70,7 +70,7 @@ impl Figure {
 /// One condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// The method it is about; `None`: the recommended one.
+    /// The method it is about; `None`: the run's subject.
     pub method: Option<String>,
     /// Whether it is about the sync alone.
     pub sync_only: bool,
@@ -116,7 +116,7 @@ pub fn parse(text: &str) -> Result<Requirement> {
             if let Some(other) = requirement.presets.iter().find(|other| !preset.is_measured_like(other)) {
                 return Err(wrong(
                     &part,
-                    &format!("measured in another way than {}: demand each in a run of its own", other.name),
+                    &format!("not measured in the same way as {}: demand each in a separate run", other.name),
                 ));
             }
             requirement.presets.push(preset);

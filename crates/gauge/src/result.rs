@@ -3,13 +3,14 @@
 //! The file is versioned: [`FORMAT`] and [`VERSION`] stand first. Within a version fields are only added, each
 //! with a default; a file of an older version is brought into this one when it is read.
 //!
-//! Invariants: figures are the measured ones, unrounded; judgements (ranks, findings) are computed from them when
-//! reported, never stored; no path of the machine is stored but the mount point's.
+//! Invariants: figures are the measured ones, unrounded; what is judged (class after the evidence, findings, verdict) is
+//! computed from them when reported, and stands in the file for other programs: this one computes it anew from what it
+//! reads; no path of the machine is stored but the mount point's. `docs/result.md` describes the file.
 
 mod file;
-mod version1;
+mod refusal;
 
-pub use file::{Impossible, Refusal};
+pub use refusal::{Impossible, Refusal};
 
 use crate::Error;
 use crate::figures::bytes;
@@ -19,14 +20,15 @@ use seawall_sys::counters::Counts;
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::Layout;
-use seawall_sys::whole_file::replace;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// What every result file says it is.
 pub const FORMAT: &str = "seawall-result";
 /// The version of the format that this program writes, and the newest it reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// The oldest version that this program reads.
+pub const VERSION_OLDEST: u32 = 2;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,25 +164,5 @@ impl RunResult {
     /// Why the text is refused.
     pub fn from_json(text: &str) -> Result<Self, Refusal> {
         file::parse(text)
-    }
-
-    /// The result as the text of its file.
-    ///
-    /// # Errors
-    /// A figure has no form in JSON.
-    pub fn to_json(&self) -> Result<String, Error> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(Error::Json)
-    }
-
-    /// Writes the result to `path`, by way of a temporary file next to it, so that an interruption leaves the
-    /// last whole state.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        replace(path, self.to_json()?.as_bytes()).map_err(|error| {
-            let source = error.into_source();
-            Error::Io { operation: "write", path: path.to_owned(), source }
-        })
     }
 }

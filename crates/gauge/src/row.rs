@@ -5,7 +5,7 @@
 
 use crate::latency::Latency;
 use seawall_sys::OpenError;
-use seawall_sys::counters::Counts;
+use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::durability::{Class, Durability};
 use seawall_sys::method::Method;
 use seawall_sys::thread::Times;
@@ -95,9 +95,12 @@ impl Outcome {
 /// A row's figures, summed over its blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
-    /// What an acknowledged operation outlives here, where that is a question.
+    /// What an acknowledged operation outlives here, where that is a question. In a file its class is that after the evidence.
     #[serde(default)]
     pub durability: Option<Durability>,
+    /// In a file, the class that the calls promise, where the evidence takes it back; judging begins with it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Class>,
     /// How deep the calls of the row's method reach: K, O, B or D.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub letter: Option<char>,
@@ -127,6 +130,10 @@ pub struct Measured {
     /// What the devices counted during the blocks; `None` without counters.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// What each level of the stack counted during single commits by the row's method before the blocks; `None` where nothing
+    /// counts, or the row has no method of the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
     /// The measuring threads' accounts.
     #[serde(default)]
     pub cpu: Times,
@@ -437,6 +444,21 @@ impl Measured {
 }
 
 impl Measured {
+    /// For a file: the evidence does not bear the class out, so that a crash of the system is all that may be counted on.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(durability) = &mut self.durability {
+            self.claims = Some(durability.class);
+            durability.class = durability.class.min(Class::SystemCrash);
+        }
+    }
+
+    /// The class that the calls promise, after reading a file.
+    pub(crate) fn claim_again(&mut self) {
+        if let (Some(claims), Some(durability)) = (self.claims.take(), &mut self.durability) {
+            durability.class = claims;
+        }
+    }
+
     /// Commits per second of time spent committing.
     #[must_use]
     pub fn commits_per_s(&self) -> f64 {

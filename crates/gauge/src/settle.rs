@@ -1,4 +1,4 @@
-//! Decides when a run begins on a machine that was at other work: a figure that falls is waited for, work that goes on is not.
+//! Decides when a run begins on a busy machine: it waits while load is falling, not for steady load.
 //!
 //! ```text
 //!   build ends ──► share of the last 10 s in which tasks waited: 95 %, 35 %, 13 %, 9 % ──► the run begins
@@ -23,7 +23,7 @@ const FALLS_TO: f64 = 0.9;
 /// How the CPUs are at other work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Busy {
-    /// In so many per cent of ten seconds some task waited for a CPU.
+    /// Percent of the last ten seconds in which some task waited for a CPU.
     Waiting(f64),
     /// The load over a minute. It decides only where waiting is not reported, because it remembers for a minute what is over.
     Load(f64),
@@ -47,7 +47,7 @@ impl Busy {
         }
     }
 
-    /// In words, of the time before a run on so many CPUs.
+    /// In words, for the time before a run on `cpus` CPUs.
     #[must_use]
     pub fn words(self, cpus: usize) -> String {
         format!("{self}, on {}", plural(cpus as u64, "CPU", "CPUs"))

@@ -11,10 +11,10 @@ pub mod real;
 pub mod sim;
 pub(crate) mod writers;
 
-use crate::measure::{Sample, Slice};
+use crate::block::{Sample, Slice};
 use real::RealTestbed;
 use seawall_sys::buffer::Aligned;
-use seawall_sys::counters::Counts;
+use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe};
 use seawall_sys::method::Method;
@@ -171,7 +171,8 @@ pub trait Testbed {
     /// Memory that can be had, bytes; `None` where the system does not report it.
     fn available_memory_bytes(&self) -> Option<u64>;
 
-    /// Tries a method by one real transfer of `write_bytes`, apart from the journal that `recipe` will make.
+    /// Tries a method by one real transfer of `write_bytes`, apart from the journal that `recipe` will make; returns what the
+    /// devices counted during a few more of them, where they count.
     ///
     /// # Errors
     /// Unavailable, with the reason, or the failed call.
@@ -180,7 +181,7 @@ pub trait Testbed {
         method: &'static Method,
         recipe: &Recipe,
         write_bytes: usize,
-    ) -> Result<(), BlockError>;
+    ) -> Result<Option<Watched>, BlockError>;
 
     /// Makes the journal, or makes it anew. `progress` receives the bytes done and returns whether to go on.
     ///

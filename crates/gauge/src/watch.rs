@@ -7,11 +7,13 @@
 
 pub mod schedule;
 
-use crate::measure::Slice;
+use crate::block::Slice;
 use crate::testbed::writers::{self, Crew};
 use crate::testbed::{Block, BlockError, FILL_BYTES, Testbed, Until};
 use schedule::Policy;
-use seawall_sys::durability::FileState;
+use seawall_sys::counters::{Counting, Counts, Watched};
+use seawall_sys::durability::{DeviceCache, FileState};
+use seawall_sys::inspect::{Device, Environment};
 use seawall_sys::journal::Recipe;
 use seawall_sys::method::Method;
 use std::sync::atomic::AtomicBool;
@@ -23,13 +25,28 @@ pub const COMMIT_BYTES: usize = 4096;
 pub const JOURNAL: Recipe =
     Recipe { state: FileState::ZeroFilled, bytes: 4 << 20, fill_bytes: FILL_BYTES, keep_cached: false };
 
-/// Proves the method here and makes the journal.
+/// Proves the method here and makes the journal; what the devices counted during single commits.
 ///
 /// # Errors
 /// The method is not available, or a call failed.
-pub fn prepare(testbed: &mut dyn Testbed, method: &'static Method) -> Result<(), BlockError> {
-    testbed.prove(method, &JOURNAL, COMMIT_BYTES)?;
-    testbed.make_journal(&JOURNAL, &mut |_| true).map(drop)
+pub fn prepare(testbed: &mut dyn Testbed, method: &'static Method) -> Result<Option<Watched>, BlockError> {
+    let watched = testbed.prove(method, &JOURNAL, COMMIT_BYTES)?;
+    testbed.make_journal(&JOURNAL, &mut |_| true)?;
+    Ok(watched)
+}
+
+/// What is missing of the flushes of a burst, where the devices count each of them and no write of the method can stand for one:
+/// its commits follow one another, so that each needs a flush of its own.
+#[must_use]
+pub fn missing(place: &Environment, method: &Method, commits: u64, counted: &Counts) -> Option<String> {
+    let cached = || place.leaves().filter(|leaf| leaf.write_cache != DeviceCache::WriteThrough);
+    let counts = |leaf: &Device| {
+        leaf.write_cache == DeviceCache::WriteBack && leaf.counting == Some(Counting::Flushes)
+    };
+    let all_count = cached().next().is_some() && cached().all(counts);
+    let may_force = method.is_direct_dsync() && cached().all(|leaf| leaf.fua != Some(false));
+    (all_count && !may_force && counted.flushes < commits)
+        .then(|| format!("the device counted {} flushes during {commits} commits", counted.flushes))
 }
 
 /// A burst of commits, from the `first`-th of all bursts on.
@@ -64,6 +81,31 @@ mod tests {
         let block = burst(&mut testbed, method, policy, 7, &AtomicBool::new(false)).expect("commits");
         assert_eq!(block.samples.len(), 1);
         block.samples[0].latency.count()
+    }
+
+    #[test]
+    fn one_flush_that_is_missing_in_a_burst_is_seen_where_each_is_counted() {
+        let place = |cache, counting, fua| {
+            let mut place = crate::sample::volatile(Vec::new()).environment;
+            let device = Device { counting: Some(counting), fua: Some(fua), ..place.devices[0].clone() };
+            place.devices = vec![Device { write_cache: cache, ..device }];
+            place
+        };
+        let (back, through) = (DeviceCache::WriteBack, DeviceCache::WriteThrough);
+        for (cache, counting, fua, id, flushes, expected) in [
+            (back, Counting::Flushes, false, "direct+dsync", 7, true),
+            (back, Counting::Flushes, false, "direct+dsync", 8, false),
+            (back, Counting::Flushes, true, "direct+dsync", 0, false),
+            (back, Counting::Flushes, true, "buffered+fdatasync", 0, true),
+            (back, Counting::Writes, false, "buffered+fdatasync", 0, false),
+            (through, Counting::Flushes, false, "buffered+fdatasync", 0, false),
+            (DeviceCache::Unknown, Counting::Flushes, false, "buffered+fdatasync", 0, false),
+        ] {
+            let method = seawall_sys::methods::find(id).expect("a row");
+            let counted = Counts { flushes, ..Counts::default() };
+            let found = missing(&place(cache, counting, fua), method, 8, &counted);
+            assert_eq!(found.is_some(), expected, "{cache:?} {counting:?} {fua} {id} {flushes}");
+        }
     }
 
     #[test]

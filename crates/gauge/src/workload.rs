@@ -164,6 +164,8 @@ fn common(one: u32, other: u32) -> u32 {
 /// # Errors
 /// The line or option that is not understood.
 pub fn parse(text: &str) -> Result<Load, Unreadable> {
+    // Editors of Windows put a mark of the byte order in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_job = text.lines().any(|line| section(line).is_some());
     if is_job { job(text) } else { trace(text) }
 }
@@ -187,7 +189,17 @@ fn trace(text: &str) -> Result<Load, Unreadable> {
         let words: Vec<&str> = content.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty()).collect();
         let (at, amount) = match words[..] {
             [amount] => (None, amount),
-            [at, amount] => (Some(at), amount),
+            [at, amount] => {
+                let looks_like_a_size = |word: &str| {
+                    word.parse::<u64>().is_ok_and(|number| number >= 512 && number.is_power_of_two())
+                };
+                if index == 0 && looks_like_a_size(at) && looks_like_a_size(amount) {
+                    return Err(wrong(
+                        "two sizes? A line is a size, or seconds and a size; write seconds with a point",
+                    ));
+                }
+                (Some(at), amount)
+            }
             _ => return Err(wrong("it has more than two words")),
         };
         if *scheduled.get_or_insert(at.is_some()) != at.is_some() {
@@ -260,7 +272,7 @@ fn amount(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// At most so many characters of what was read.
+/// The most characters of the input that an error quotes.
 fn brief(text: &str) -> String {
     crate::report::text::elided(text, 60)
 }
@@ -289,7 +301,7 @@ const WITHOUT_EFFECT: [&str; 16] = [
 #[derive(Default)]
 struct Durable {
     direct: bool,
-    /// `fsync=`, `fdatasync=`: after so many writes.
+    /// `fsync=`, `fdatasync=`: a sync after every N writes.
     fsync: Option<u32>,
     fdatasync: Option<u32>,
     /// `sync=sync` or `1`; `sync=dsync`.

@@ -220,7 +220,7 @@ fn first_run(plants: Vec<Plant>) -> RunResult {
 }
 
 #[test]
-fn the_first_screen_of_a_first_run_is_24_lines_of_80_columns_with_the_verdict_last() {
+fn the_first_screen_of_a_quiet_first_run_is_24_lines_of_80_columns_with_the_verdict_last() {
     let slow = |method| Plant::Stall { method, every: 1, ns: 100_000 };
     let beaten =
         ["dsync", "direct+dsync", "buffered+fdatasync", "buffered+fsync", "direct", "buffered"].map(slow);
@@ -232,14 +232,17 @@ fn the_first_screen_of_a_first_run_is_24_lines_of_80_columns_with_the_verdict_la
         let result = first_run(plants);
         let text = screen(&result, Some("seawall-results/commit-2026-11-25T031000Z"), 80, Style::PLAIN);
         compare(&format!("screen-{name}.80.txt"), &text);
-        assert!(text.lines().count() <= 24, "{} lines:\n{text}", text.lines().count());
+        // Rows that beat the published ones of their class come on top.
+        let lines = if name == "first" { 24 } else { 27 };
+        assert!(text.lines().count() <= lines, "{} lines:\n{text}", text.lines().count());
         let table = text.lines().position(|line| line.starts_with("buffered ")).expect("a row");
         let disturbed = name == "first-cpu-wait";
-        let last = text.lines().position(|line| line.starts_with(if disturbed { "!!" } else { "verdict" }));
+        let last = text.lines().position(|line| line.starts_with("verdict"));
         assert!(last.expect("a verdict") > table, "{text}");
-        assert_eq!(text.matches("!!").count(), usize::from(disturbed), "one banner:\n{text}");
+        assert_eq!(text.matches("!!").count(), 0, "{text}");
         assert_eq!(text.contains("seawall advise:"), !disturbed, "no next step from noise:\n{text}");
-        assert!(disturbed || text.contains("A commit that outlives a power cut costs"), "{text}");
+        assert!(text.contains("A commit that outlives a power cut costs"), "{text}");
+        assert_eq!(text.contains("costs at most"), disturbed, "{text}");
     }
 }
 
@@ -257,7 +260,8 @@ fn the_first_screen_fits_every_width_and_never_recommends_what_the_whole_report_
         compare(&format!("screen-{}.80.txt", case.name), &text);
         let whole = report::terminal(&result, 80, Style::PLAIN);
         assert!(
-            !text.contains("verdict") || whole.contains("recommended  Commit by"),
+            !text.lines().any(|line| line.starts_with("verdict"))
+                || whole.contains("verdict      A commit that outlives"),
             "{}: {text}",
             case.name
         );
@@ -305,9 +309,9 @@ fn a_picture_of_a_run_that_recommends_nothing_says_so() {
         let svg = svg::document(&figure::scene(&result, figure::Form::Wide));
         assert!(svg.contains(words), "{name} does not say {words}: {svg}");
     };
-    said("interrupted", "No recommendation from this run");
+    said("interrupted", "No verdict: it was interrupted");
     said("tmpfs", "This is memory, not a disk");
-    said("no-flushes", "Flushes never reach the device");
+    said("no-flushes", "Flushes go missing");
 }
 
 /// The run that the README begins with.

@@ -1,27 +1,47 @@
-//! Runs JVMs as further rows of `seawall bench path`: finds JDKs, builds the jar and starts it.
+//! Runs JVMs as further rows of `seawall bench path`: finds JDKs, compiles the program that they run, and starts it.
 //!
 //! ```text
 //!   find     which JDKs are there, or were named; policy only, the machine is a parameter
-//!   jar      the program that they run: named, built before, or built now by Maven from the sources in here
+//!   program  java/Ways.java and java/Foreign.java, compiled by the newest JDK into a folder of this run
 //!   machine  a JVM that was started: orders in, figures out
-//!   table    its rows, from the file that the jar reads too
 //! ```
 //!
-//! Invariants: a missing JDK or jar makes rows `n/a` with a reason and a remedy, never no rows; nothing is downloaded
-//! or built but below the build folder or where `--jar` says; no JVM outlives the run.
+//! Invariants: a missing JDK or compiler makes rows `n/a` with a reason and a remedy, never no rows; no JVM and no class file
+//! outlives the run.
 
 mod error;
 pub mod find;
-pub mod jar;
 mod machine;
-mod sources;
-mod table;
+mod program;
 
 pub use error::{Error, Result};
 use find::{Jdk, OLDEST};
-use jar::JarPath;
 use machine::Java;
-use seawall_gauge::scenario::path::jvm::{Jvm, Machine};
+use program::Program;
+use seawall_gauge::scenario::path::jvm::Shape::{self, Aligned, Fixed, Growing};
+use seawall_gauge::scenario::path::jvm::{Jvm, JvmRow, Machine};
+use std::sync::Arc;
+
+/// The ways of a JVM to write, as `Ways.java` knows them: id, the native row of the same calls, the file, what it does.
+#[rustfmt::skip]
+const WAYS: [(&str, &str, Shape, &str); 16] = [
+    ("raf-seek+write",        "seek+write",         Fixed,   "RandomAccessFile.seek, write(byte[])"),
+    ("raf-append",            "append",             Growing, "RandomAccessFile.write(byte[]) at the end of a growing file"),
+    ("channel-heap-at",       "pwrite",             Fixed,   "FileChannel.write(heap buffer, position)"),
+    ("channel-direct-at",     "pwrite",             Fixed,   "FileChannel.write(direct buffer, position)"),
+    ("channel-append",        "append",             Growing, "FileChannel.write(direct buffer) on APPEND"),
+    ("mapped-buffer",         "mapped",             Fixed,   "MappedByteBuffer.put(index, byte[])"),
+    ("ffm-pwrite",            "pwrite",             Fixed,   "downcall of pwrite from native memory"),
+    ("channel-odirect",       "direct",             Aligned, "FileChannel.write(direct buffer, position) on DIRECT"),
+    ("raf-rwd",               "dsync",              Fixed,   "RandomAccessFile \"rwd\": seek, write(byte[])"),
+    ("channel-dsync",         "dsync",              Fixed,   "FileChannel.write(direct buffer, position) on DSYNC"),
+    ("channel-append-dsync",  "dsync",              Growing, "FileChannel.write(direct buffer) on APPEND, DSYNC"),
+    ("channel-force-false",   "buffered+fdatasync", Fixed,   "FileChannel.write(direct buffer, position), force(false)"),
+    ("channel-force-true",    "buffered+fsync",     Fixed,   "FileChannel.write(direct buffer, position), force(true)"),
+    ("channel-odirect-dsync", "direct+dsync",       Aligned, "FileChannel.write(direct buffer, position) on DIRECT, DSYNC"),
+    ("mapped-buffer-force",   "mmap+msync",         Fixed,   "MappedByteBuffer.put(index, byte[]), force(index, length)"),
+    ("ffm-datasync",          "buffered+fdatasync", Fixed,   "downcalls of pwrite and fdatasync from native memory"),
+];
 
 /// The JVMs of a run: their descriptions for the settings, and the machines, index by index.
 #[derive(Default)]
@@ -32,23 +52,30 @@ pub struct Started {
     pub machines: Vec<Box<dyn Machine>>,
 }
 
-/// Starts each of `jdks` with the jar at `place`, which is built first if it has to be; `report` takes lines of progress.
-///
-/// An error is the reason of the rows concerned.
-pub fn start(jdks: &[Jdk], place: &JarPath, report: &mut dyn FnMut(&str)) -> Started {
+/// Compiles the program and starts each of `jdks` with it. An error is the reason of the rows concerned.
+#[must_use]
+pub fn start(jdks: &[Jdk]) -> Started {
     let mut started = Started::default();
     if jdks.is_empty() {
         started.absent("jvm", "none", &Error::NoJdkFound);
         return started;
     }
-    let jar = jar::provide(jdks, place, report);
+    let program = Program::compile(jdks).map(Arc::new);
     for (jdk, label) in jdks.iter().zip(find::labels(jdks)) {
         let words = format!("{} ({})", jdk.version, jdk.home.display());
-        match &jar {
+        match &program {
             _ if jdk.major < OLDEST => started.absent(&label, &words, &Error::OldJdk(jdk.clone())),
             Err(error) => started.absent(&label, &words, error),
-            Ok(jar) => match Java::start(jdk, jar) {
-                Ok((java, hello)) => started.present(label, java, &hello),
+            Ok(program) => match Java::start(jdk, program) {
+                Ok((java, hello)) => {
+                    started.jvms.push(Jvm {
+                        label,
+                        words: hello.words,
+                        clock_ns: Some(hello.clock_ns),
+                        rows: rows(None),
+                    });
+                    started.machines.push(Box::new(java));
+                }
                 Err(error) => started.absent(&label, &words, &error),
             },
         }
@@ -56,52 +83,47 @@ pub fn start(jdks: &[Jdk], place: &JarPath, report: &mut dyn FnMut(&str)) -> Sta
     started
 }
 
+fn rows(not_available: Option<&str>) -> Vec<JvmRow> {
+    let row = |(id, like, shape, what): (&str, &str, Shape, &str)| JvmRow {
+        id: id.to_owned(),
+        like: like.to_owned(),
+        shape,
+        allocates_nothing: true,
+        what: what.to_owned(),
+        not_available: not_available.map(str::to_owned),
+    };
+    WAYS.into_iter().map(row).collect()
+}
+
 impl Started {
     fn absent(&mut self, label: &str, words: &str, error: &Error) {
         let reason = error.to_string();
-        let rows = table::rows(|_| Some(reason.clone()));
+        let rows = rows(Some(&reason));
         self.jvms.push(Jvm { label: label.to_owned(), words: words.to_owned(), clock_ns: None, rows });
         self.machines.push(Box::new(machine::Absent(reason)));
-    }
-
-    fn present(&mut self, label: String, java: Java, hello: &machine::Hello) {
-        let rows = table::rows(|id| hello.not_available(id));
-        self.jvms.push(Jvm { label, words: hello.words(), clock_ns: Some(hello.clock_ns), rows });
-        self.machines.push(Box::new(java));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    fn reasons(started: &Started) -> Vec<String> {
-        let rows = started.jvms.iter().flat_map(|jvm| &jvm.rows);
-        let mut reasons: Vec<String> = rows.filter_map(|row| row.not_available.clone()).collect();
-        reasons.dedup();
-        reasons
-    }
 
     #[test]
-    fn without_a_jdk_there_are_rows_that_say_so() {
-        let place = JarPath::Named(PathBuf::from("none.jar"));
-        let started = start(&[], &place, &mut |_| {});
-        assert_eq!(started.machines.len(), 1);
-        assert!(started.jvms[0].rows.len() > 25);
-        let reasons = reasons(&started);
-        assert_eq!(reasons.len(), 1);
-        assert!(reasons[0].contains("--jdk"), "{reasons:?}");
-    }
-
-    #[test]
-    fn a_jdk_that_is_too_old_is_a_row_s_reason_with_its_version() {
+    fn a_jvm_that_cannot_be_had_is_a_reason_in_each_row() {
         let old = Jdk { home: "jdk8".into(), version: "1.8.0_392".into(), major: 8, compiles: true };
-        let folder = tempfile::tempdir().expect("a folder");
-        let jar = folder.path().join("any.jar");
-        std::fs::write(&jar, "no jar").expect("written");
-        let started = start(&[old], &JarPath::Named(jar), &mut |_| {});
-        assert!(reasons(&started)[0].contains("1.8.0_392"), "{:?}", reasons(&started));
-        assert_eq!(started.jvms[0].label, "8");
+        let broken = Jdk { home: "no-such-folder".into(), version: "21".into(), major: 21, compiles: true };
+        let bare = Jdk { home: "jre".into(), version: "21".into(), major: 21, compiles: false };
+        for (jdks, words) in [
+            (vec![], "--jdk"),
+            (vec![old], "1.8.0_392"),
+            (vec![broken], "no-such-folder"),
+            (vec![bare], "bin/javac"),
+        ] {
+            let started = start(&jdks);
+            assert_eq!((started.machines.len(), started.jvms[0].rows.len()), (1, WAYS.len()));
+            let reasons = started.jvms[0].rows.iter().filter_map(|row| row.not_available.as_deref());
+            assert!(reasons.clone().all(|reason| reason.contains(words)), "{words}");
+            assert_eq!(reasons.count(), WAYS.len());
+        }
     }
 }

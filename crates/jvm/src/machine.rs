@@ -3,7 +3,8 @@
 //! Invariants: an order that the JVM refuses is an error with its message, never an empty figure; the JVM ends with
 //! its input, and is killed if it does not; its standard error is reported with its end.
 
-use crate::find::Jdk;
+use crate::find::{FOREIGN, Jdk};
+use crate::program::Program;
 use crate::{Error, Result};
 use seawall_gauge::latency::Latency;
 use seawall_gauge::scenario::path::jvm::{BlockRequest, Machine};
@@ -11,16 +12,12 @@ use seawall_gauge::scenario::path::{PACES, Trace};
 use seawall_gauge::testbed::Until;
 use seawall_sys::thread::Times;
 use seawall_sys::{OpenError, Unavailable, clock};
-use serde::Deserialize;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// The version of the protocol with the jar.
-pub(crate) const PROTOCOL: u32 = 1;
 
 /// How long a JVM may take to end by itself, nanoseconds.
 const END_NS: u64 = 3_000_000_000;
@@ -35,99 +32,53 @@ pub(crate) struct Java {
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     stderr: Arc<Mutex<String>>,
+    /// Classes are loaded when they are first needed.
+    _classes: Arc<Program>,
 }
 
-/// The first line that a JVM prints.
-#[derive(Debug, Deserialize)]
+/// What a JVM says of itself in its first line.
 pub(crate) struct Hello {
-    protocol: u32,
-    java: String,
-    vendor: String,
-    vm: String,
-    collectors: String,
+    /// What it is, for people.
+    pub(crate) words: String,
     /// What a reading of its clock costs.
     pub(crate) clock_ns: f64,
-    rows: Vec<HelloRow>,
-}
-
-#[derive(Debug, Deserialize)]
-struct HelloRow {
-    id: String,
-    na: Option<String>,
-}
-
-/// What it answers to an order.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Answer {
-    Unavailable { na: String },
-    Failed { error: String },
-    Measured(Box<Measured>),
-}
-
-#[derive(Debug, Deserialize)]
-struct Measured {
-    elapsed_ns: u64,
-    service: Latency,
-    response: Option<Latency>,
-    roll: Latency,
-    allocated_bytes: Option<u64>,
-    user_ns: Option<u64>,
-    system_ns: Option<u64>,
-    wait_ns: Option<u64>,
 }
 
 impl Hello {
-    /// What it is, for people.
-    pub(crate) fn words(&self) -> String {
-        let collector = self.collectors.split(' ').next().unwrap_or("no");
-        format!("{}, {}, {}, {collector} collector", self.java, self.vendor, self.vm)
-    }
-
-    /// Why it cannot run a row.
-    pub(crate) fn not_available(&self, id: &str) -> Option<String> {
-        match self.rows.iter().find(|row| row.id == id) {
-            Some(row) => row.na.clone(),
-            None => Some(
-                "the jar does not know this row: let a newer one be built, or name one with --jar".to_owned(),
-            ),
-        }
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.trim_end().split('\t').collect();
+        let ["hello", version, vendor, vm, collector, clock_ns] = fields[..] else { return None };
+        let words = format!("{version}, {vendor}, {vm}, {collector} collector");
+        Some(Self { words, clock_ns: clock_ns.parse().ok()? })
     }
 }
 
 impl Java {
-    /// Starts `jdk` with `jar`.
+    /// Starts `jdk` with the program.
     ///
     /// # Errors
     /// Why it did not come up, with the remedy.
-    pub(crate) fn start(jdk: &Jdk, jar: &Path) -> Result<(Self, Hello)> {
+    pub(crate) fn start(jdk: &Jdk, classes: &Arc<Program>) -> Result<(Self, Hello)> {
         let program = jdk.home.join("bin").join(format!("java{}", std::env::consts::EXE_SUFFIX));
-        let mut child = Command::new(&program)
-            .arg("-jar")
-            .arg(jar)
-            .arg("--serve")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| Error::Io {
-                operation: "start",
-                path: program.clone(),
-                source,
-                remedy: "; name another JDK with --jdk",
-            })?;
+        let mut java = Command::new(&program);
+        java.arg("-cp").arg(classes.folder());
+        if jdk.major >= FOREIGN {
+            java.arg("--enable-native-access=ALL-UNNAMED");
+        }
+        java.arg("Ways").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = java.spawn().map_err(Error::io("start", &program))?;
         let stderr = keep_stderr(&mut child);
         let (orders, answers) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
-        let mut java = Self { program, child, orders, answers: BufReader::new(answers), stderr };
-        let line = java.line()?;
-        let jar = jar.to_path_buf();
-        let hello: Hello = match serde_json::from_str(&line) {
-            Ok(hello) => hello,
-            Err(source) => return Err(Error::Foreign { jar, source }),
+        let mut java = Self {
+            program,
+            child,
+            orders,
+            answers: BufReader::new(answers),
+            stderr,
+            _classes: Arc::clone(classes),
         };
-        if hello.protocol != PROTOCOL {
-            return Err(Error::Version { jar, version: hello.protocol });
-        }
+        let line = java.line()?;
+        let hello = Hello::parse(&line).ok_or(Error::Answer(line))?;
         Ok((java, hello))
     }
 
@@ -141,12 +92,7 @@ impl Java {
                 let output = output.unwrap_or_default();
                 Err(Error::Ended { program: self.program.clone(), output })
             }
-            Err(source) => Err(Error::Io {
-                operation: "read the answer of",
-                path: self.program.clone(),
-                source,
-                remedy: "",
-            }),
+            Err(source) => Err(Error::io("read the answer of", &self.program)(source)),
         }
     }
 
@@ -189,11 +135,8 @@ fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns
     let pace = request.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
     let pace = pace.map_or("tight", |(_, name, _)| name);
     let mut line = format!(
-        "{}\t{pace}\t{}\t{block_ns}\t{}\t{}\t{file_bytes}",
-        request.row.id,
-        request.interval_ns,
-        i64::MAX,
-        request.bytes
+        "{}\t{pace}\t{}\t{block_ns}\t{}\t{file_bytes}",
+        request.row.id, request.interval_ns, request.bytes
     );
     for file in files {
         let name = file.to_str().filter(|name| !name.contains(['\t', '\n']));
@@ -221,34 +164,49 @@ impl Machine for Java {
             }
             self.failed(why)
         })?;
-        match serde_json::from_str(&answer) {
-            Ok(Answer::Measured(measured)) => Ok(measured.trace()),
-            Ok(Answer::Unavailable { na }) => Err(OpenError::Unavailable(Unavailable(na))),
-            Ok(Answer::Failed { error }) => Err(self.failed(Error::Block(error))),
-            Err(error) => Err(self.failed(Error::Answer(error))),
+        match answer.trim_end().split_once('\t') {
+            Some(("na", reason)) => Err(OpenError::Unavailable(Unavailable(reason.to_owned()))),
+            Some(("error", message)) => Err(self.failed(Error::Block(message.to_owned()))),
+            Some(("ok", figures)) => trace(figures).ok_or_else(|| self.failed(Error::Answer(answer))),
+            _ => Err(self.failed(Error::Answer(answer))),
         }
     }
 }
 
-impl Measured {
-    fn trace(self) -> Trace {
-        let times = Times {
-            user_ns: self.user_ns.unwrap_or(0),
-            system_ns: self.system_ns.unwrap_or(0),
-            voluntary_switches: None,
-            involuntary_switches: None,
-            wait_ns: self.wait_ns,
-        };
-        Trace {
-            elapsed_ns: self.elapsed_ns,
-            service: self.service,
-            response: self.response,
-            times,
-            roll: (self.roll.count() > 0).then_some(self.roll),
-            allocated_bytes: self.allocated_bytes,
-            ..Trace::default()
-        }
+/// Reads the figures of a block: a negative one was not counted.
+fn trace(figures: &str) -> Option<Trace> {
+    let fields: Vec<&str> = figures.split('\t').collect();
+    let [elapsed, allocated, user, system, wait, ..] = fields[..] else { return None };
+    let latency = |at: usize| latency(fields.get(at).copied().unwrap_or_default());
+    let (service, response, roll) = (latency(5)?, latency(6)?, latency(7)?);
+    let counted = |text: &str| text.parse::<u64>().ok();
+    let times = Times {
+        user_ns: counted(user).unwrap_or(0),
+        system_ns: counted(system).unwrap_or(0),
+        voluntary_switches: None,
+        involuntary_switches: None,
+        wait_ns: counted(wait),
+    };
+    Some(Trace {
+        elapsed_ns: counted(elapsed)?,
+        service,
+        response: (response.count() > 0).then_some(response),
+        times,
+        roll: (roll.count() > 0).then_some(roll),
+        allocated_bytes: counted(allocated),
+        ..Trace::default()
+    })
+}
+
+/// Reads `NS:TIMES NS:TIMES …`.
+fn latency(text: &str) -> Option<Latency> {
+    let mut latency = Latency::new();
+    for sample in text.split_ascii_whitespace() {
+        let (ns, times) = sample.split_once(':')?;
+        let ns = ns.parse().ok()?;
+        (0..times.parse::<u64>().ok()?).for_each(|_| latency.record(ns));
     }
+    Some(latency)
 }
 
 impl Drop for Java {
@@ -287,46 +245,16 @@ mod tests {
     use seawall_gauge::scenario::path::Pace;
     use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
 
-    /// What the jar answered once to an order on a schedule.
-    const ANSWER: &str = include_str!("../tests/answer.json");
-
     #[test]
-    fn percentiles_of_the_histogram_are_those_of_the_jvm_s_own() {
-        let Ok(Answer::Measured(measured)) = serde_json::from_str(ANSWER) else {
-            panic!("it is an answer");
-        };
-        let own: serde_json::Value = serde_json::from_str(ANSWER).expect("JSON");
-        let both =
-            [("service", &measured.service), ("response", measured.response.as_ref().expect("scheduled"))];
-        for (name, latency) in both {
-            let figure = |field: &str| own[name][field].as_u64().expect("a figure");
-            assert_eq!(latency.count(), 12_000);
-            let points = [
-                ("p50_ns", 50.0),
-                ("p90_ns", 90.0),
-                ("p99_ns", 99.0),
-                ("p999_ns", 99.9),
-                ("p9999_ns", 99.99),
-            ];
-            for (field, percent) in points {
-                assert_eq!(latency.raw_percentile_ns(percent), figure(field), "{name} {field}");
-            }
-            assert_eq!((latency.min_ns(), latency.max_ns()), (figure("min_ns"), figure("max_ns")), "{name}");
-            assert!(
-                (latency.mean_ns() / own[name]["mean_ns"].as_f64().expect("a figure") - 1.0).abs() < 0.001,
-                "{name}"
-            );
+    fn an_answer_is_read_sample_by_sample_and_what_was_not_counted_is_unknown() {
+        let trace = trace("1000\t0\t20\t-1\t-1\t100:3 7000:1\t\t9:2").expect("an answer");
+        assert_eq!((trace.service.count(), trace.service.raw_percentile_ns(50.0)), (4, 100));
+        assert_eq!(trace.roll.map(|roll| roll.count()), Some(2));
+        assert!(trace.response.is_none() && trace.times.wait_ns.is_none());
+        assert_eq!((trace.elapsed_ns, trace.allocated_bytes), (1000, Some(0)));
+        for wrong in ["", "1\t2\t3", "x\t0\t0\t0\t0\t\t\t", "1\t0\t0\t0\t0\t5\t\t"] {
+            assert!(super::trace(wrong).is_none(), "{wrong:?}");
         }
-        let trace = measured.trace();
-        assert!(trace.times.wait_ns.is_some() && trace.allocated_bytes.is_some());
-    }
-
-    #[test]
-    fn a_reason_and_an_error_are_distinguished_from_figures() {
-        let read = |text: &str| serde_json::from_str::<Answer>(text).expect("an answer");
-        assert!(matches!(read(r#"{"na":"needs JDK 22"}"#), Answer::Unavailable { na } if na.contains("22")));
-        assert!(matches!(read(r#"{"error":"java.io.IOException"}"#), Answer::Failed { .. }));
-        assert!(serde_json::from_str::<Answer>(r#"{"elapsed_ns":5}"#).is_err());
     }
 
     #[test]
@@ -348,7 +276,7 @@ mod tests {
             fill_bytes: 1,
         };
         let fields = line(&request, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
-        assert_eq!(fields, format!("raf-rwd\tclosed\t7\t9\t{}\t64\t4096\t/a b/c\t/d\n", i64::MAX));
+        assert_eq!(fields, "raf-rwd\tclosed\t7\t9\t64\t4096\t/a b/c\t/d\n");
         let tight = line(&BlockRequest { pace: None, ..request }, 1, &["/d".into()], 9).expect("a line");
         assert!(tight.starts_with("raf-rwd\ttight\t"));
         assert!(

@@ -1,6 +1,6 @@
 //! Runs the crash campaign against every planted bug and counts the states until each is found.
 //!
-//! `mutants [NAME]` prints a table: for each planted bug, the states that campaigns from three seeds judged until one
+//! `mutants [NAME]` prints a table: for each planted bug, the states that campaigns from four seeds judged until one
 //! broke a promise, and what broke first; bugs that only a failing operation shows are found by the sweep, and those
 //! that only a foreign file shows by one that appears under a segment's name. The run fails if a bug survives that is
 //! not listed as equivalent.
@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
 use seawall::sim::campaign::{Campaign, Failure, run};
-use seawall::sim::planted::{SEEDS, STATES, find, visible};
+use seawall::sim::planted::{FoundAt, SEEDS, STATES, find, visible};
 use seawall::sim::{sweep, taken};
 
 const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testing/sim/planted.txt");
-const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
+const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep, taken or rest. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
 
 /// What one mistake came to.
 struct Row {
@@ -35,6 +35,9 @@ fn try_out(mutant: Mutant) -> Row {
     }
     if found.iter().all(Option::is_none) {
         found = vec![taken().err().map(|violation| Failure { seed: 1, state: 0, judged: 1, violation })];
+    }
+    if found.iter().all(Option::is_none) {
+        found = vec![FoundAt::Rest.shows(mutant)];
     }
     set(None);
     let needed = found.iter().map(|failure| failure.as_ref().map(|failure| failure.judged)).collect();
@@ -66,7 +69,7 @@ fn main() -> ExitCode {
     if wanted.as_deref() == Some("--record") {
         return record();
     }
-    println!("| mistake | states needed, three seeds | what broke first |\n| --- | ---: | --- |");
+    println!("| mistake | states needed, four seeds | what broke first |\n| --- | ---: | --- |");
     let (mut killed, mut survived) = (0, 0);
     for mutant in Mutant::ALL.iter().copied() {
         let name = format!("{mutant:?}");
@@ -75,6 +78,10 @@ fn main() -> ExitCode {
         }
         if let Some((_, scene)) = FOUND_BY_ORDERS.iter().find(|(known, _)| *known == mutant) {
             println!("| {name} | by orders of threads | `{scene}` |");
+            continue;
+        }
+        if Mutant::OF_MACHINES.contains(&mutant) {
+            println!("| {name} | by recorded machines | tests of `seawall-sys` |");
             continue;
         }
         if let Some((_, test)) = FOUND_BY_TESTS.iter().find(|(known, _)| *known == mutant) {

@@ -127,7 +127,7 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory holds a log that is being rebuilt, as a standby does: a part of one, which is no log before it is finished.
+    /// The directory holds a log that is being rebuilt or copied, as a standby does: a part of one, which is no log before it is finished.
     Rebuilding {
         /// The directory.
         path: PathBuf,
@@ -351,7 +351,7 @@ impl std::fmt::Display for Error {
             }
             Self::DiskFull { path, source } => write!(
                 f,
-                "no space for {}: {source}; nothing was written, appending resumes when there is space",
+                "no space for {}: {source}; nothing of it was written: make room, and try again",
                 path.display()
             ),
             Self::DiskCap { path, bytes_max, disk_bytes, needed } => write!(
@@ -410,8 +410,8 @@ impl std::fmt::Display for Error {
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
             Self::Rebuilding { path } => write!(
                 f,
-                "{} holds a log that is being rebuilt: `seawall log takeover` makes it whole and takes over from its writer, \
-                 or name another folder",
+                "{} holds a log that is being rebuilt: `seawall log takeover` makes it whole and takes over from its writer; of a \
+                 rebuild or backup that was interrupted, begin it again, or name another folder",
                 path.display()
             ),
             Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(

@@ -87,19 +87,21 @@ pub use crash_memory::left::LeftInMemory;
 pub use error::{Damage, Error, Result};
 pub use format::{LogId, RECORD_HEADER_BYTES};
 pub use lsn::Lsn;
+pub use method::evidence::Evidence;
 pub use method::probe::{
     PROBE_COMMIT_BYTES, PROBE_COMMITS_MAX, PROBE_TIME_MAX, Probe, ProbeOutcome, Tried, probe,
 };
 pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
 pub use read::follower::{Follower, NextRecord};
-pub use read::hold::Hold;
+pub use read::hold::{Hold, HoldLock};
 pub use read::pin::ReadPin;
 pub use read::reader::{Payload, Reader, Record};
 pub use read::sealed::{SealedBatch, SealedCheck, SealedFollower};
 pub use read::stream::{Stream, StreamAppend, StreamFollower, StreamReader};
 pub use read::view::{View, ViewReader};
 pub use read::view_follower::ViewFollower;
+pub use read::view_stream::{ViewStream, ViewStreamFollower, ViewStreamReader};
 pub use recovery::tail::Tail;
 pub use repair::backup::{Backup, backup};
 pub use repair::rebuild::{Rebuild, RebuildTo};

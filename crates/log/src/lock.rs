@@ -25,23 +25,20 @@ use std::time::Duration;
 
 use seawall_sys::directory::{Directory, Locking};
 use seawall_sys::fork::Home;
+use seawall_sys::planted;
 use seawall_sys::store::sync_directory;
 
 use crate::channel::publisher::{Page, Publisher, close_left};
 use crate::error::{Error, Result, from_system};
 use crate::format::LogId;
+use crate::format::names::{LOCK_FILE, REBUILD_MARKER};
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::repair::unfinished::refuse_unfinished;
 
-/// The name of the lock file in a log's directory.
-pub(crate) const LOCK_FILE: &str = "LOCK";
-
-/// A [`crate::View`] finds out whether there is a writer by taking the locks for an instant; a writer that opens at that
-/// moment tries again.
+/// A writer that ends may still hold the locks for an instant; one that opens at that moment tries again.
 const TRIES: u32 = 20;
-/// The tries, one minute long, while a log of this process is still ending.
-const ENDING_TRIES: u32 = 30_000;
+/// The tries, one minute long, while a log of this process is still ending, or the locks are held by those that only look.
+const TRIES_MAX: u32 = 30_000;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The directory of a log, locked for writing. Dropping it releases the lock.
@@ -130,7 +127,7 @@ impl Lock {
     pub(crate) fn take(directory: &Arc<Directory>, options: &Options) -> Result<Self> {
         for tries in 1.. {
             // A log of this process that is still ending releases the lock by itself.
-            let ending = tries < ENDING_TRIES && is_ending(directory.path());
+            let ending = tries < TRIES_MAX && is_ending(directory.path());
             if let Some(lock) = Self::try_take(directory, options)? {
                 let stays = directory.is_at_its_path();
                 let stays = stays.map_err(|source| Error::io("look at", directory.path(), source))?;
@@ -140,7 +137,9 @@ impl Lock {
                 }
                 return if stays { Ok(lock) } else { Err(Error::io("lock", directory.path(), moved())) };
             }
-            if tries >= TRIES && !ending {
+            // A `View` shares the locks for an instant to see whether there is a writer, and may be stopped just then.
+            let looked_at = || planted!(LookerIsWriter, false, matches!(is_held(directory), Ok(Some(false))));
+            if tries >= TRIES && !ending && !(tries < TRIES_MAX && looked_at()) {
                 break;
             }
             std::thread::sleep(PAUSE);
@@ -181,7 +180,7 @@ impl Lock {
         let lock = file.map(hold);
         let lock = lock.map_err(|source| Error::io("open", path(), source));
         let lock = lock.inspect_err(|_| drop(directory.unlock()))?;
-        match lock.file.try_lock() {
+        match uninterrupted(|| lock.file.try_lock()) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(source)) => return Err(Error::io("lock", path(), source)),
@@ -189,6 +188,18 @@ impl Lock {
         let named = directory.is_named(LOCK_FILE, &lock.file);
         let named = named.map_err(|source| Error::io("look at", path(), source))?;
         Ok(named.then_some(lock))
+    }
+}
+
+/// Makes a call again that a signal interrupted.
+fn uninterrupted(
+    mut lock: impl FnMut() -> std::result::Result<(), TryLockError>,
+) -> std::result::Result<(), TryLockError> {
+    loop {
+        match lock() {
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 
@@ -202,7 +213,7 @@ pub(crate) fn is_held(directory: &Directory) -> Result<Option<bool>> {
         Locking::Unavailable => {}
     }
     match directory.open_file(LOCK_FILE) {
-        Ok(file) => Ok(match file.try_lock_shared() {
+        Ok(file) => Ok(match uninterrupted(|| file.try_lock_shared()) {
             Ok(()) => Some(false),
             Err(TryLockError::WouldBlock) => Some(true),
             Err(TryLockError::Error(_)) => None,
@@ -274,4 +285,13 @@ impl Drop for Writing {
 /// Whether this thread writes a batch.
 pub(crate) fn is_writing() -> bool {
     WRITING.try_with(|writing| writing.get() > 0).unwrap_or(false)
+}
+
+/// Refuses a directory in which a log is being rebuilt.
+fn refuse_unfinished(dir: &Directory) -> Result<()> {
+    match dir.open_file(REBUILD_MARKER) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(Error::io("open", dir.path().join(REBUILD_MARKER), source)),
+        Ok(_) => Err(Error::Rebuilding { path: dir.path().to_path_buf() }),
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Waker;
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +24,7 @@ use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, MutexGuard, lock};
 use crate::commit::transaction::{Finished, Transaction};
-use crate::commit::{maintenance_thread, stall, writer_thread};
+use crate::commit::{maintenance_thread, stall_watch, writer_thread};
 use crate::crash_memory::left::{Left, LeftInMemory};
 use crate::crash_memory::{MEMORY_FILE, is_own};
 use crate::error::{Error, Result};
@@ -35,6 +36,7 @@ use crate::format::{
 use crate::lock::{Lock, make_dir, open_dir, refuse_network};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::method::evidence::Evidence;
 use crate::method::select::{MethodOrigin, Selected, permit};
 use crate::options::Options;
 use crate::read::follow_thread::FollowThread;
@@ -46,14 +48,17 @@ use crate::read::retained::Retained;
 use crate::read::rewrite::Rewriter;
 use crate::read::stream::{Stream, StreamAppend};
 use crate::read::time::lsn_at;
+use crate::read::trim::Trim;
+use crate::recovery::held_trims;
 use crate::recovery::sector_size::explain;
 use crate::recovery::tail::Tail;
 use crate::recovery::{self, Plan, Recovered};
 use crate::repair::backup::{Backup, backup_of};
 use crate::segment::inventory::SegmentInventory;
+use crate::segment::retention::Now;
 use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
-use crate::stream::state::Numbering;
+use crate::stream::state::{HeldTrims, Numbering};
 
 /// The most trimmed segments that are kept for reuse, beyond the configured spares.
 const KEPT_MAX: usize = 16;
@@ -80,6 +85,8 @@ pub struct Opened {
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
     pub engine_refused: Option<String>,
+    /// What the devices' counters say to the class: the log does not open where they contradict it.
+    pub evidence: Evidence,
     /// Why followers in other processes look at the disk again and again, instead of being woken, if they do: see
     /// [`crate::View::follow`].
     pub channel_refused: Option<String>,
@@ -124,6 +131,8 @@ pub struct Log {
     /// What the maintenance thread releases where the thread that drops the log must not wait.
     handed_over: HandedOver,
     closing: Arc<Closing>,
+    /// Writes the trims that a log at its cap holds back, and how many it has written.
+    held_trims: Mutex<(OsDisk, u64)>,
 }
 
 impl std::fmt::Debug for Log {
@@ -137,16 +146,6 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// An identity that no other log has, from the keys that the standard library gives each process.
-pub(crate) fn new_id() -> LogId {
-    use std::hash::{BuildHasher, RandomState};
-    let mut id = [0; 16];
-    for half in id.chunks_mut(8) {
-        half.copy_from_slice(&RandomState::new().hash_one(seawall_sys::clock::monotonic_ns()).to_le_bytes());
-    }
-    LogId(id)
-}
-
 /// The identity of a new log.
 #[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "only tests set it"))]
 fn identity(options: &Options) -> LogId {
@@ -154,7 +153,7 @@ fn identity(options: &Options) -> LogId {
     if let Some(id) = options.log_id {
         return id;
     }
-    new_id()
+    LogId::random()
 }
 
 /// How the log is recovered.
@@ -210,7 +209,7 @@ impl Log {
             recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let Selected { works, origin, rows, refused } =
+        let Selected { works, origin, rows, refused, evidence } =
             permitted.select(&held, &options, recovered.block_bytes, &buffers)?;
         let core = Core::with(config, recovered.resume.clone(), buffers);
         let method = works.method();
@@ -223,12 +222,13 @@ impl Log {
             disk.faults.clone_from(&options.faults);
         }
         let place = recovered.resume.place;
-        writers.open(place.segment, place.data_end + u64::from(recovered.block_bytes))?;
+        writers.open(place.segment, (place.offset, place.data_end + u64::from(recovered.block_bytes)))?;
         for spare in &recovered.resume.spares {
-            writers.open(spare.number, spare.bytes)?;
+            writers.open(spare.number, (0, spare.bytes))?;
         }
         let memory = CrashMemory::new(memory_plan(&held, &config, &options));
         let group = Arc::new(start(config, core, &recovered, writers, &options).with_memory(memory));
+        group.show_evidence(&evidence);
         let shared = lock.share((config.log_id, recovered.epoch), (recovered.resume.end, place.segment));
         let channel_refused = match shared {
             Ok(publisher) => {
@@ -247,6 +247,7 @@ impl Log {
             method_origin: origin,
             engine: method.engine().name(),
             engine_refused: refused,
+            evidence,
             channel_refused,
             foreign_files: recovered.foreign_files.clone(),
             left_in_memory: LeftInMemory::Nothing,
@@ -257,7 +258,7 @@ impl Log {
         }
         let mut log = Self {
             group,
-            dir: held,
+            dir: Arc::clone(&held),
             record_bytes_max: options.record_bytes_max,
             opened,
             resources: Mutex::new(Some(Resources { threads: Vec::new(), lock })),
@@ -268,6 +269,7 @@ impl Log {
             follow_thread: Arc::default(),
             handed_over: HandedOver::default(),
             closing: Arc::default(),
+            held_trims: Mutex::new((OsDisk::new(Arc::clone(&held), options.permissions), 0)),
         };
         log.spawn(disk, &options)?;
         if let Some(left) = left {
@@ -284,7 +286,7 @@ impl Log {
     fn take_over(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
         let append = |records: &[u8], count| {
             let mut records = records.to_vec();
-            self.accept_encoded(&mut records, (count, Numbering::Kept))
+            self.accept_encoded(&mut records, (count, Numbering::Kept), &[])
         };
         let end = self.group.core().appended();
         self.group.core().set_taking_over(true);
@@ -324,6 +326,7 @@ impl Log {
             index: Arc::clone(&self.index),
             oldest: None,
             newest_us: BTreeMap::new(),
+            now: Now::default(),
         };
         let run = move || {
             maintenance_thread::run(&group, &mut disk, (|| retained.trim(), full));
@@ -337,7 +340,7 @@ impl Log {
         if let Some(threshold) = options.stall_threshold {
             let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
             let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
-            let run = move || stall::watch(&group, threshold, on_stall.as_ref());
+            let run = move || stall_watch::watch(&group, threshold, on_stall.as_ref());
             self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
         }
         Ok(())
@@ -521,7 +524,10 @@ impl Log {
         end.map(|end| StreamAppend { seq, end })
     }
 
-    /// Returns when everything before `lsn` is durable.
+    /// Returns when everything before `lsn` is durable: [`Log::durable_lsn`] covers it, and readers, followers and views of every process
+    /// show it. Those read segments, so a log that was opened for [`ProcessCrash`](crate::Durability::ProcessCrash) writes for each such
+    /// commit, without a sync. Where nobody is to read the records at once, [`Log::commit_as`] of that class is the faster commit: it
+    /// copies them into memory, in a log of any class.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
@@ -536,14 +542,17 @@ impl Log {
     /// commits that share one write honours its strictest member. Where no cheaper method reaches `class`, the log's
     /// own is used.
     ///
-    /// On Linux, `ProcessCrash` in a log that promises more writes nothing: the records are copied into memory that outlives the
+    /// On Linux, `ProcessCrash` writes nothing, in a log of any class: the records are copied into memory that outlives the
     /// process, and the next opening makes them durable; see [`Options::crash_memory_bytes`] and [`crate::guarantees`]. The
     /// first such commit makes that memory, which takes some milliseconds.
     ///
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
-        self.group.commit(lsn, self.group.serve(lsn, class)?)
+        if self.group.outlives(lsn, class)? {
+            return Ok(());
+        }
+        self.group.commit(lsn, self.group.level(class)?)
     }
 
     /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
@@ -567,10 +576,12 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Appends the records that `work` appends, all or none of them: after a crash either all are there or none. Returns the end of the last one; not durable yet.
+    /// Appends the records that `work` appends, and trims, cuts and removes streams as it says, all or nothing of it: after a crash
+    /// either all is there or none. Returns the end of the last one; not durable yet.
     ///
     /// # Errors
-    /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`].
+    /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`], and as [`Transaction::trim`] and
+    /// [`Transaction::truncate`] say.
     pub fn transaction<E: From<Error>>(
         &self,
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
@@ -593,24 +604,28 @@ impl Log {
             return Ok(self.group.core().appended());
         }
         // Others append meanwhile: what can be done before the core is locked is done here.
-        let (count, numbering) = (open.len(), open.numbering());
+        let (count, numbering, changes) = (open.len(), open.numbering(), open.take_changes());
         let accepted = match open.finish() {
-            Finished::InBuffer { buf, used, sum } => {
-                self.group.accept(|core| core.adopt(buf, used, (count, numbering), sum))
-            }
-            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering)),
+            Finished::InBuffer { buf, used, sum } => self.group.accept(|core| {
+                let accepted = core.adopt(buf, used, (count, numbering), sum);
+                accepted.inspect(|_| self.group.note_stream_changes(&changes))
+            }),
+            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering), &changes),
         };
         accepted.map(|(lsn, _)| lsn)
     }
 
-    /// Appends a transaction of encoded records.
-    fn accept_encoded(&self, records: &mut [u8], count: (u32, Numbering)) -> Result<Lsn> {
-        let large = Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len());
-        let accepted = if large {
-            self.accept_large::<true>([&[], records], count)
-        } else {
-            self.group.accept(|core| core.append_encoded(records, count.0, count.1))
+    /// Appends a transaction of encoded records, which changes streams so.
+    fn accept_encoded(&self, records: &mut [u8], count: (u32, Numbering), changes: &[Tag]) -> Result<Lsn> {
+        let noted = |accepted: std::result::Result<Lsn, Refusal>| {
+            accepted.inspect(|_| self.group.note_stream_changes(changes))
         };
+        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) {
+            return accept_large::<true>(&self.group, [&[], records], |core, large| {
+                noted(core.adopt(large.buf, large.used, count, large.sum))
+            });
+        }
+        let accepted = self.group.accept(|core| noted(core.append_encoded(records, count.0, count.1)));
         accepted.map(|(lsn, _)| lsn)
     }
 
@@ -621,14 +636,26 @@ impl Log {
         Commit::request(&self.group, lsn, self.group.config().own())
     }
 
+    /// Wakes `waker` for as long as the log is open whenever more may be durable, at least once for each group of commits, and
+    /// when the log fails or is closed: for an event loop that waits for all of it by one registration. It is woken by a thread that
+    /// must not wait. A log has one such waker; returns `false`, and changes nothing, if it has it already.
+    pub fn watch(&self, waker: Waker) -> bool {
+        self.group.waiters().watch(waker)
+    }
+
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
     ///
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
         // Why a log that has ended serves nothing, the future returns.
-        let level = self.group.serve(lsn, class).or_else(|_| self.group.level(class))?;
-        Ok(Commit::request(&self.group, lsn, level))
+        let level = self.group.level(class)?;
+        let outlives = self.group.outlives(lsn, class).unwrap_or(false);
+        Ok(if outlives {
+            Commit::done(&self.group, lsn, level)
+        } else {
+            Commit::request(&self.group, lsn, level)
+        })
     }
 
     /// Reads durable records from the first one at or behind `from`; also while the log is written to.
@@ -749,6 +776,23 @@ impl Log {
         (Arc::clone(&self.group), Arc::clone(&self.dir), Arc::clone(&self.index))
     }
 
+    /// Makes durable, in a file of its own, what a log at its cap has no block for: trims of streams that let no segment go.
+    pub(crate) fn note_held(&self) -> Result<()> {
+        let mut noted = lock(&self.held_trims);
+        let core = self.group.core();
+        let (changes, at) = (core.tagged().streams.held_changes(), core.appended());
+        let held = HeldTrims { at, tags: core.tagged().streams.held(None) };
+        drop(core);
+        if changes == noted.1 || held.tags.is_empty() {
+            return Ok(());
+        }
+        self.group.commit(at, self.group.config().own())?;
+        let written = held_trims::write(&mut noted.0, self.group.config().log_id, &held);
+        written.map_err(|error| error.in_dir(self.dir.path()))?;
+        noted.1 = changes;
+        Ok(())
+    }
+
     /// Starts the thread that rewrites what streams need, once; where that fails, a later call tries again.
     fn start_rewriter(&self) -> Result<()> {
         let threads = self.group.threads();
@@ -823,18 +867,11 @@ impl Log {
         if self.group.status().is_closed() {
             return Err(Error::Closed);
         }
-        self.pins.look(&self.dir)?;
-        let held = self.pins.held();
-        let mut core = self.group.core();
-        let end = core.appended();
-        if lsn > end {
-            return Err(Error::BeyondEnd { lsn, end });
-        }
-        let first = core.set_trim(held.bound(lsn));
-        drop((core, held));
-        self.index.trimmed(&self.group, first);
-        self.group.trimmed();
-        Ok(first)
+        let trim = Trim { group: &self.group, dir: &self.dir, pins: &self.pins, index: &self.index };
+        trim.to(|_, core| {
+            let end = core.appended();
+            if lsn > end { Err(Error::BeyondEnd { lsn, end }) } else { Ok(lsn) }
+        })
     }
 
     /// Copies the log into the folder `to`, which opens as the same log with the same LSNs: everything that is durable when
@@ -868,9 +905,10 @@ impl Log {
     #[must_use]
     pub fn safe_lsn(&self, class: Class) -> Lsn {
         // What lies in crash memory has reached the lowest level only.
-        let lowest = (class == Class::ProcessCrash).then_some(AckLevel::Process);
-        let level = lowest.map_or_else(|| self.group.level(class), Ok);
-        level.map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
+        if class == Class::ProcessCrash {
+            return self.group.waiters().reached(AckLevel::Process);
+        }
+        self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
     }
 
     /// The end of what was appended.
@@ -894,9 +932,16 @@ impl Log {
     /// What the log has done since it was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Opened { method, engine, engine_refused, .. } = &self.opened;
-        let pinned = self.pins.held().lowest();
-        Stats { pinned, method, engine, engine_refused: engine_refused.clone(), ..self.group.stats() }
+        let Opened { method, engine, engine_refused, evidence, .. } = &self.opened;
+        let (pinned, evidence) = (self.pins.held().lowest(), evidence.clone());
+        Stats {
+            pinned,
+            method,
+            engine,
+            engine_refused: engine_refused.clone(),
+            evidence,
+            ..self.group.stats()
+        }
     }
 
     /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.
@@ -1047,9 +1092,6 @@ fn memory_plan(
 ) -> std::result::Result<MemoryPlan, &'static str> {
     if options.crash_memory_bytes == 0 {
         return Err("Options::crash_memory_bytes turned it off");
-    }
-    if config.own() == AckLevel::Process {
-        return Err("the log promises no more than to outlive the process");
     }
     if options.network_file_system && !matches!(dir.network_file_system(), Ok(None)) {
         return Err("the log lies on a network file system");

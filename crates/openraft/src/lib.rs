@@ -1,4 +1,6 @@
-//! Seawall as the log store of [Openraft](https://docs.rs/openraft), 0.9 and 0.10.
+//! Seawall as the log store of [Openraft](https://docs.rs/openraft), 0.9 and 0.10: it keeps log and vote. The state machine and its
+//! snapshots are the user's and must be durable, because Openraft purges the entries that a snapshot covers. The examples `kv09` and
+//! `kv010` are whole nodes that outlive kill -9 and power cuts.
 //!
 //! A Raft group is two streams of a [`seawall::Log`]: one of entries, one of vote, committed and purged log id. Any number
 //! of groups share one log ([`Groups`]): one writer, one set of segments, and one flush for the entries that groups append
@@ -35,6 +37,18 @@
 //!
 //! After a failed write or sync nothing is reported durable any more and every call fails; reopen the log to learn
 //! what is. A crash always leaves a prefix of the changes in the order in which they were made, of all groups together.
+//!
+//! # What is lost with a leader
+//!
+//! Openraft 0.10 sends entries to other nodes before they are durable on the leader, and a quorum of the others commits them. A leader
+//! that dies then comes back without them. By Openraft's default it would lead on in its term, and give the log ids of those entries to
+//! other ones: nodes that hold either take them for the same, and acknowledged writes are gone. Therefore a store that was opened
+//! never gives back that a vote was committed: **a node that starts is a follower**, however it ended, and has to be elected, in a
+//! new term, by nodes that hold what is committed. `enable_leader_restore` of Openraft 0.10 has no effect. A clean close makes no
+//! difference, because it proves nothing about openings before it.
+//!
+//! A log that was salvaged, or restored from a backup, lacks entries that its node acknowledged to others: remove such a node from its
+//! groups, and add it anew with an empty log under another ID.
 //!
 //! # Memory and blocking
 //!

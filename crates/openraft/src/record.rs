@@ -111,6 +111,10 @@ mod tests {
         fn index(log_id: &u64) -> u64 {
             *log_id
         }
+
+        fn uncommitted(vote: &String) -> String {
+            vote.clone()
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Keeps the Raft log of one group in two streams of a log; the traits of Openraft are implemented over it.
 //!
 //! Invariants: writers of a group come one after the other, and what they change in memory is what the records say that
-//! the log accepted; a record says where the entries begin before the first entry that lies elsewhere; no thread of an
-//! executor waits for the disk: what may wait runs on a thread of its own, also when its future is dropped.
+//! the log accepted; a vote that was read from the disk is not committed; a record says where the entries begin before the
+//! first entry that lies elsewhere; no thread of an executor waits for the disk: what may wait runs on a thread of its own,
+//! also when its future is dropped.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seawall::{Commit, Log, Lsn, Options, Stream, StreamAppend};
+use seawall_sys::planted;
 
 use crate::apart::apart;
 use crate::error::{BadRecord, Error, Result};
@@ -53,7 +55,11 @@ impl<R: RaftTypes> Shared<R> {
             record::decode_state::<R>(&record.payload)
                 .map_err(|source| bad(&member, true, record.lsn, source))
         });
-        let state = state?.map_or_else(|| member.remove().map(|()| StateOf::<R>::default()), Ok)?;
+        let mut state = state?.map_or_else(|| member.remove().map(|()| StateOf::<R>::default()), Ok)?;
+        // Raft may have sent entries to other nodes that were not durable here and are gone. A node that led on in the same
+        // term would give their log ids to other entries; one that has to be elected gives only ids of a new term.
+        let starts_as_follower = |vote| planted!(RaftTermGoesOn, vote, R::uncommitted(&vote));
+        state.vote = state.vote.map(starts_as_follower);
         let stream = log.stream(member.entries);
         let purged = state.purged.as_ref().map_or(0, |purged| R::index(purged).saturating_add(1));
         let index_of = |seq: u64| seq.wrapping_add(state.base);

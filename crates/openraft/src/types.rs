@@ -18,4 +18,7 @@ pub trait RaftTypes: Send + Sync + 'static {
 
     /// The index in a log id.
     fn index(log_id: &Self::LogId) -> u64;
+
+    /// The vote for the same leader, without the word that a quorum granted it.
+    fn uncommitted(vote: &Self::Vote) -> Self::Vote;
 }

@@ -9,6 +9,7 @@ use futures_util::{Stream, StreamExt, stream};
 use openraft010::entry::RaftEntry;
 use openraft010::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft010::type_config::alias::{LogIdOf, VoteOf};
+use openraft010::vote::RaftVote;
 use openraft010::{AsyncRuntime, LogId, OptionalSend, RaftLogReader, RaftTypeConfig};
 
 use crate::store::{READ_BYTES, indexes};
@@ -30,6 +31,10 @@ impl<C: RaftTypeConfig> RaftTypes for Types<C> {
 
     fn index(log_id: &Self::LogId) -> u64 {
         log_id.index
+    }
+
+    fn uncommitted(vote: &Self::Vote) -> Self::Vote {
+        Self::Vote::from_leader_id(vote.leader_id().clone(), false)
     }
 }
 

@@ -32,6 +32,10 @@ impl<C: RaftTypeConfig> RaftTypes for Types<C> {
     fn index(log_id: &Self::LogId) -> u64 {
         log_id.index
     }
+
+    fn uncommitted(vote: &Self::Vote) -> Self::Vote {
+        Vote { committed: false, ..vote.clone() }
+    }
 }
 
 /// A log store for Openraft 0.9.

@@ -1,6 +1,6 @@
 //! Prints a witness's lines for its operator: escaped, bounded in length and rate-limited.
 //!
-//! A line has no control characters; lines about unauthenticated connections are limited to so many a minute.
+//! A line has no control characters; lines about unauthenticated connections are rate-limited by the minute.
 //!
 //! Otherwise a peer could write to the operator's terminal, forge lines of the witness, or fill the disk that its
 //! output goes to.

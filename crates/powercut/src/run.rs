@@ -210,7 +210,7 @@ fn make_journal(path: &Path, stream: &Stream) -> Result<()> {
 fn prepare(plan: &Plan) -> Result<Prepared> {
     let (chosen, lenient) = choose(&plan.methods)?;
     check(plan, &chosen)?;
-    let around = inspect::environment(&plan.folder)?.surroundings(FileState::ZeroFilled);
+    let around = inspect::tried_environment(&plan.folder)?.surroundings(FileState::ZeroFilled);
     let run = RunId(random()?);
     let folder = plan.folder.join(format!("powercut-{run}"));
     std::fs::create_dir(&folder).map_err(|error| Error::io("create", &folder, error))?;

@@ -1,6 +1,6 @@
 //! The gauge: runs a scenario and holds its result, with the reports of the command `seawall bench`.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seawall_gauge::findings;
@@ -15,9 +15,10 @@ use seawall_gauge::scenario::{self, BlockStart, Observer, SCENARIOS, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::inspect;
 use seawall_sys::residency::available_memory_bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::options::of_option;
 use crate::results::{class_name, made, nanoseconds, seconds};
 
 /// The scenarios that need nothing but a folder: no cluster, and no other program.
@@ -53,12 +54,41 @@ const SETTINGS: [(&str, Set); 8] = [
     }),
 ];
 
+/// The options of the command that are settings here, as its messages name them.
+const OPTIONS: [(&str, &str); 10] = [
+    (" (`seawall bench --list` names the options)", ""),
+    ("--allow-memory", "allow_memory=True"),
+    ("--journal", "journal_bytes"),
+    ("--methods", "methods"),
+    ("--rounds", "rounds"),
+    ("--seed", "seed"),
+    ("--size", "size"),
+    ("--threads", "threads"),
+    ("--time", "seconds"),
+    ("--writes", "writes"),
+];
+
+/// A message of the command in the words of this interface.
+fn in_keywords(error: impl std::fmt::Display) -> String {
+    OPTIONS.iter().fold(error.to_string(), |words, (option, keyword)| words.replace(option, keyword))
+}
+
 fn refused(error: seawall_gauge::Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    PyValueError::new_err(in_keywords(error))
 }
 
 fn failed(error: impl std::fmt::Display) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
+    PyRuntimeError::new_err(in_keywords(error))
+}
+
+/// The folder, unless it is not there or this user may not see it.
+fn check_folder(py: Python<'_>, path: &Path) -> PyResult<()> {
+    let Some(errno) = std::fs::metadata(path).err().and_then(|error| error.raw_os_error()) else {
+        return Ok(());
+    };
+    let words = py.import("os")?.call_method1("strerror", (errno,))?.unbind();
+    // Of `OSError` Python makes the class of the number.
+    Err(PyOSError::new_err((errno, words, path.as_os_str().to_os_string())))
 }
 
 /// Looks for signals between blocks, and reports progress to Python.
@@ -118,7 +148,7 @@ fn settings(scenario: &Scenario, given: Option<&Bound<'_, PyDict>>) -> PyResult<
             return Err(PyValueError::new_err(format!("bench has no setting '{name}'; it has {names}")));
         };
         if !value.is_none() {
-            set(&mut settings, &value)?;
+            set(&mut settings, &value).map_err(|error| of_option(&name, &error, &value))?;
         }
     }
     settings.check().map_err(refused)?;
@@ -141,9 +171,10 @@ pub(crate) fn measure(
         return Err(PyValueError::new_err(format!("there is no scenario '{scenario}'; there are {names}")));
     };
     let settings = settings(scenario, given)?;
+    check_folder(py, &path)?;
     let mut watcher = Watcher { progress: progress.as_ref(), stop: AtomicBool::new(false), raised: None };
     let done = py.detach(|| {
-        let environment = inspect::environment(&path).map_err(|error| error.to_string())?;
+        let environment = inspect::tried_environment(&path).map_err(|error| error.to_string())?;
         let free_bytes = environment.file_system.free_bytes;
         let needs_bytes = (scenario.needs_bytes)(&settings, available_memory_bytes(), free_bytes);
         let checked = preflight::check(scenario, &settings, needs_bytes, &environment, allow_memory);
@@ -181,7 +212,7 @@ fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> PyResult<Bound
         label: &row.label,
         what: &row.what,
         missing: row.outcome.missing().map(|(word, reason)| format!("{word}: {reason}")),
-        durability: measured.class().map(class_name),
+        durability: measured.class().map(|class| class_name(ranked.map_or(class, |ranked| ranked.class.counted_on()))),
         commits: measured.commits,
         bytes: measured.bytes,
         elapsed_ns: measured.elapsed_ns,

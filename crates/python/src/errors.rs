@@ -1,14 +1,18 @@
 //! Turns the log's errors into the exceptions of `seawall.errors`: a row for each variant, with its attributes.
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use seawall::Error;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use crate::results::class_name;
 
 /// The value of an attribute.
 enum Attribute {
+    /// A path, whose name need not be text.
+    Path(PathBuf),
     Text(String),
     Number(u64),
     Seconds(f64),
@@ -17,7 +21,7 @@ enum Attribute {
 type Attributes = Vec<(&'static str, Attribute)>;
 
 fn path(path: &Path) -> (&'static str, Attribute) {
-    ("path", Attribute::Text(path.to_string_lossy().into_owned()))
+    ("path", Attribute::Path(path.to_path_buf()))
 }
 
 fn number(name: &'static str, value: impl Into<u64>) -> (&'static str, Attribute) {
@@ -28,10 +32,21 @@ fn text(name: &'static str, value: impl Into<String>) -> (&'static str, Attribut
     (name, Attribute::Text(value.into()))
 }
 
+/// The class of an error of the system's, which is one of Python's own as well.
+fn io_class(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::NotFound => "NotFound",
+        ErrorKind::PermissionDenied => "NotPermitted",
+        _ => "IoError",
+    }
+}
+
 /// The class of an error and what it says besides its text.
 fn row(error: &Error) -> (&'static str, Attributes) {
     match error {
-        Error::Io { operation, path: at, .. } => ("IoError", vec![path(at), text("operation", *operation)]),
+        Error::Io { operation, path: at, source } => {
+            (io_class(source), vec![path(at), text("operation", *operation)])
+        }
         Error::DiskFull { path: at, .. } => ("DiskFull", vec![path(at), text("operation", "write")]),
         Error::DiskCap { path: at, bytes_max, disk_bytes, needed } => (
             "DiskCap",
@@ -118,10 +133,20 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 }
 
 fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    let (name, attributes) = row(error);
+    of_class(py, row(error).0, error)
+}
+
+fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let attributes = row(error).1;
     let made = class(py, name)?.call1((error.to_string(),))?;
     for (name, value) in attributes {
         match value {
+            Attribute::Path(value) => {
+                made.setattr(name, value.as_os_str())?;
+                if made.is_instance_of::<PyOSError>() {
+                    made.setattr("filename", value.as_os_str())?;
+                }
+            }
             Attribute::Text(value) => made.setattr(name, value)?,
             Attribute::Number(value) => made.setattr(name, value)?,
             Attribute::Seconds(value) => made.setattr(name, value)?,
@@ -129,6 +154,9 @@ fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> 
     }
     if let Some(errno) = error.raw_os_error() {
         made.setattr("errno", errno)?;
+        if made.is_instance_of::<PyOSError>() {
+            made.setattr("strerror", py.import("os")?.call_method1("strerror", (errno,))?)?;
+        }
     }
     if let Error::Failed { cause } = error {
         made.setattr("__cause__", instance(py, cause)?)?;
@@ -144,6 +172,16 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
 /// An exception of that class with a text and nothing else.
 pub(crate) fn named(py: Python<'_>, name: &str, words: &str) -> PyErr {
     class(py, name).and_then(|class| class.call1((words,))).map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// The error of looking at the log in `path`, where there may be no directory: there is no log either, as an opening says.
+pub(crate) fn looking(py: Python<'_>, path: &Path, error: &Error) -> PyErr {
+    let same = |at: &Path| std::path::absolute(path).ok() == std::path::absolute(at).ok();
+    let missing = matches!(error, Error::Io { path: at, source, .. } if source.kind() == ErrorKind::NotFound && same(at));
+    if missing {
+        return of_class(py, "NoDirectory", error).map_or_else(|failed| failed, PyErr::from_value);
+    }
+    exception(py, error)
 }
 
 /// Results of the log as results of Python.

@@ -2,26 +2,25 @@
 //!
 //! ```text
 //!   task ─► append, future into `waiting` ─► one registration with the log, for the lowest LSN that is waited for
-//!   a thread of the log ─► Signal ─► one byte into a pipe, unless one is there already
-//!   event loop, when the pipe can be read ─► every future up to the durable end gets its result; register the next lowest
+//!   a thread of the log ─► `seawall_sys::signal` ─► the descriptor can be read
+//!   event loop, when it can be read ─► every future up to the durable end gets its result; register the next lowest
 //! ```
 //!
 //! Invariants: what the log's thread calls takes no lock of the interpreter and never waits; the signal is taken back before the
 //! durable end is read, so that no wake-up is lost; a future of a follower takes no record, so that one that is cancelled
-//! loses none; everything but [`Signal`] is touched in the thread of the event loop alone; no lock is held while Python
+//! loses none; everything but [`Raised`] is touched in the thread of the event loop alone; no lock is held while Python
 //! runs, because a thread that waits for it with the interpreter's lock would wait for ever.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit, intern};
 use seawall::{Commit, Durability, Lsn};
+use seawall_sys::signal::Signal;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::fd::AsRawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -31,36 +30,25 @@ use crate::log::Log;
 use crate::reader::lock;
 
 /// What a thread of the log raises.
-struct Signal {
-    raised: AtomicBool,
-    pipe: PipeWriter,
+struct Raised {
+    signal: Signal,
     /// Followers for which there is something.
     woken: Mutex<Vec<u64>>,
 }
 
-impl Signal {
-    fn raise(&self) {
-        // One byte at most is in the pipe, so that writing it never waits.
-        if !self.raised.swap(true, Ordering::SeqCst) {
-            // The loop has gone if it cannot be written.
-            let _ = (&self.pipe).write(&[1]);
-        }
-    }
-}
-
-impl Wake for Signal {
+impl Wake for Raised {
     fn wake(self: Arc<Self>) {
-        self.raise();
+        self.signal.raise();
     }
 }
 
 /// The waker of one follower.
-struct FollowerWaker(Arc<Signal>, u64);
+struct FollowerWaker(Arc<Raised>, u64);
 
 impl Wake for FollowerWaker {
     fn wake(self: Arc<Self>) {
         lock(&self.0.woken).push(self.1);
-        self.0.raise();
+        self.0.signal.raise();
     }
 }
 
@@ -81,9 +69,8 @@ struct Waiting {
 #[pyclass(module = "seawall", frozen)]
 pub(crate) struct EventLoop {
     asyncio: Py<PyAny>,
-    signal: Arc<Signal>,
+    raised: Arc<Raised>,
     waker: Waker,
-    pipe: PipeReader,
     /// `None` once the log was closed.
     log: Mutex<Option<Arc<seawall::Log>>>,
     class: Option<Durability>,
@@ -131,15 +118,12 @@ impl EventLoop {
         class: Option<Durability>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = event_loop.py();
-        let (reader, writer) = pipe()?;
-        let descriptor = reader.as_raw_fd();
-        let signal =
-            Arc::new(Signal { raised: AtomicBool::new(false), pipe: writer, woken: Mutex::default() });
+        let raised = Arc::new(Raised { signal: Signal::new()?, woken: Mutex::default() });
+        let descriptor = raised.signal.descriptor();
         let made = Self {
             asyncio: event_loop.clone().unbind(),
-            waker: Waker::from(Arc::clone(&signal)),
-            signal,
-            pipe: reader,
+            waker: Waker::from(Arc::clone(&raised)),
+            raised,
             log: Mutex::new(Some(Arc::clone(log))),
             class,
             waiting: Mutex::default(),
@@ -162,6 +146,14 @@ impl EventLoop {
         self.asyncio.bind(py).call_method0(intern!(py, "create_future"))
     }
 
+    /// A future that is a coroutine as well.
+    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        static PENDING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let arguments = PyDict::new(py);
+        arguments.set_item(intern!(py, "loop"), &self.asyncio)?;
+        PENDING.import(py, "seawall._tasks", "Pending")?.call((), Some(&arguments))
+    }
+
     fn reached(&self, log: &seawall::Log) -> Lsn {
         self.class.map_or_else(|| log.durable_lsn(), |class| log.safe_lsn(class))
     }
@@ -177,7 +169,7 @@ impl EventLoop {
         lsn: Lsn,
         value: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let future = self.future(py)?;
+        let future = self.pending(py)?;
         let Some(log) = lock(&self.log).clone() else { return Err(exception(py, &seawall::Error::Closed)) };
         let commit = self.request(&log, lsn).map_err(|error| exception(py, &error))?;
         if commit.is_durable() {
@@ -235,7 +227,7 @@ impl EventLoop {
 
     /// Completes what is ready.
     fn finish(&self, py: Python<'_>) {
-        let woken = std::mem::take(&mut *lock(&self.signal.woken));
+        let woken = std::mem::take(&mut *lock(&self.raised.woken));
         if !woken.is_empty() {
             let mut waiting = lock(&self.waiting);
             let futures: Vec<_> =
@@ -268,7 +260,7 @@ impl EventLoop {
         let number = waiting.number;
         waiting.followers.insert(number, future.clone().unbind());
         drop(waiting);
-        let waker = Waker::from(Arc::new(FollowerWaker(Arc::clone(&self.signal), number)));
+        let waker = Waker::from(Arc::new(FollowerWaker(Arc::clone(&self.raised), number)));
         if py.detach(|| follower.fetch(&mut Context::from_waker(&waker))) {
             let taken = lock(&self.waiting).followers.remove(&number);
             drop(taken);
@@ -325,21 +317,16 @@ fn report(py: Python<'_>, done: PyResult<()>) {
 #[pymethods]
 impl EventLoop {
     /// Called by the event loop when the pipe can be read.
-    fn _ready(&self, py: Python<'_>) -> PyResult<()> {
-        let mut bytes = [0; 16];
-        // It can be read, so this does not wait.
-        if (&self.pipe).read(&mut bytes)? == 0 {
-            return Ok(());
+    fn _ready(&self, py: Python<'_>) {
+        if self.raised.signal.lower() {
+            self.finish(py);
         }
-        self.signal.raised.store(false, Ordering::SeqCst);
-        self.finish(py);
-        Ok(())
     }
 
     /// Completes what is left and lets go of the log.
     fn _release(&self, py: Python<'_>) -> PyResult<()> {
         self.finish(py);
-        let descriptor = self.pipe.as_raw_fd();
+        let descriptor = self.raised.signal.descriptor();
         self.asyncio.call_method1(py, intern!(py, "remove_reader"), (descriptor,))?;
         let log = lock(&self.log).take();
         let waiting = std::mem::take(&mut *lock(&self.waiting));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::errors::exception;
 use crate::event_loop::EventLoop;
 use crate::log::Log;
-use crate::reader::{Fetched, lock};
+use crate::reader::{Fetched, from_first, lock};
 use crate::record::Record;
 use crate::results::seconds;
 use crate::wait;
@@ -22,6 +22,8 @@ pub(crate) enum Source {
     Stream(seawall::StreamFollower),
     /// A log of any process, and whether it ends with its writer.
     View(Box<seawall::ViewFollower>, bool),
+    /// A stream of such a log.
+    ViewStream(Box<seawall::ViewStreamFollower>, bool),
 }
 
 impl Source {
@@ -31,6 +33,7 @@ impl Source {
             Self::Log(follower) => follower.poll_record(),
             Self::Stream(follower) => follower.poll_record(),
             Self::View(follower, _) => follower.poll_record(),
+            Self::ViewStream(follower, _) => follower.poll_record(),
         }
     }
 
@@ -39,7 +42,7 @@ impl Source {
         match self {
             Self::Log(follower) => follower.poll_next_record(context),
             Self::Stream(follower) => follower.poll_next_record(context),
-            Self::View(follower, _) => Poll::Ready(follower.poll_record()),
+            Self::View(..) | Self::ViewStream(..) => Poll::Ready(self.look()),
         }
     }
 }
@@ -60,6 +63,20 @@ impl Follower {
     /// Follows something of `log`, or of a log of another process.
     pub(crate) fn new(source: Source, log: Option<(Py<Log>, Arc<seawall::Log>)>) -> Self {
         Self { state: Mutex::new((Fetched::default(), source)), log }
+    }
+
+    /// The same from the first record that is left, whichever that is when the first record is read.
+    pub(crate) fn from_first(
+        mut open: impl FnMut(bool) -> seawall::Result<Source>,
+        log: Option<(Py<Log>, Arc<seawall::Log>)>,
+    ) -> seawall::Result<Self> {
+        let state = from_first(|again| {
+            let mut source = open(again)?;
+            let mut fetched = Fetched::default();
+            fetched.fill(&mut || source.look());
+            Ok((fetched, source))
+        })?;
+        Ok(Self { state: Mutex::new(state), log })
     }
 
     /// The next record in memory, without giving up the interpreter's lock.
@@ -89,17 +106,23 @@ impl Follower {
 
     /// As [`Follower::poll`], for at most `limit` of a view; `None` if that is over.
     fn wait_for_view(&self, limit: Duration) -> Option<Next> {
-        let Source::View(follower, ends) = &mut lock(&self.state).1 else { return Some(Ok(None)) };
-        match follower.next_record_timeout(limit) {
-            Ok(None) if !(*ends && follower.has_no_writer()) => None,
-            next => Some(next),
-        }
+        let (next, ended) = match &mut lock(&self.state).1 {
+            Source::View(follower, ends) => {
+                (follower.next_record_timeout(limit), *ends && follower.has_no_writer())
+            }
+            Source::ViewStream(follower, ends) => {
+                (follower.next_record_timeout(limit), *ends && follower.has_no_writer())
+            }
+            Source::Log(_) | Source::Stream(_) => return Some(Ok(None)),
+        };
+        if matches!(next, Ok(None)) && !ended { None } else { Some(next) }
     }
 
     /// Where the next record is, for the error of a wait that was in vain.
     fn place(&self) -> seawall::Lsn {
         match &lock(&self.state).1 {
             Source::View(follower, _) => follower.lsn(),
+            Source::ViewStream(follower, _) => follower.lsn(),
             _ => self.log.as_ref().map_or(seawall::Lsn::ZERO, |(_, log)| log.durable_lsn()),
         }
     }
@@ -147,12 +170,17 @@ impl Follower {
         }
     }
 
-    /// Waits in this thread for something to take, of a view, for at most so many seconds.
+    /// Waits in this thread for something to take, of a view, for at most so many seconds; takes what is there behind it as well.
     fn _wait(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         let limit = seconds("limit", limit)?;
         py.detach(|| {
+            // A wait before this one, whose task was cancelled, may have found something.
+            if lock(&self.state).0.is_ready() {
+                return;
+            }
             let next = self.wait_for_view(limit);
-            lock(&self.state).0.keep(next);
+            let (fetched, source) = &mut *lock(&self.state);
+            fetched.keep(next, &mut || source.look());
         });
         Ok(())
     }
@@ -181,12 +209,13 @@ impl Follower {
     fn polls(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| match &lock(&self.state).1 {
             Source::View(follower, _) => follower.polls().map(str::to_owned),
+            Source::ViewStream(follower, _) => follower.polls().map(str::to_owned),
             _ => None,
         })
     }
 
     /// Goes on behind what was trimmed, after ``Trimmed``: returns the LSN of the first record that is left. Only for followers of
-    /// a ``View``; those of a log start anew.
+    /// a ``View``; those of a log or a stream start anew.
     fn skip_trimmed(&self, py: Python<'_>) -> PyResult<u64> {
         let skipped = py.detach(|| match &mut lock(&self.state).1 {
             Source::View(follower, _) => Some(follower.skip_trimmed()),

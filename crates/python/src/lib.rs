@@ -60,5 +60,5 @@ mod _seawall {
     #[pymodule_export]
     use crate::transaction::Transaction;
     #[pymodule_export]
-    use crate::view::View;
+    use crate::view::{View, ViewStream};
 }

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use seawall::{Error, LeftInMemory, Lsn, MethodOrigin, ProcessCrashCommits, Summary, Tail};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::data::{COPIED_HELD_MAX, Data};
 use crate::errors::{OrRaise, exception};
@@ -17,11 +17,13 @@ use crate::pin::Pin;
 use crate::reader::{self, Reader, lock};
 use crate::record::Record;
 use crate::repair::backed_up;
-use crate::results::{class_of, made, seconds};
+use crate::results::{class_of, made, seconds, tail_name};
 use crate::stream::{Stream, stream_id};
 use crate::transaction::Transaction;
-use crate::view::tail_name;
 use crate::wait;
+
+/// The latest time that is told from later ones, in seconds since 1970: every system has it.
+const TIME_MAX: f64 = 8e9;
 
 /// A transaction log in one directory, opened for writing: creates or recovers it. A context manager that closes it, and an
 /// iterable of its records.
@@ -283,8 +285,12 @@ impl Log {
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
         let log = self.open(py)?;
-        let reader = py.detach(|| log.read(lsn.map_or_else(|| log.first_lsn(), Lsn::new))).or_raise(py)?;
-        Ok(Reader::new(reader::Source::Log(Box::new(reader))))
+        let read = |lsn| log.read(lsn).map(|reader| reader::Source::Log(Box::new(reader)));
+        py.detach(|| match lsn {
+            Some(lsn) => read(Lsn::new(lsn)).map(Reader::new),
+            None => Reader::from_first(|_| read(log.first_lsn())),
+        })
+        .or_raise(py)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
@@ -295,9 +301,13 @@ impl Log {
     #[pyo3(signature = (lsn=None))]
     fn follow(this: &Bound<'_, Self>, py: Python<'_>, lsn: Option<u64>) -> PyResult<Follower> {
         let log = this.get().open(py)?;
-        let follower =
-            py.detach(|| log.follow(lsn.map_or_else(|| log.first_lsn(), Lsn::new))).or_raise(py)?;
-        Ok(Follower::new(follower::Source::Log(Box::new(follower)), Some((this.clone().unbind(), log))))
+        let owner = Some((this.clone().unbind(), Arc::clone(&log)));
+        let follow = |lsn| log.follow(lsn).map(|follower| follower::Source::Log(Box::new(follower)));
+        py.detach(|| match lsn {
+            Some(lsn) => follow(Lsn::new(lsn)).map(|source| Follower::new(source, owner)),
+            None => Follower::from_first(|_| follow(log.first_lsn()), owner),
+        })
+        .or_raise(py)
     }
 
     /// Reads the durable record that starts at ``lsn``: where the record before it ended.
@@ -323,9 +333,10 @@ impl Log {
             Ok(timestamp) => timestamp.call0()?.extract()?,
             Err(_) => time.extract()?,
         };
-        let time = SystemTime::UNIX_EPOCH + seconds("time", since)?;
         let log = self.open(py)?;
-        py.detach(|| log.lsn_at(time)).or_raise(py).map(Lsn::get)
+        // A time before 1970 is that of the first record, one past what the system can tell that of the end.
+        let since = if since < 0.0 { Duration::ZERO } else { seconds("time", since.min(TIME_MAX))? };
+        py.detach(|| log.lsn_at(SystemTime::UNIX_EPOCH + since)).or_raise(py).map(Lsn::get)
     }
 
     /// One stream of the log, a number below 2**24: it is there as soon as a record is appended to it.
@@ -428,6 +439,8 @@ impl Log {
             foreign_files: &opened.foreign_files,
             left_in_memory: left,
             taken_from_memory: taken,
+            evidence: opened.evidence.name(),
+            evidence_because: opened.evidence.why(),
         })
     }
 

@@ -62,8 +62,8 @@ const OPTIONS: [(&str, Set); 20] = [
     ("stall_threshold", |options, value| Ok(options.stall_threshold(seconds("stall_threshold", value.extract()?)?))),
 ];
 
-/// The same error with the option in front, where it does not name it.
-fn of_option(name: &str, error: &PyErr, value: &Bound<'_, PyAny>) -> PyErr {
+/// The same error with the option in front, where it does not name it. A number that is too small or large is a bad value.
+pub(crate) fn of_option(name: &str, error: &PyErr, value: &Bound<'_, PyAny>) -> PyErr {
     let py = value.py();
     let words = error.value(py).to_string();
     if words.starts_with(name) {
@@ -91,10 +91,14 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         if value.is_none() {
             continue;
         }
+        let named = |error| of_option(name, &error, &value);
         match name {
-            "retain_bytes" => retention = retention.bytes(value.extract()?),
-            "retain_seconds" => retention = retention.age(seconds(name, value.extract()?)?),
-            _ => options = set(options, &value).map_err(|error| of_option(name, &error, &value))?,
+            "retain_bytes" => retention = retention.bytes(value.extract().map_err(named)?),
+            "retain_seconds" => {
+                let age = value.extract().and_then(|age| seconds(name, age));
+                retention = retention.age(age.map_err(named)?);
+            }
+            _ => options = set(options, &value).map_err(named)?,
         }
     }
     Ok(options.retention(retention))

@@ -15,6 +15,8 @@ use crate::record::Record;
 const FETCHED_MAX: usize = 64;
 /// Bytes of records that are fetched at once, unless one record has more.
 const FETCHED_BYTES_MAX: usize = 256 << 10;
+/// Trims that may come between the first record that is left and its being read.
+const AGAIN_MAX: u32 = 1000;
 
 /// The next record if there is one now.
 pub(crate) type Fetch<'a> = &'a mut dyn FnMut() -> seawall::Result<Option<seawall::Record>>;
@@ -55,14 +57,22 @@ impl Fetched {
             }
         });
         self.ended |= ended;
+        self.is_ready()
+    }
+
+    /// Whether there is something in memory, or nothing will come.
+    pub(crate) fn is_ready(&self) -> bool {
         self.ended || self.failed.is_some() || !self.records.is_empty()
     }
 
-    /// Keeps what a wait came to, if anything: `Ok(None)` when nothing will come.
-    pub(crate) fn keep(&mut self, next: Option<seawall::Result<Option<seawall::Record>>>) {
+    /// Keeps what a wait came to, if anything, `Ok(None)` when nothing will come; and what `fetch` finds behind a record.
+    pub(crate) fn keep(&mut self, next: Option<seawall::Result<Option<seawall::Record>>>, fetch: Fetch<'_>) {
         match next {
             None => {}
-            Some(Ok(Some(record))) => self.records.push_back(record),
+            Some(Ok(Some(record))) => {
+                self.records.push_back(record);
+                self.fill(fetch);
+            }
             Some(Ok(None)) => self.ended = true,
             Some(Err(error)) => self.failed = Some(error),
         }
@@ -97,6 +107,8 @@ pub(crate) enum Source {
     Stream(seawall::StreamReader),
     /// A view.
     View(Box<seawall::ViewReader>),
+    /// A stream of a view.
+    ViewStream(Box<seawall::ViewStreamReader>),
     /// Nothing more, because reading has failed.
     Ended,
 }
@@ -107,6 +119,7 @@ impl Source {
             Self::Log(reader) => reader.next_record(),
             Self::Stream(reader) => reader.next_record(),
             Self::View(reader) => reader.next().transpose(),
+            Self::ViewStream(reader) => reader.next().transpose(),
             Self::Ended => Ok(None),
         };
         if found.is_err() {
@@ -127,6 +140,40 @@ impl Reader {
     pub(crate) fn new(source: Source) -> Self {
         Self { state: Mutex::new((Fetched::default(), source)) }
     }
+
+    /// Reads from the first record that is left, whichever that is when the first record is read.
+    pub(crate) fn from_first(mut open: impl FnMut(bool) -> seawall::Result<Source>) -> seawall::Result<Self> {
+        let (fetched, source) = from_first(|again| {
+            let mut source = open(again)?;
+            let mut fetched = Fetched::default();
+            fetched.fill(&mut || source.next());
+            Ok((fetched, source))
+        })?;
+        Ok(Self { state: Mutex::new((fetched, source)) })
+    }
+}
+
+fn is_trimmed(error: &seawall::Error) -> bool {
+    matches!(error, seawall::Error::Trimmed { .. } | seawall::Error::StreamTrimmed { .. })
+}
+
+/// What `open` opened and fetched from the first record on: again, which it is told, when a trim came between. No caller can avoid
+/// that who named no place.
+pub(crate) fn from_first<S>(
+    mut open: impl FnMut(bool) -> seawall::Result<(Fetched, S)>,
+) -> seawall::Result<(Fetched, S)> {
+    let mut opened = open(false);
+    for _ in 0..AGAIN_MAX {
+        let trimmed = match &opened {
+            Ok((fetched, _)) => fetched.records.is_empty() && fetched.failed.as_ref().is_some_and(is_trimmed),
+            Err(error) => is_trimmed(error),
+        };
+        if !trimmed {
+            break;
+        }
+        opened = open(true);
+    }
+    opened
 }
 
 #[pymethods]

@@ -5,10 +5,9 @@ use pyo3::types::PyDict;
 use seawall::{Backup, Damage, Report, Tail};
 use std::path::PathBuf;
 
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, looking};
 use crate::options::options;
-use crate::results::{class_name, made};
-use crate::view::tail_name;
+use crate::results::{class_name, made, tail_name};
 
 fn damage<'py>(py: Python<'py>, damage: &Damage) -> PyResult<Bound<'py, PyAny>> {
     made!(py, "Damage", {
@@ -58,7 +57,7 @@ pub(crate) fn backed_up<'py>(py: Python<'py>, done: &Backup) -> PyResult<Bound<'
 /// Reads all of the log in ``path`` from the disk and reports every damaged place. Damage is no exception here.
 #[pyfunction]
 pub(crate) fn verify(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    let found = py.detach(|| seawall::verify(path)).or_raise(py)?;
+    let found = py.detach(|| seawall::verify(&path)).map_err(|error| looking(py, &path, &error))?;
     report(py, &found)
 }
 

@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::time::Duration;
 
-use seawall::Durability;
+use seawall::{Durability, Tail};
 
 /// An instance of the dataclass of that name.
 pub(crate) fn make<'py>(
@@ -34,6 +34,17 @@ const CLASSES: [(Durability, &str); 3] = [
     (Durability::SystemCrash, "system-crash"),
     (Durability::ProcessCrash, "process-crash"),
 ];
+
+/// How a log ended, in a word.
+pub(crate) fn tail_name(tail: Tail) -> &'static str {
+    match tail {
+        Tail::New => "new",
+        Tail::Clean => "clean",
+        Tail::Torn => "torn",
+        Tail::Lost { .. } => "lost",
+        _ => "unknown",
+    }
+}
 
 /// The name of a class.
 pub(crate) fn class_name(class: Durability) -> &'static str {

@@ -96,8 +96,10 @@ impl Stream {
     /// Reads durable records from sequence number ``first`` on, or from the first that is left.
     #[pyo3(signature = (first=None))]
     fn read(&self, py: Python<'_>, first: Option<u64>) -> PyResult<Reader> {
-        self.with(py, |stream| stream.read(first.unwrap_or_else(|| stream.first_seq())))
-            .map(|reader| Reader::new(reader::Source::Stream(reader)))
+        self.with(py, |stream| match first {
+            Some(first) => stream.read(first).map(reader::Source::Stream).map(Reader::new),
+            None => Reader::from_first(|_| stream.read(stream.first_seq()).map(reader::Source::Stream)),
+        })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
@@ -108,8 +110,14 @@ impl Stream {
     #[pyo3(signature = (first=None))]
     fn follow(&self, py: Python<'_>, first: Option<u64>) -> PyResult<Follower> {
         let log = self.log.get().open(py)?;
-        let followed = self.with(py, |stream| stream.follow(first.unwrap_or_else(|| stream.first_seq())))?;
-        Ok(Follower::new(follower::Source::Stream(followed), Some((self.log.clone_ref(py), log))))
+        let owner = Some((self.log.clone_ref(py), log));
+        self.with(py, |stream| {
+            let follow = |first| stream.follow(first).map(follower::Source::Stream);
+            match first {
+                Some(first) => follow(first).map(|source| Follower::new(source, owner)),
+                None => Follower::from_first(|_| follow(stream.first_seq()), owner),
+            }
+        })
     }
 
     /// Trims the records before ``seq``; returns the LSN to ``Log.commit`` for that to be durable.

@@ -1,5 +1,6 @@
 //! Transactions: records that are collected in a `with` block and appended together at its end.
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seawall::{Lsn, StreamId};
 use std::sync::Mutex;
@@ -11,6 +12,8 @@ use crate::reader::lock;
 use crate::stream::stream_id;
 
 enum State {
+    /// The block has not begun.
+    New,
     Open(Vec<(Option<StreamId>, Data)>),
     Appended(Lsn),
     Abandoned,
@@ -26,7 +29,7 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub(crate) fn new(log: Py<Log>) -> Self {
-        Self { log, state: Mutex::new(State::Open(Vec::new())) }
+        Self { log, state: Mutex::new(State::New) }
     }
 
     fn add(&self, py: Python<'_>, stream: Option<StreamId>, record: Data) -> PyResult<()> {
@@ -35,6 +38,9 @@ impl Transaction {
                 records.push((stream, record));
                 Ok(())
             }
+            State::New => Err(PyRuntimeError::new_err(
+                "nothing would append this record: open a block, `with log.transaction() as tx:`, and append to `tx`",
+            )),
             _ => Err(named(py, "Closed", "the transaction has ended: begin another one")),
         }
     }
@@ -63,8 +69,14 @@ impl Transaction {
         if let State::Open(records) = &*lock(&self.state) { records.len() } else { 0 }
     }
 
-    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
-        this
+    fn __enter__<'py>(this: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        let mut state = lock(&this.get().state);
+        if !matches!(*state, State::New) {
+            return Err(named(py, "Closed", "the transaction has begun before: begin another one"));
+        }
+        *state = State::Open(Vec::new());
+        drop(state);
+        Ok(this)
     }
 
     fn __exit__(

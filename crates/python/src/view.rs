@@ -1,29 +1,19 @@
 //! Views: a log of any process, read without its lock.
 
 use pyo3::prelude::*;
-use seawall::{Lsn, Tail};
+use seawall::{Lsn, StreamId};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, looking};
 use crate::follower::{self, Follower};
 use crate::reader::{self, Reader, lock};
-use crate::results::class_name;
-
-/// How a log ended, in a word.
-pub(crate) fn tail_name(tail: Tail) -> &'static str {
-    match tail {
-        Tail::New => "new",
-        Tail::Clean => "clean",
-        Tail::Torn => "torn",
-        Tail::Lost { .. } => "lost",
-        _ => "unknown",
-    }
-}
+use crate::results::{class_name, tail_name};
+use crate::stream::stream_id;
 
 /// A read-only look at the log in a directory, also while another process writes it. It takes no lock.
 ///
-/// While a writer holds the log it shows what the log itself proves durable: after a few idle milliseconds all of it.
+/// It shows what was durable when it was opened, or brought up to date by ``renew``.
 #[pyclass(module = "seawall", frozen)]
 pub(crate) struct View {
     view: Mutex<seawall::View>,
@@ -43,7 +33,7 @@ impl View {
 impl View {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let view = py.detach(|| seawall::View::open(path)).or_raise(py)?;
+        let view = py.detach(|| seawall::View::open(&path)).map_err(|error| looking(py, &path, &error))?;
         Ok(Self { view: Mutex::new(view) })
     }
 
@@ -55,8 +45,18 @@ impl View {
     /// Reads from the first record at or behind ``lsn`` to the end of the view; from the first record if none is given.
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
-        self.with(py, |view| view.read(lsn.map_or_else(|| view.first_lsn(), Lsn::new)))
-            .map(|reader| Reader::new(reader::Source::View(Box::new(reader))))
+        self.with(py, |view| {
+            let source = |reader| reader::Source::View(Box::new(reader));
+            match lsn {
+                Some(lsn) => view.read(Lsn::new(lsn)).map(source).map(Reader::new),
+                None => Reader::from_first(|again| {
+                    if again {
+                        view.renew()?;
+                    }
+                    view.read(view.first_lsn()).map(source)
+                }),
+            }
+        })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
@@ -67,11 +67,29 @@ impl View {
     /// ``ends_with_writer`` it ends once there is no writer and every record was returned.
     #[pyo3(signature = (lsn=None, *, ends_with_writer=false))]
     fn follow(&self, py: Python<'_>, lsn: Option<u64>, ends_with_writer: bool) -> PyResult<Follower> {
-        let follower = self.with(py, |view| {
-            let follower = view.follow(lsn.map_or_else(|| view.first_lsn(), Lsn::new))?;
-            Ok(Box::new(follower.ends_with_writer(ends_with_writer)))
-        })?;
-        Ok(Follower::new(follower::Source::View(follower, ends_with_writer), None))
+        self.with(py, |view| {
+            let source = |follower: seawall::ViewFollower| {
+                let follower = Box::new(follower.ends_with_writer(ends_with_writer));
+                follower::Source::View(follower, ends_with_writer)
+            };
+            if let Some(lsn) = lsn {
+                return view.follow(Lsn::new(lsn)).map(source).map(|source| Follower::new(source, None));
+            }
+            let open = |again| {
+                if again {
+                    view.renew()?;
+                }
+                view.follow(view.first_lsn()).map(source)
+            };
+            Follower::from_first(open, None)
+        })
+    }
+
+    /// One stream of the log, with its trims and cuts, as it was where this view ends.
+    fn stream(this: Bound<'_, Self>, stream: u32) -> PyResult<ViewStream> {
+        let id = stream_id(stream)?;
+        let found = this.get().with(this.py(), |view| view.stream(id))?;
+        Ok(ViewStream { view: this.unbind(), id, stream: Mutex::new(found) })
     }
 
     /// The absolute path of the log's directory.
@@ -137,5 +155,97 @@ impl View {
                 view.end_lsn()
             ))
         })
+    }
+}
+
+/// One stream of a log of any process, as a ``View`` shows it: ``View.stream``.
+#[pyclass(module = "seawall", frozen)]
+pub(crate) struct ViewStream {
+    view: Py<View>,
+    id: StreamId,
+    stream: Mutex<seawall::ViewStream>,
+}
+
+impl ViewStream {
+    /// The stream as it was looked at last, or, `again`, as it is now.
+    fn looked_at(&self, again: bool) -> seawall::Result<MutexGuard<'_, seawall::ViewStream>> {
+        let mut stream = lock(&self.stream);
+        if again {
+            let mut view = lock(&self.view.get().view);
+            view.renew()?;
+            *stream = view.stream(self.id)?;
+        }
+        Ok(stream)
+    }
+
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&Self) -> seawall::Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| act(self)).or_raise(py)
+    }
+}
+
+#[pymethods]
+impl ViewStream {
+    /// Its number.
+    #[getter]
+    fn id(&self) -> u32 {
+        self.id.get()
+    }
+
+    /// The sequence number of the first record that is left; that of the next record if there is none.
+    #[getter]
+    fn first_seq(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |this| Ok(lock(&this.stream).first_seq()))
+    }
+
+    /// The sequence number that the next record gets.
+    #[getter]
+    fn next_seq(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |this| Ok(lock(&this.stream).next_seq()))
+    }
+
+    /// Reads from sequence number ``first`` on, or from the first record that is left, to the end of the view.
+    #[pyo3(signature = (first=None))]
+    fn read(&self, py: Python<'_>, first: Option<u64>) -> PyResult<Reader> {
+        self.with(py, |this| {
+            let open = |again| {
+                let stream = this.looked_at(again)?;
+                let reader = stream.read(first.unwrap_or_else(|| stream.first_seq()))?;
+                Ok(reader::Source::ViewStream(Box::new(reader)))
+            };
+            if first.is_some() { open(false).map(Reader::new) } else { Reader::from_first(open) }
+        })
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
+        self.read(py, None)
+    }
+
+    /// As ``read``, but waits for more at the end, as ``View.follow`` does.
+    ///
+    /// The follower raises ``StreamTrimmed`` if a trim has overtaken it, ``StreamEnd`` if records that it has handed out were cut off, or
+    /// the stream was removed: it goes on at ``next`` of the error.
+    #[pyo3(signature = (first=None, *, ends_with_writer=false))]
+    fn follow(&self, py: Python<'_>, first: Option<u64>, ends_with_writer: bool) -> PyResult<Follower> {
+        self.with(py, |this| {
+            let open = |again| {
+                let stream = this.looked_at(again)?;
+                let follower = stream.follow(first.unwrap_or_else(|| stream.first_seq()))?;
+                let follower = Box::new(follower.ends_with_writer(ends_with_writer));
+                Ok(follower::Source::ViewStream(follower, ends_with_writer))
+            };
+            if first.is_some() {
+                open(false).map(|source| Follower::new(source, None))
+            } else {
+                Follower::from_first(open, None)
+            }
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ViewStream({})", self.id)
     }
 }

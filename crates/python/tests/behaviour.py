@@ -30,9 +30,11 @@ class Failed(Exception):
 
 
 def name_of(error: Exception) -> str:
-    """The name of an error in the table: `no_record` of NoRecord, `io` of IoError."""
+    """The name of an error in the table: `no_record` of NoRecord, `io` of IoError and its classes."""
     if isinstance(error, Failed):
         return str(error)
+    if isinstance(error, (errors.NotFound, errors.NotPermitted)):
+        return "io"
     if isinstance(error, errors.Error):
         return re.sub("(?<!^)(?=[A-Z])", "_", type(error).__name__).lower().removesuffix("_error")
     if isinstance(error, ValueError):
@@ -74,6 +76,7 @@ class Case:
         self.dir = root / "log"
         self.log: Log | None = None
         self.pinned: seawall.Pin | None = None
+        self.following: seawall.Follower | None = None
 
     def step(self, words: list[str]) -> str:
         """Runs a step; gives its words."""
@@ -138,6 +141,20 @@ class Case:
     def do_view_follow(self, lsn: str, ms: str) -> str:
         return followed(View(self.dir).follow(int(lsn)), ms)
 
+    def do_view_stream_bounds(self, stream: str) -> tuple[object, ...]:
+        found = View(self.dir).stream(int(stream))
+        return found.first_seq, found.next_seq
+
+    def do_view_stream_read(self, stream: str, seq: str) -> str:
+        return every(View(self.dir).stream(int(stream)).read(int(seq)))
+
+    def do_view_stream_hold(self, stream: str, seq: str) -> None:
+        self.following = View(self.dir).stream(int(stream)).follow(int(seq))
+
+    def do_view_stream_next(self, ms: str) -> str:
+        assert self.following is not None
+        return followed(self.following, ms)
+
     def do_verify(self) -> tuple[object, ...]:
         report = seawall.verify(self.dir)
         return report.records, len(report.damage)
@@ -151,6 +168,9 @@ class Case:
     def do_left(self) -> str:
         opened = self.held.opened
         return f"taken {opened.taken_from_memory}" if opened.left_in_memory == "taken" else opened.left_in_memory
+
+    def do_evidence(self) -> str:
+        return self.held.opened.evidence
 
     def do_close(self) -> None:
         self.held.close()

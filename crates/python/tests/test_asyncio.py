@@ -7,6 +7,8 @@ import gc
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -191,14 +193,91 @@ def test_a_follower_whose_task_is_cancelled_loses_no_record(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_follower_of_a_view_is_awaited_in_a_thread(tmp_path: Path) -> None:
+def test_what_is_awaited_is_a_task_as_well_and_need_not_be(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Log(tmp_path / "log", **SMALL | {"disk_bytes_max": 8 * (64 << 10)}) as log:
+            stream = log.stream(1)
+            tasks: list[asyncio.Task[Any]] = [
+                asyncio.create_task(log.append_commit_async(b"a")),
+                asyncio.create_task(log.append_async(b"b")),
+                asyncio.create_task(stream.append_commit_async(b"c")),
+                asyncio.create_task(log.commit_async()),
+            ]
+            assert await asyncio.gather(*tasks)
+            if sys.version_info >= (3, 11):
+                async with asyncio.TaskGroup() as group:
+                    one = group.create_task(log.append_commit_async(b"d"))
+                    group.create_task(log.commit_async())
+                assert one.result() <= log.durable_lsn
+            # No trim passes a record that a stream needs.
+            stream.trim(stream.next_seq)
+            # One that waits for room, and is cancelled, is a task like any other.
+            held = [log.append_commit_async(bytes(10_000)) for _ in range(80)]
+            last = asyncio.create_task(held[-1])
+            await asyncio.sleep(0.01)
+            last.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await last
+            while not all(one.done() for one in held):
+                log.trim(log.durable_lsn)
+                await asyncio.sleep(0.001)
+            failed = asyncio.create_task(log.commit_async(1 << 40))
+            with pytest.raises(errors.BeyondEnd):
+                await failed
+
+    asyncio.run(main())
+
+
+def test_followers_of_views_take_batches_and_no_thread_of_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(Refusing())
+        async with Log(tmp_path / "log", **SMALL) as log:
+            for i in range(1_000):
+                log.append(b"%d" % i)
+            log.commit()
+            waits = 0
+            wait = loop.run_in_executor
+
+            def counting(executor: Any, call: Any, *arguments: Any) -> Any:
+                nonlocal waits
+                waits += 1
+                return wait(executor, call, *arguments)
+
+            loop.run_in_executor = counting  # type: ignore[method-assign, assignment]
+            seen = []
+            async for record in seawall.View(tmp_path / "log").follow():
+                seen.append(record.payload)
+                if len(seen) == 1_000:
+                    break
+            assert seen == [b"%d" % i for i in range(1_000)]
+            assert waits < 100, waits
+            loop.run_in_executor = wait  # type: ignore[method-assign]
+            followers = [asyncio.ensure_future(anext(seawall.View(tmp_path / "log").follow(log.durable_lsn))) for _ in range(40)]
+            await asyncio.sleep(0.05)
+            await log.append_commit_async(b"next")
+            assert {(await follower).payload for follower in followers} == {b"next"}
+            loop.set_default_executor(ThreadPoolExecutor(1))
+
+    asyncio.run(main())
+
+
+class Refusing(ThreadPoolExecutor):
+    """An executor that nothing may occupy."""
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("the loop's own executor was used")
+
+
+@pytest.mark.parametrize("follow", [lambda view: view.follow, lambda view: view.stream(1).follow])
+def test_a_follower_of_a_view_is_awaited_in_a_thread(tmp_path: Path, follow: Callable[[seawall.View], Callable[..., seawall.Follower]]) -> None:
     async def main() -> None:
         async with Log(tmp_path / "log", **SMALL) as log:
-            await log.append_commit_async(b"one")
-            follower = seawall.View(tmp_path / "log").follow(ends_with_writer=True)
+            await log.stream(1).append_commit_async(b"one")
+            follower = follow(seawall.View(tmp_path / "log"))(ends_with_writer=True)
             assert (await anext(follower)).payload == b"one"
             waiting = asyncio.ensure_future(anext(follower))
-            await log.append_commit_async(b"two")
+            await log.stream(1).append_commit_async(b"two")
             assert (await waiting).payload == b"two"
         assert [record async for record in follower] == []
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import child
@@ -65,12 +66,21 @@ def test_a_result_is_saved_read_and_printed(result: BenchResult, tmp_path: Path)
 def test_bad_settings_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no scenario 'none'; there are commit"):
         seawall.bench(tmp_path, "none")
-    with pytest.raises(ValueError, match="--rounds"):
-        seawall.bench(tmp_path, rounds=0)
+    refused: dict[str, Any] = {"seconds": 0.5, "rounds": 0, "size": 0, "writes": 0, "threads": 0, "journal_bytes": 1, "seed": -1, "methods": "steam"}
+    value: Any
+    for keyword, low in refused.items():
+        for value in (low, -1, 2**64, "many"):
+            with pytest.raises((ValueError, TypeError), match=keyword) as words:
+                seawall.bench(tmp_path, **{keyword: value})
+            assert "--" not in str(words.value), words.value
     with pytest.raises(ValueError, match="steam"):
         seawall.bench(tmp_path, methods="steam")
-    with pytest.raises(RuntimeError, match="none"):
+    with pytest.raises(FileNotFoundError) as missing:
         seawall.bench(tmp_path / "none")
+    assert missing.value.filename == str(tmp_path / "none")
+    with pytest.raises(RuntimeError, match="allow_memory=True") as memory:
+        seawall.bench("/dev/shm")
+    assert "--" not in str(memory.value), memory.value
     assert "commit" in seawall.scenarios() and "replicated" not in seawall.scenarios()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import errno
+import functools
 import gc
 import os
 import signal
@@ -172,6 +173,7 @@ def test_what_was_closed_is_refused_and_closing_twice_is_not(tmp_path: Path) -> 
     log = Log(tmp_path / "log", **SMALL)
     stream = log.stream(1)
     transaction = log.transaction()
+    transaction.__enter__()
     end = log.append(b"one")
     log.close()
     log.close()
@@ -238,17 +240,147 @@ def test_bad_options_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists() or not any((tmp_path / "log").glob("*.seg"))
 
 
-def test_what_is_no_log_and_what_cannot_be_read_say_which_file(tmp_path: Path) -> None:
+def test_what_is_no_log_and_what_cannot_be_read_say_which_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.NotALog) as nothing:
         Log(tmp_path / "none", create=False)
     assert nothing.value.path == str(tmp_path / "none")
-    with pytest.raises(errors.IoError) as missing:
-        View(tmp_path / "none")
-    assert (missing.value.errno, missing.value.path) == (errno.ENOENT, str(tmp_path / "none"))
-    assert isinstance(missing.value, OSError) and missing.value.operation
+    looks: list[Callable[[], object]] = [lambda: View(tmp_path / "none"), lambda: seawall.verify(tmp_path / "none")]
+    for look in looks:
+        with pytest.raises(errors.IoError) as missing:
+            look()
+        assert (missing.value.errno, missing.value.path) == (errno.ENOENT, str(tmp_path / "none"))
+        assert isinstance(missing.value, errors.NotALog) and missing.value.operation
+        assert isinstance(missing.value, FileNotFoundError) and missing.value.filename == missing.value.path
+        assert missing.value.strerror == os.strerror(errno.ENOENT)
+    assert isinstance(nothing.value, FileNotFoundError) and nothing.value.filename == nothing.value.path
+    monkeypatch.chdir(tmp_path)
+    for relative in (lambda: View("./none"), lambda: seawall.verify("none")):
+        with pytest.raises(errors.NotALog):
+            relative()
     (tmp_path / "file").write_text("x")
     with pytest.raises(errors.IoError):
         Log(tmp_path / "file")
+
+
+def test_a_path_is_its_bytes(tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")
+    with Log(odd, **SMALL) as log:
+        log.append_commit(b"one")
+        with pytest.raises(errors.Locked) as locked:
+            Log(odd)
+        assert locked.value.path is not None and os.fsencode(locked.value.path).startswith(os.fsencode(odd))
+    with pytest.raises(errors.NotALog) as nothing:
+        Log(odd + "x", create=False)
+    assert nothing.value.path == odd + "x"
+    assert os.listdir(os.fsencode(tmp_path)) == [b"\xff\xfe"]
+
+
+def test_a_transaction_without_its_block_is_refused(log: Log) -> None:
+    with pytest.raises(RuntimeError, match="with log.transaction"):
+        log.transaction().append(b"lost")
+    with pytest.raises(RuntimeError, match="with log.transaction"):
+        log.transaction().append_to(1, b"lost")
+    with log.transaction() as tx:
+        tx.append(b"kept")
+        with pytest.raises(errors.Closed):
+            tx.__enter__()
+    assert tx.lsn == log.appended_lsn > 0
+
+
+def open_and_close(path: Path, options: dict[str, Any]) -> None:
+    Log(path, method="buffered+fdatasync", **options).close()
+
+
+NUMBERS = [-(2**64), -(2**63), -1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 1e300, float("inf"), float("nan"), float("-inf")]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_number_is_taken_or_refused_at_both_of_its_ends(log: Log, number: Any) -> None:
+    """Refused by an exception that programs catch: a panic of the library is none."""
+    log.stream(1).append_commit(b"one")
+    stream = log.stream(1)
+    calls: dict[str, Callable[[], object]] = {
+        "commit": lambda: log.commit(number),
+        "commit for a time": lambda: log.commit(0, timeout=number),
+        "read": lambda: log.read(number),
+        "follow": lambda: log.follow(number),
+        "read_at": lambda: log.read_at(number),
+        "read_before": lambda: log.read_before(number),
+        "lsn_at": lambda: log.lsn_at(number),
+        "stream": lambda: log.stream(number),
+        "trim": lambda: log.trim(number),
+        "truncate_after": lambda: log.truncate_after(number),
+        "pin": lambda: log.pin(number),
+        "stream.get": lambda: stream.get(number),
+        "stream.read": lambda: stream.read(number),
+        "stream.follow": lambda: stream.follow(number),
+        "stream.trim": lambda: stream.trim(number),
+        "stream.truncate": lambda: stream.truncate(number),
+        "view.read": lambda: View(log.path).read(number),
+        "view.follow": lambda: View(log.path).follow(number),
+        "view.stream": lambda: View(log.path).stream(number),
+        "view.stream.read": lambda: View(log.path).stream(1).read(number),
+        "view.stream.follow": lambda: View(log.path).stream(1).follow(number),
+        "next": lambda: log.follow().next(timeout=number),
+        "probe": lambda: seawall.probe(log.path, budget=number),
+    }
+    options = ("segment_bytes", "block_bytes", "batch_bytes", "memory_bytes", "crash_memory_bytes", "record_bytes_max", "in_flight_max", "idle_mark", "spares", "retain_bytes", "retain_seconds", "disk_bytes_max", "stall_threshold")
+    for option in options:
+        calls[option] = functools.partial(open_and_close, log.path.parent / option, {option: number})
+    for name, call in calls.items():
+        try:
+            call()
+        except Exception as refused:
+            named = (errors.Error, ValueError, TypeError)
+            assert isinstance(refused, named if name in options else (*named, OverflowError)), (name, refused)
+            assert name not in options or name in str(refused), (name, refused)
+        except BaseException as panic:
+            pytest.fail(f"{name}({number}): {panic!r}")
+
+
+def test_times_far_away_are_the_ends_of_the_log(log: Log) -> None:
+    end = log.append_commit(b"one")
+    for far in (8e9, 1e18, 9.2e18, 2.0**63, 1.8e19, 1e20, 2**63):
+        assert log.lsn_at(far) == end
+    for early in (-1, -1e300, datetime.datetime(1, 1, 2, tzinfo=datetime.timezone.utc)):
+        assert log.lsn_at(early) == 0
+    assert log.lsn_at(datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)) == end
+
+
+@pytest.mark.parametrize("what", ["log", "stream", "view", "stream of a view"])
+def test_a_trim_beside_reading_from_the_start_is_no_error(tmp_path: Path, what: str) -> None:
+    """A reader that names no place gets the records that are left, also when a trim comes between finding the first one and reading it."""
+    with Log(tmp_path / "log", **SMALL) as log:
+        log.stream(1).append_commit(bytes(9_000))
+        ended = threading.Event()
+        opened: dict[str, Callable[[], Any]] = {
+            "log": lambda: log,
+            "stream": lambda: log.stream(1),
+            "view": lambda: View(log.path),
+            "stream of a view": lambda: View(log.path).stream(1),
+        }
+
+        def trim() -> None:
+            while not ended.is_set():
+                log.stream(1).append(bytes(9_000))
+                log.commit(log.append(bytes(9_000)))
+                log.stream(1).trim(log.stream(1).next_seq - 1)
+                log.trim(log.durable_lsn)
+
+        trimmer = threading.Thread(target=trim)
+        trimmer.start()
+        try:
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                source: Any = opened[what]()
+                next(iter(source.read()), None)
+                try:
+                    source.follow().next(timeout=0.001)
+                except errors.TimedOut:
+                    pass
+        finally:
+            ended.set()
+            trimmer.join()
 
 
 def test_damage_is_refused_reported_and_salvaged(tmp_path: Path) -> None:
@@ -410,7 +542,7 @@ def test_a_follower_that_waits_too_long_says_so_and_goes_on(log: Log) -> None:
         assert found is not None and found.payload == b"one"
 
 
-@pytest.mark.parametrize("wait", ["log.follow().next()", "log.stream(1).follow().next()", "seawall.View(log.path).follow(log.durable_lsn).next()"])
+@pytest.mark.parametrize("wait", ["log.follow().next()", "log.stream(1).follow().next()", "seawall.View(log.path).follow(log.durable_lsn).next()", "seawall.View(log.path).stream(1).follow().next()"])
 def test_ctrl_c_ends_a_wait_and_the_log_stays_open(tmp_path: Path, wait: str) -> None:
     program = f"""
 import sys, seawall

@@ -2,11 +2,12 @@
 //!
 //! Invariant: no error is recognised by its text; match on the variant.
 
-use crate::cluster::NotOwn;
 use crate::{EngineKind, Known};
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(any(test, feature = "kafka", feature = "nats"))]
+use std::path::Path;
+use std::path::PathBuf;
 
 /// Why something was refused or failed.
 #[derive(Debug)]
@@ -32,13 +33,6 @@ pub enum Error {
     NoClient(EngineKind),
     /// The caller stopped it.
     Interrupted,
-    /// Another user owns, replaces or writes to what must be the caller's own.
-    NotOwn {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it is refused.
-        why: NotOwn,
-    },
     /// A request to a cluster, or a program on this machine, failed.
     Failed {
         /// What did not happen.
@@ -57,13 +51,6 @@ pub enum Error {
         /// The cause.
         source: Box<Self>,
     },
-    /// A cluster did not start, and all of it was ended again.
-    NotStarted {
-        /// The folder that its logs are in.
-        logs: PathBuf,
-        /// The cause.
-        source: Box<Self>,
-    },
     /// After an error something could not be cleaned up.
     LeftBehind {
         /// The first error.
@@ -79,6 +66,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// The result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+#[cfg(any(test, feature = "kafka", feature = "nats"))]
+#[cfg_attr(test, allow(dead_code, reason = "without a client the tests use some of them"))]
 impl Error {
     /// Turns the error of `operation` on `path` into one of this crate.
     pub(crate) fn io(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
@@ -98,7 +87,9 @@ impl Error {
     ) -> Self {
         Self::Failed { what: what.into(), source: Some(source.into()), remedy: remedy.into() }
     }
+}
 
+impl Error {
     /// This error, with what could not be cleaned up after it.
     pub(crate) fn and_left(self, left: Vec<Cause>) -> Self {
         if left.is_empty() { self } else { Self::LeftBehind { source: Box::new(self), left } }
@@ -120,7 +111,6 @@ impl fmt::Display for Error {
                 )
             }
             Self::Interrupted => f.write_str("interrupted"),
-            Self::NotOwn { path, why } => write!(f, "{} {why}", path.display()),
             Self::Failed { what, source, remedy } => {
                 f.write_str(what)?;
                 source.iter().try_for_each(|source| write!(f, " ({source})"))?;
@@ -129,9 +119,6 @@ impl fmt::Display for Error {
             Self::Cluster { kind, address, source } => {
                 let engine = if *kind == EngineKind::Kafka { "Kafka" } else { "NATS" };
                 write!(f, "{engine} at {address}: {source}")
-            }
-            Self::NotStarted { logs, source } => {
-                write!(f, "{source}; nothing was left running, the logs are in {}", logs.display())
             }
             Self::LeftBehind { source, left } => {
                 write!(f, "{source}; also")?;
@@ -148,9 +135,7 @@ impl std::error::Error for Error {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::Failed { source, .. } => source.as_deref().map(|source| source as _),
-            Self::Cluster { source, .. }
-            | Self::NotStarted { source, .. }
-            | Self::LeftBehind { source, .. } => Some(source.as_ref()),
+            Self::Cluster { source, .. } | Self::LeftBehind { source, .. } => Some(source.as_ref()),
             _ => None,
         }
     }

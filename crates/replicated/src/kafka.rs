@@ -17,7 +17,7 @@ mod answers;
 mod policy;
 
 use crate::client::{facts, ns, unique_name};
-use crate::{Cause, Error, Named, Result, address};
+use crate::{Cause, Error, Named, Result};
 pub use answers::block_on;
 
 use answers::{Deliveries, Ended};
@@ -28,7 +28,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
-use seawall_gauge::measure::Sample;
+use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
@@ -204,7 +204,7 @@ pub fn syncs_before(settings: &[(String, String)]) -> (Option<bool>, String) {
 /// Whether every broker is reached by an address of this machine.
 #[must_use]
 pub fn on_this_machine(cluster: &Metadata) -> bool {
-    cluster.brokers().iter().all(|broker| address::is_loopback(broker.host()))
+    cluster.brokers().iter().all(|broker| seawall_sys::host::is_here(broker.host()))
 }
 
 impl Kafka {
@@ -230,7 +230,7 @@ impl Kafka {
             Error::caused(
                 what,
                 cause,
-                "is it running, and is this its client port? TLS and credentials come from --kafka-config; `seawall cluster up kafka` starts one to try",
+                "is it running, and is this its client port? TLS and credentials come from --kafka-config; docs/replicated.md has a cluster to try",
             )
         })?;
         let brokers = metadata.brokers();

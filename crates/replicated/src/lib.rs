@@ -1,8 +1,7 @@
-//! Clients for replicated engines ([`ENGINES`]) and local test clusters of them ([`cluster`]), for the gauge.
+//! Clients for replicated engines ([`ENGINES`]), for the gauge.
 //!
 //! ```text
 //!   seawall bench replicated --kafka … --nats …    connect: one EngineClient for each sync policy found
-//!   seawall cluster up|down|status kafka|nats      cluster: three nodes on this machine
 //! ```
 //!
 //! Invariants: only clusters that the caller named are contacted; every request to a cluster has a time limit; each
@@ -12,7 +11,6 @@
 mod address;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 mod client;
-pub mod cluster;
 mod error;
 #[cfg(feature = "kafka")]
 pub mod kafka;

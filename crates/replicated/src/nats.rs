@@ -14,7 +14,6 @@
 mod credentials;
 mod monitor;
 
-use crate::address::is_loopback;
 use crate::client::{Policy, facts, ns, unique_name};
 use crate::{Cause, Error, Named, Result, plain};
 use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
@@ -22,12 +21,13 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use async_nats::rustls::{self, AlertDescription};
 use async_nats::{Client, ConnectOptions, ServerAddr};
-use seawall_gauge::measure::Sample;
+use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
+use seawall_sys::host::is_here;
 use seawall_sys::thread::Accounts;
 use std::collections::VecDeque;
 use std::future::IntoFuture as _;
@@ -131,7 +131,7 @@ pub async fn client(url: &str, plain_password: bool) -> Result<Client> {
             }
             async_nats::ConnectErrorKind::Tls => CERTIFICATES,
             async_nats::ConnectErrorKind::Io if is_about_certificates(&error) => CERTIFICATES,
-            _ => "is it running, and is this its client port? `seawall cluster up nats` starts one to try",
+            _ => "is it running, and is this its client port? docs/replicated.md has a cluster to try",
         };
         Error::caused("no connection", error, advice)
     })
@@ -177,7 +177,7 @@ pub fn syncs_before(names: &[String], monitors: &[String]) -> Result<(Option<boo
 #[must_use]
 pub fn on_this_machine(url: &str, client: &Client) -> bool {
     let reported = client.server_info().connect_urls.clone();
-    url.split(',').chain(reported.iter().map(String::as_str)).all(is_loopback)
+    url.split(',').chain(reported.iter().map(String::as_str)).all(is_here)
 }
 
 impl Nats {

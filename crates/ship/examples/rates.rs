@@ -118,6 +118,7 @@ impl Sink {
             message_bytes_max: 1 << 20,
             in_flight_max: 64,
             gather_bytes: 0,
+            reports: Vec::new(),
         };
         Ok((Self { stream, waiting, facts, last: 0 }, child))
     }

@@ -12,9 +12,12 @@
 use crate::archive::{Archive, ArchiveSettings};
 use crate::destination::Destination;
 use crate::error::{Error, Result};
-use crate::folder::Folder;
+use crate::folder::{Folder, lies_apart, normal};
+use crate::note::hold_name;
 use crate::upload::Upload;
-use std::path::PathBuf;
+use seawall::Hold;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A kind of object store.
@@ -65,7 +68,7 @@ pub struct Opening {
     pub monitors: Vec<String>,
     /// A file of librdkafka's properties: TLS and credentials of Kafka.
     pub kafka_config: Option<PathBuf>,
-    /// Its owner says that it lies at another site.
+    /// The user says that it is at another site.
     pub elsewhere: bool,
     /// Whether a password may go unencrypted to another host.
     pub plain_password: bool,
@@ -73,6 +76,14 @@ pub struct Opening {
     pub object_bytes: usize,
     /// How long batches are gathered for an object.
     pub gather_time: Duration,
+    /// Memory for objects that are read ahead.
+    pub memory_bytes: usize,
+    /// The folder of the log that is shipped there, if one is: what its hold knows is found, never made.
+    pub log: Option<PathBuf>,
+    /// How long a request of an object store is tried again before it is said to fail.
+    pub tried_for: Duration,
+    /// No more than so many bytes of an archive are read a second.
+    pub bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Default for Opening {
@@ -86,6 +97,10 @@ impl Default for Opening {
             plain_password: false,
             object_bytes: ArchiveSettings::default().object_bytes,
             gather_time: Duration::from_secs(10),
+            memory_bytes: ArchiveSettings::default().memory_bytes,
+            bytes_per_second: None,
+            log: None,
+            tried_for: Duration::from_mins(2),
         }
     }
 }
@@ -111,6 +126,10 @@ impl std::fmt::Debug for Opened {
 pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
     let wrong =
         |reason: &str| Error::Option { option: "address", reason: format!("{}: {reason}", shown(address)) };
+    if address.contains(char::is_control) {
+        let reason = format!("{address:?}: it has characters that no line of text holds");
+        return Err(Error::Option { option: "address", reason });
+    }
     if let Some(rest) = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://")) {
         let (_, stream) = rest.rsplit_once('/').unwrap_or((rest, ""));
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -134,20 +153,16 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
         return object(address, service, opening);
     }
     let path = address.strip_prefix("folder:").or_else(|| address.contains(['/', '\\']).then_some(address));
-    match path.filter(|path| !path.contains("://") && !path.is_empty()) {
-        Some(path) if opening.create => archived(Folder::open(path)?, opening),
-        Some(path) => archived(Folder::existing(path)?, opening),
-        None => {
-            let stores = SERVICES.iter().map(|service| service.form).collect::<Vec<_>>().join(", ");
-            Err(wrong(&format!(
-                "write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, {stores}, or folder:PATH"
-            )))
-        }
+    if let Some(path) = path.filter(|path| !path.contains("://") && !path.is_empty()) {
+        return Ok(archived(folder(Path::new(path), opening)?, opening));
     }
+    let stores = SERVICES.iter().map(|service| service.form).collect::<Vec<_>>().join(", ");
+    Err(wrong(&format!("write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, {stores}, or folder:PATH")))
 }
 
 /// The address without users and passwords.
-fn shown(address: &str) -> String {
+#[must_use]
+pub fn shown(address: &str) -> String {
     let hidden = address.split_once("://").and_then(|(scheme, rest)| {
         let (_, rest) = rest.rsplit_once('@')?;
         Some(format!("{scheme}://…@{rest}"))
@@ -155,14 +170,23 @@ fn shown(address: &str) -> String {
     hidden.unwrap_or_else(|| address.to_owned())
 }
 
-fn archived<S: crate::archive::Store + 'static>(store: S, opening: &Opening) -> Result<Opened> {
-    let settings = ArchiveSettings { object_bytes: opening.object_bytes, elsewhere: opening.elsewhere };
-    let mut archive = Archive::new(store, settings);
-    if opening.create {
-        archive.probe()?;
+/// The folder at `path`: made only if no log was shipped there before, so that one whose disk is not mounted is not taken for a new one.
+fn folder(path: &Path, opening: &Opening) -> Result<Folder> {
+    let path = normal(path)?;
+    let mut is_known = false;
+    if let Some(log) = &opening.log {
+        lies_apart(log, &path)?;
+        is_known = Hold::read(log, &hold_name(&format!("folder:{}", path.display())))?.is_some();
     }
+    if opening.create && !is_known { Folder::open(path) } else { Folder::existing(path) }
+}
+
+fn archived<S: crate::archive::Store + 'static>(store: S, opening: &Opening) -> Opened {
+    let Opening { object_bytes, elsewhere, memory_bytes, bytes_per_second, .. } = *opening;
+    let settings = ArchiveSettings { object_bytes, elsewhere, memory_bytes, bytes_per_second };
+    let archive = Archive::new(store, settings);
     let requests_per_day = Some(archive.requests_per_day(opening.gather_time, 0));
-    Ok(Opened { destination: Box::new(Upload::new(archive)), requests_per_day })
+    Opened { destination: Box::new(Upload::new(archive)), requests_per_day }
 }
 
 #[cfg(feature = "nats")]
@@ -205,7 +229,7 @@ fn kafka(_: &str, _: &str, _: &Opening) -> Result<Opened> {
 
 #[cfg(feature = "objects")]
 fn object(address: &str, _: &Service, opening: &Opening) -> Result<Opened> {
-    archived(crate::object::Bucket::open(address)?, opening)
+    Ok(archived(crate::object::Bucket::open_for(address, opening.tried_for)?, opening))
 }
 
 #[cfg(not(feature = "objects"))]
@@ -242,6 +266,8 @@ mod tests {
             "gs://",
             "http://a/b",
             "folder:",
+            "folder:a\nb",
+            "s3://a/b\nc",
         ] {
             let refused = open(address, &Opening::default()).map(drop);
             assert!(matches!(refused, Err(Error::Option { .. })), "{address}: {refused:?}");

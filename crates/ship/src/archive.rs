@@ -4,7 +4,9 @@
 //! PREFIX/messages/00000000000000000001    a message each, by position
 //! PREFIX/starts/00000000000000000038      what the chain was at position 38: everything up to there may be gone
 //! PREFIX/manifests/00000000000000000037   what the chain is in front of position 38, where a segment of the log begins
-//! PREFIX/probe-…                          while it is tried what the store can do
+//! PREFIX/packs/0…001-0…4096               copies of small messages in one object (`pack`)
+//! PREFIX/standbys/…                       how far standbys have read (`follower`)
+//! PREFIX/identity                         what tells this archive from others of its address, created first
 //! ```
 //!
 //! An object holds the batches of one parcel: as many as were gathered up to a size or an age, or to the end of a segment. The
@@ -14,18 +16,22 @@
 //! Creating an object only if there is none of its name is the compare-and-append: one is on its way at a time, so that there is
 //! never one without the one before it.
 //!
+//! What else lies there is passed over: names that are no objects of an archive, as a file server or a file manager leaves them.
+//!
 //! Invariants: no object is overwritten; nothing is removed before the start that takes its place is stored; what is removed is of
 //! no use to a rebuild of what is kept, because the log itself had trimmed it.
 
-use crate::destination::{Answer, Destination};
+use crate::ahead::Ahead;
+use crate::destination::{Answer, Compacted, Destination, Follower, Keep, Mark, Removed};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
 use crate::manifest::Index;
-use crate::message::Chain;
+use crate::message::{Chain, HEADER_BYTES};
 use crate::note::{Note, hex, random};
-use crate::retention::{Keep, Removed};
+use crate::pace::Pace;
 use crate::writer::Outcome;
 use seawall::RebuildTo;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +55,27 @@ pub trait Store: Send {
     /// [`Error::Unavailable`].
     fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>>;
 
-    /// The names that begin with `prefix` and come behind `after`, in order.
+    /// Gives the objects called `names` to `visit`, in order, until one is not there or `visit` wants no more; a store that waits long for
+    /// each reads several at once, as many as `ahead` says.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], and what `visit` returns.
+    fn get_each(
+        &mut self,
+        names: &mut dyn Iterator<Item = String>,
+        _ahead: Ahead,
+        visit: &mut dyn FnMut(Vec<u8>) -> Result<bool>,
+    ) -> Result<()> {
+        for name in names {
+            let Some(bytes) = self.get(&name, None)? else { break };
+            if !visit(bytes)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that begin with `prefix` and come behind `after`, in order, also of what is no object of an archive.
     ///
     /// # Errors
     /// [`Error::Unavailable`].
@@ -60,6 +86,11 @@ pub trait Store: Send {
     /// # Errors
     /// [`Error::Unavailable`].
     fn remove(&mut self, name: &str) -> Result<()>;
+
+    /// The folder, if it is one.
+    fn folder(&self) -> Option<std::path::PathBuf> {
+        None
+    }
 }
 
 /// How an archive is written.
@@ -67,18 +98,31 @@ pub trait Store: Send {
 pub struct ArchiveSettings {
     /// Batches are gathered up to so many bytes.
     pub object_bytes: usize,
-    /// Its owner says that it lies at another site.
+    /// The user says that it is at another site.
     pub elsewhere: bool,
+    /// Memory for objects that are read ahead, in bytes.
+    pub memory_bytes: usize,
+    /// No more than so many bytes are read a second, over any longer time.
+    pub bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Default for ArchiveSettings {
     fn default() -> Self {
-        Self { object_bytes: 8 << 20, elsewhere: false }
+        Self { object_bytes: 8 << 20, elsewhere: false, memory_bytes: 64 << 20, bytes_per_second: None }
     }
 }
 
 /// The most that is gathered into one object, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 256 << 20;
+/// No batch is cut into parts that are smaller than this, in bytes.
+const PART_BYTES_MIN: usize = 16 << 20;
+
+/// What tells an archive from others.
+const IDENTITY: &str = "identity";
+/// What the object begins with.
+const IDENTITY_WORDS: &str = "archive ";
+/// The longest one that is read.
+const IDENTITY_BYTES_MAX: usize = 100;
 
 pub(crate) const MESSAGES: &str = "messages/";
 pub(crate) const STARTS: &str = "starts/";
@@ -87,12 +131,19 @@ pub(crate) fn message_name(position: u64) -> String {
     format!("{MESSAGES}{position:020}")
 }
 
+pub(crate) fn start_name(position: u64) -> String {
+    format!("{STARTS}{position:020}")
+}
+
 /// A log's archive.
 pub struct Archive<S> {
     store: S,
     facts: Facts,
     /// The last position that was listed.
     known_last: u64,
+    memory_bytes: usize,
+    pace: Option<Pace>,
+    identity: Option<String>,
 }
 
 impl<S: Store> std::fmt::Debug for Archive<S> {
@@ -114,43 +165,73 @@ impl<S: Store> Archive<S> {
             on_this_machine,
             elsewhere: settings.elsewhere,
             keeps_copies: !on_this_machine,
-            // An object and the longest batch behind it, so that none is cut into parts.
-            message_bytes_max: OBJECT_BYTES_MAX + (3 << 29),
+            // What one batch makes longer than twice the size of an object is cut, so that a link that is slow gets it over.
+            message_bytes_max: HEADER_BYTES
+                + (2 * settings.object_bytes).clamp(PART_BYTES_MIN, 2 * OBJECT_BYTES_MAX),
             in_flight_max: 1,
             gather_bytes: settings.object_bytes.clamp(1, OBJECT_BYTES_MAX),
+            reports: Vec::new(),
         };
-        Self { store, facts, known_last: 0 }
+        let (memory_bytes, pace) = (settings.memory_bytes, settings.bytes_per_second.map(Pace::new));
+        Self { store, facts, known_last: 0, memory_bytes, pace, identity: None }
     }
 
-    /// Tries what an archive stands on: that an object is created once, listed as soon as it is there, read in part, removed.
+    /// Tries what an archive stands on by its identity, which is made if there is none: that an object is created once, listed as soon as
+    /// it is there, and read in part.
     ///
     /// # Errors
     /// [`Error::Unfit`] names what the store does not do.
     pub fn probe(&mut self) -> Result<()> {
-        let name = format!("probe-{}", hex(&random::<8>()?));
-        let outcome = self.probe_with(&name);
-        let removed = self.store.remove(&name);
-        outcome.and(removed)
+        let first = format!("{IDENTITY_WORDS}{}", hex(&random::<16>()?));
+        let is_new = self.store.create(IDENTITY, first.as_bytes())?;
+        let tried = self.probe_with(&first, is_new);
+        if is_new && tried.as_ref().is_err_and(|error| !error.is_passing()) {
+            // Nothing is left of a store that is not used.
+            self.store.remove(IDENTITY)?;
+        }
+        tried
     }
 
-    fn probe_with(&mut self, name: &str) -> Result<()> {
-        let (first, second) = (b"the first of two objects".as_slice(), b"the second of two".as_slice());
-        let cannot = |what: &str| {
-            Err(Error::unfit(format!("{} {what}: it is no store for an archive", self.facts.name)))
+    fn probe_with(&mut self, first: &str, is_new: bool) -> Result<()> {
+        let name = &self.facts.name;
+        let cannot = |what: &str| Error::unfit(format!("{name} {what}: it is no store for an archive"));
+        let second = format!("{IDENTITY_WORDS}{}", hex(&random::<16>()?));
+        let read = self.store.get(IDENTITY, None)?.unwrap_or_default();
+        if is_new != (read == first.as_bytes()) {
+            let what = if is_new {
+                "does not give back an object that it has just stored"
+            } else {
+                "says that a new object was there already"
+            };
+            return Err(cannot(what));
+        }
+        if self.store.create(IDENTITY, second.as_bytes())?
+            || self.store.get(IDENTITY, None)? != Some(read.clone())
+        {
+            return Err(cannot("creates an object although there is one of that name"));
+        }
+        if self.store.list(IDENTITY, "")?.iter().all(|listed| listed != IDENTITY) {
+            return Err(cannot("does not list an object that it has just stored"));
+        }
+        if self.store.get(IDENTITY, Some(9))?.as_deref() != read.get(..9) {
+            return Err(cannot("does not read a part of an object"));
+        }
+        self.identity = None;
+        match self.identity()? {
+            Mark::Is(_) => Ok(()),
+            _ => Err(Error::unfit(format!("{IDENTITY} in {} is not understood", self.store.address()))),
+        }
+    }
+
+    /// The positions of the objects below `prefix` that come behind `after`, in order.
+    pub(crate) fn positions(&mut self, prefix: &str, after: &str) -> Result<Vec<u64>> {
+        let names = self.store.list(prefix, after)?;
+        let position = |name: &String| {
+            let digits = name.strip_prefix(prefix)?;
+            let is_one = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_one.then(|| digits.parse().ok())?
         };
-        if !self.store.create(name, first)? {
-            return cannot("says that a new object was there already");
-        }
-        if self.store.create(name, second)? || self.store.get(name, None)?.as_deref() != Some(first) {
-            return cannot("creates an object although there is one of that name");
-        }
-        if self.store.list("probe-", "")?.iter().all(|listed| listed != name) {
-            return cannot("does not list an object that it has just stored");
-        }
-        if self.store.get(name, Some(9))?.as_deref() != Some(&first[..9]) {
-            return cannot("does not read a part of an object");
-        }
-        Ok(())
+        Ok(names.iter().filter_map(position).collect())
     }
 
     /// How many requests a day a writer makes at most, for a log that writes `bytes_per_day`: each message is created, then `starts/`
@@ -167,12 +248,28 @@ impl<S: Store> Archive<S> {
         &mut self.store
     }
 
+    /// How far is read ahead: half of the memory is left for what was read.
+    pub(crate) fn ahead(&self) -> Ahead {
+        Ahead::within(self.memory_bytes / 2)
+    }
+
+    /// Where the bandwidth of reading is bounded.
+    pub(crate) fn pace(&mut self) -> &mut Option<Pace> {
+        &mut self.pace
+    }
+
+    /// The most that is compacted into one object, in bytes.
+    pub(crate) fn pack_bytes(&self) -> usize {
+        self.facts.gather_bytes
+    }
+
     /// What the chain is where the oldest objects begin.
     ///
     /// # Errors
     /// [`Error::Unavailable`], [`Error::Unfit`] if a start cannot be understood.
     pub fn start(&mut self) -> Result<Chain> {
-        let Some(name) = self.store.list(STARTS, "")?.pop() else { return Ok(Chain::default()) };
+        let Some(position) = self.positions(STARTS, "")?.pop() else { return Ok(Chain::default()) };
+        let name = start_name(position);
         let text = self.store.get(&name, None)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let parsed = Note::parse(&text).map(|note| note.chain);
@@ -191,27 +288,45 @@ impl<S: Store> Destination for Archive<S> {
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
         let name = message_name(position);
-        let created = self.store.create(&name, &bytes);
-        let outcome = match created {
+        let outcome = match self.store.create(&name, &bytes) {
             // The name may be one that a retention removed.
             Ok(true) => match self.refuse_removed(position) {
                 Ok(()) => Outcome::Stored,
-                Err(Error::Unavailable { .. }) => Outcome::Unknown,
-                Err(error) => {
-                    tracing::warn!(%error, "the object does not count");
-                    self.store.remove(&name).map_or(Outcome::Unknown, |()| Outcome::Refused)
-                }
+                Err(error @ Error::Unavailable { .. }) => Outcome::unknown(error),
+                Err(error) => match self.store.remove(&name) {
+                    Ok(()) => Outcome::refused(error),
+                    Err(kept) => Outcome::unknown(format!("{error}; {kept}")),
+                },
             },
-            Ok(false) => Outcome::Refused,
-            Err(error) => {
-                tracing::warn!(%error, position, "an object was not created, or the answer did not come");
-                Outcome::Unknown
-            }
+            Ok(false) => Outcome::refused(format!("{name} was refused: the store says that it is there")),
+            Err(error) => Outcome::unknown(error),
         };
+        let is_stored = outcome == Outcome::Stored;
         answer(outcome);
-        if outcome == Outcome::Stored {
+        if is_stored {
             self.put_manifest(position, &bytes);
         }
+    }
+
+    fn identity(&mut self) -> Result<Mark> {
+        if self.identity.is_none() {
+            let found = self.store.get(IDENTITY, Some(IDENTITY_BYTES_MAX))?;
+            let text = found.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
+            self.identity = text.filter(|text| text.starts_with(IDENTITY_WORDS) && !text.contains('\n'));
+        }
+        Ok(self.identity.clone().map_or(Mark::Missing, Mark::Is))
+    }
+
+    fn found(&mut self) -> Result<()> {
+        self.probe()
+    }
+
+    fn folder(&self) -> Option<std::path::PathBuf> {
+        self.store.folder()
+    }
+
+    fn head(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        self.store.get(&message_name(position), Some(HEADER_BYTES))
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
@@ -220,6 +335,22 @@ impl<S: Store> Destination for Archive<S> {
             self.refuse_removed(position)?;
         }
         Ok(found)
+    }
+
+    fn read_on(&mut self, position: u64, visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool>) -> Result<u64> {
+        self.read_packed(position, visit)
+    }
+
+    fn tell(&mut self, follower: &Follower) -> Result<bool> {
+        self.put_follower(follower).map(|()| true)
+    }
+
+    fn followers(&mut self) -> Result<Vec<Follower>> {
+        self.listed_followers()
+    }
+
+    fn compact(&mut self, dry_run: bool) -> Result<Compacted> {
+        Self::compact(self, dry_run)
     }
 
     fn retain(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {

@@ -58,6 +58,16 @@ pub enum Error {
         /// The term that the other writer took.
         term: u64,
     },
+    /// A second writer of this directory, or of a copy of it, has taken the right to write. The log was not taken over.
+    Second {
+        /// The term that it took.
+        term: u64,
+    },
+    /// The log is being shipped to the destination already.
+    InUse {
+        /// The destination.
+        address: String,
+    },
     /// The destination belongs to the log of another directory: one that was copied, or from before a rebuild.
     NotOwner,
     /// It is another destination of the same address than the log was shipped to.
@@ -80,6 +90,22 @@ pub enum Error {
     Lost {
         /// The last position that it had acknowledged.
         position: u64,
+    },
+    /// Another message lies where the destination had acknowledged one.
+    Altered {
+        /// The position.
+        position: u64,
+    },
+    /// Another writer has continued the destination elsewhere than this log went on: some of it is only here.
+    Forked {
+        /// Where both were still the same.
+        lsn: Lsn,
+        /// Where this log ends.
+        end: Lsn,
+        /// Records in between, which are only here.
+        records: u64,
+        /// The term of the other writer.
+        term: u64,
     },
     /// A commit named a failure that nothing here outlives.
     BeyondPromise {
@@ -151,13 +177,20 @@ impl fmt::Display for Error {
                 "another writer has taken over the destination (term {term}): this log must not be written any more; \
                  rebuild from the destination to go on here"
             ),
+            Self::Second { term } => write!(
+                f,
+                "a second writer of this directory, or of a copy of it, has taken the right to write (term {term}): let one of them run;                  nobody took the log over, and nothing needs to be rebuilt"
+            ),
+            Self::InUse { address } => {
+                write!(f, "the log is being shipped to {address} already: end that process first, or leave it be")
+            }
             Self::NotOwner => f.write_str(
                 "the destination belongs to the log of another directory: rebuild from it to take it over, or name a new \
                  destination",
             ),
             Self::Other { address, known, found } => write!(
                 f,
-                "{address} is not the one that the log was shipped to: that one is {known}, this one {found}; name the servers of \
+                "{address} is another destination than the log was shipped to ({known}; this one is {found}): name the servers of \
                  that one, or a new destination, and look for what happened to the old one"
             ),
             Self::Diverged { lsn, what } => write!(
@@ -169,6 +202,15 @@ impl fmt::Display for Error {
                 f,
                 "the destination lost messages that it had acknowledged, up to position {position}: name a new destination, \
                  and look for what happened to this one"
+            ),
+            Self::Altered { position } => write!(
+                f,
+                "message {position} of the destination is not the one that it had acknowledged: it was set back to an earlier state, or is                  another place; name a new destination, and look for what happened to this one"
+            ),
+            Self::Forked { lsn, end, records, term } => write!(
+                f,
+                "the log is forked: both are the same up to LSN {lsn}, there another writer went on (term {term}); {records} records of \
+                 this log, LSN {lsn} to {end}, are only here: `seawall log cat DIR --from {lsn}` prints them"
             ),
             Self::BeyondPromise { failure, why } => {
                 write!(f, "no commit of this log outlives {}: {why}", failure.name())

@@ -108,7 +108,7 @@ pub struct Facts {
     pub setting: String,
     /// Whether all of it was reached by addresses of this machine, or lies on its disk: then it is lost with it.
     pub on_this_machine: bool,
-    /// Whether its owner says that it lies at another site.
+    /// Whether the user says that it is at another site.
     pub elsewhere: bool,
     /// Whether it is one service that keeps its own copies, as an object store: then the copies are its promise.
     pub keeps_copies: bool,
@@ -118,6 +118,8 @@ pub struct Facts {
     pub in_flight_max: usize,
     /// Batches are gathered into one message up to so many bytes; 0 for one message a batch.
     pub gather_bytes: usize,
+    /// What was reported to lose acknowledged messages all the same, and on what it was tried here: printed beside the promise.
+    pub reports: Vec<String>,
 }
 
 impl Facts {
@@ -128,10 +130,7 @@ impl Facts {
     pub fn outlives(&self, failure: Failure) -> Result<(), String> {
         let machine = || {
             if self.on_this_machine {
-                Err(format!(
-                    "{} is reached by addresses of this machine only, and is lost with it",
-                    self.name
-                ))
+                Err(format!("{} is on this machine, as far as is known, and is lost with it", self.name))
             } else if self.keeps_copies {
                 Ok(())
             } else if self.acknowledged_by < 2 {
@@ -155,7 +154,7 @@ impl Facts {
                 }
             },
             Failure::Site if !self.elsewhere => {
-                Err(format!("nobody said that {} lies at another site", self.name))
+                Err(format!("nobody said that {} is at another site", self.name))
             }
             Failure::Machine | Failure::Site => machine(),
         }
@@ -184,6 +183,7 @@ mod tests {
             message_bytes_max: 1 << 20,
             in_flight_max: 1,
             gather_bytes: 0,
+            reports: Vec::new(),
         }
     }
 

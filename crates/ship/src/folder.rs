@@ -1,6 +1,7 @@
 //! Keeps objects in a folder: files that are synced before they get their names, and get them only if these are free.
 //!
-//! Invariant: a name is given by a link, which fails if there is one; the folder is synced before the creation is answered.
+//! Invariants: a name is given by a link, which fails if there is one; the folder is synced before the creation is answered; a file that
+//! was not written whole is removed at once, so that a full disk is not filled by what failed on it.
 
 use crate::archive::Store;
 use crate::error::{Error, Result};
@@ -9,6 +10,7 @@ use seawall_sys::store::sync_directory;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A folder of objects.
 #[derive(Debug)]
@@ -16,20 +18,82 @@ pub struct Folder {
     path: PathBuf,
 }
 
+/// What lies in it.
+const PARTS: [&str; 5] = ["messages", "starts", "manifests", "packs", "standbys"];
+/// What the name of a file that is being written begins with.
+const STAGED: &str = "staged-";
+/// The same of what earlier versions tried a folder with.
+const PROBE: &str = "probe-";
+/// What nobody has written to for so long is nobody's.
+const LEFT_FOR: Duration = Duration::from_hours(24);
+
+/// The one form of a path: however it is written, by whatever links it leads there. Its last part need not be there.
+///
+/// # Errors
+/// [`Error::Unfit`] if what it lies in is not there.
+pub fn normal(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path).map_err(|source| failed("open", path, source))?;
+    if let Ok(normal) = path.canonicalize() {
+        return Ok(normal);
+    }
+    let (parent, name) = (path.parent(), path.file_name());
+    match parent.zip(name).and_then(|(parent, name)| Some(parent.canonicalize().ok()?.join(name))) {
+        Some(normal) => Ok(normal),
+        None => Err(Error::unfit(format!(
+            "{} holds no archive, and what it lies in is not there: mount its disk, or make that folder",
+            path.display()
+        ))),
+    }
+}
+
+/// Refuses an archive that lies in the folder of its log, or the log in it: each would take the other's files for its own.
+///
+/// # Errors
+/// [`Error::Option`].
+pub fn lies_apart(log: &Path, archive: &Path) -> Result<()> {
+    let (Ok(log), archive) = (log.canonicalize(), normal(archive)?) else { return Ok(()) };
+    if !(archive.starts_with(&log) || log.starts_with(&archive)) {
+        return Ok(());
+    }
+    let (archive, log) = (archive.display(), log.display());
+    let reason = format!("{archive}: an archive and its log, {log}, lie apart, neither in the other");
+    Err(Error::Option { option: "address", reason })
+}
+
 impl Folder {
-    /// The store in the folder `path`, which is made if there is none.
+    /// The store in the folder `path`, which is made if there is none; what it lies in must be there.
     ///
     /// # Errors
-    /// [`Error::Unavailable`].
+    /// [`Error::Unavailable`], [`Error::Unfit`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path =
-            std::path::absolute(path.as_ref()).map_err(|source| failed("open", path.as_ref(), source))?;
-        for part in ["messages", "starts", "manifests"] {
-            let part = path.join(part);
-            fs::create_dir_all(&part).map_err(|source| failed("create", &part, source))?;
+        let path = normal(path.as_ref())?;
+        for part in std::iter::once(path.clone()).chain(PARTS.map(|part| path.join(part))) {
+            match fs::create_dir(&part) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && part.is_dir() => {}
+                made => made.map_err(|source| failed("create", &part, source))?,
+            }
         }
         sync(&path)?;
-        Ok(Self { path })
+        sync(path.parent().unwrap_or(&path))?;
+        let store = Self { path };
+        store.sweep();
+        Ok(store)
+    }
+
+    /// Removes what was being written when a process ended.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let is_left = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let ours = [STAGED, PROBE].iter().any(|begin| name.to_string_lossy().starts_with(begin));
+            let modified = entry.metadata().and_then(|of| of.modified()).ok();
+            let age = modified.and_then(|modified| modified.elapsed().ok());
+            ours && age.is_some_and(|age| age > LEFT_FOR)
+        };
+        for entry in entries.flatten().filter(is_left) {
+            // The next start tries again.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 
     /// The store in the folder `path`, for reading: it must be there.
@@ -37,24 +101,30 @@ impl Folder {
     /// # Errors
     /// [`Error::Unfit`] if it is no archive.
     pub fn existing(path: impl AsRef<Path>) -> Result<Self> {
-        let path =
-            std::path::absolute(path.as_ref()).map_err(|source| failed("open", path.as_ref(), source))?;
-        if path.join("messages").is_dir() {
+        let path = normal(path.as_ref())?;
+        if path.join(PARTS[0]).is_dir() {
             Ok(Self { path })
         } else {
-            Err(Error::unfit(format!("{} holds no archive of a log", path.display())))
+            let path = path.display();
+            Err(Error::unfit(format!("{path} holds no archive of a log: is its disk mounted?")))
         }
     }
 
-    fn staged(&self, bytes: &[u8]) -> Result<PathBuf> {
-        let staged = self.path.join(format!("staged-{}", hex(&random::<8>()?)));
+    /// Writes a file that is to become `path`, which a failure names: it is the same each time that it is tried.
+    fn staged(&self, bytes: &[u8], path: &Path) -> Result<PathBuf> {
+        let staged = self.path.join(format!("{STAGED}{}", hex(&random::<8>()?)));
         let write = || {
             let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&staged)?;
             file.write_all(bytes)?;
             file.sync_all()
         };
-        write().map_err(|source| failed("write", &staged, source))?;
-        Ok(staged)
+        match write() {
+            Ok(()) => Ok(staged),
+            Err(source) => {
+                let _ = fs::remove_file(&staged);
+                Err(failed("write", path, source))
+            }
+        }
     }
 }
 
@@ -75,9 +145,13 @@ impl Store for Folder {
         format!("folder:{}", self.path.display())
     }
 
+    fn folder(&self) -> Option<PathBuf> {
+        Some(self.path.clone())
+    }
+
     fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
         let path = self.path.join(name);
-        let staged = self.staged(bytes)?;
+        let staged = self.staged(bytes, &path)?;
         let linked = fs::hard_link(&staged, &path);
         let removed = fs::remove_file(&staged).map_err(|source| failed("remove", &staged, source));
         match linked {

@@ -11,7 +11,7 @@
 
 use crate::destination::Destination;
 use crate::error::{Error, Result};
-use crate::message::{Chain, Header, Verdict};
+use crate::message::{Chain, Header, Verdict, is_message};
 use seawall_sys::planted;
 
 /// A line of messages of which each follows the one before it.
@@ -39,6 +39,10 @@ impl Guess {
     /// [`Error::Damaged`] if it is not sound: nothing can be guessed.
     pub fn look_at(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
         let damaged = |what: &str| Error::Damaged { position, what: what.to_owned() };
+        if !is_message(bytes) {
+            self.lines.iter_mut().for_each(|line| line.chain.position = position);
+            return Ok(());
+        }
         let (header, _) = Header::open(bytes).map_err(damaged)?;
         let mut followed = false;
         for line in &mut self.lines {

@@ -15,7 +15,7 @@
 mod reader;
 mod topic;
 
-use crate::destination::{Answer, Destination};
+use crate::destination::{Answer, Destination, Mark};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
 use crate::writer::Outcome;
@@ -67,13 +67,12 @@ struct Sent {
     answer: Mutex<Option<Answer>>,
 }
 
-/// Passes on what becomes of messages, and keeps the last error of a connection and of a message.
+/// Passes on what becomes of messages, and keeps the last error of a connection.
 #[derive(Default)]
 struct Deliveries {
     connection: Mutex<Option<String>>,
     /// The last one that does not pass: a login or a certificate that one side does not accept.
     refusal: Mutex<Option<String>>,
-    message: Mutex<Option<KafkaError>>,
 }
 
 fn kept<T>(of: &Mutex<Option<T>>) -> std::sync::MutexGuard<'_, Option<T>> {
@@ -105,13 +104,20 @@ impl ProducerContext for Deliveries {
             // A broker that has it already from an earlier try does not say where.
             Ok(message) => match u64::try_from(message.offset()) {
                 Ok(offset) if offset + 1 == sent.position => Outcome::Stored,
-                Ok(_) => Outcome::Refused,
-                Err(_) => Outcome::Unknown,
+                Ok(offset) => {
+                    Outcome::refused(format!("a message for {} lies at {}", sent.position, offset + 1))
+                }
+                Err(_) => Outcome::unknown(
+                    "a message is there from an earlier try, and the broker does not say where",
+                ),
             },
             Err((error, _)) => {
-                tracing::warn!(%error, position = sent.position, "a message was not acknowledged");
-                kept(&self.message).replace(error.clone());
-                Outcome::Unknown
+                let connection = kept(&self.connection).clone();
+                Outcome::unknown(failed(
+                    "a message was not acknowledged".to_owned(),
+                    error.clone(),
+                    connection,
+                ))
             }
         };
         if let Some(answer) = kept(&sent.answer).take() {
@@ -184,6 +190,7 @@ impl Kafka {
             message_bytes_max,
             in_flight_max: IN_FLIGHT,
             gather_bytes: 0,
+            reports: Vec::new(),
         };
         let producer = producer(&config, message_bytes_max)?;
         let (topic, cluster) = (settings.topic.clone(), found.cluster);
@@ -221,8 +228,9 @@ impl Destination for Kafka {
         format!("kafka:{}", self.topic)
     }
 
-    fn identity(&self) -> Option<String> {
-        self.cluster.as_ref().map(|cluster| format!("cluster {cluster}"))
+    fn identity(&mut self) -> Result<Mark> {
+        let cluster = self.cluster.as_ref().map(|cluster| format!("cluster {cluster}"));
+        Ok(cluster.map_or(Mark::Unsaid, Mark::Is))
     }
 
     fn settles_within(&self) -> Duration {
@@ -238,32 +246,25 @@ impl Destination for Kafka {
             tracing::warn!(error, "the client of Kafka is made anew");
             match producer(&self.config, self.facts.message_bytes_max) {
                 Ok(new) => self.producer = new,
-                Err(_) => return answer(Outcome::Unknown),
+                Err(error) => return answer(Outcome::unknown(error)),
             }
         }
         let sent = Box::new(Sent { position, answer: Mutex::new(Some(answer)) });
         let record: BaseRecord<'_, (), [u8], Box<Sent>> =
             BaseRecord::with_opaque_to(&self.topic, sent).partition(PARTITION).payload(&bytes);
-        if let Err((error, _unanswered)) = self.producer.send(record) {
-            tracing::warn!(%error, position, "a message was not sent");
-            kept(&self.producer.context().message).replace(error);
+        if let Err((error, unsent)) = self.producer.send(record)
+            && let Some(answer) = kept(&unsent.delivery_opaque.answer).take()
+        {
+            answer(Outcome::unknown(format!("a message was not sent ({error})")));
         }
     }
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
         self.settle()?;
-        let found = self.reading(|reader| {
+        self.reading(|reader| {
             let (first, last) = reader.bounds()?;
             if (first..=last).contains(&position) { reader.fetch(position) } else { Ok(None) }
-        })?;
-        // Said once, so that a writer whose messages are not taken does not try without a pause.
-        match kept(&self.producer.context().message).take() {
-            Some(error) if found.is_none() => {
-                let connection = kept(&self.producer.context().connection).clone();
-                Err(failed("messages are not acknowledged".to_owned(), error, connection))
-            }
-            _ => Ok(found),
-        }
+        })
     }
 
     fn last(&mut self) -> Result<u64> {

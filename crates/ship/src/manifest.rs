@@ -18,7 +18,7 @@
 //!  96   8   LSN where the segment begins
 //! 104   4   link: checksum of the header of the batch before it
 //! 108   4   zero
-//! 112   8   time of the latest batch of the message behind N, microseconds since 1970
+//! 112   8   when the message behind N was made at the latest, microseconds since 1970
 //! 120   4   zero
 //! 124   4   CRC-32C of bytes 0–123
 //! ```
@@ -31,7 +31,7 @@
 
 use crate::archive::{Archive, MESSAGES, Store, message_name};
 use crate::error::{Error, Result};
-use crate::message::{Chain, HEADER_BYTES, Hash, Header, Kind, Owner, Verdict, crc32c, take};
+use crate::message::{Chain, HEADER_BYTES, Hash, Header, Kind, Owner, Verdict, crc32c, is_compressed, take};
 use seawall::{LogId, Lsn};
 use seawall_sys::planted;
 
@@ -44,6 +44,9 @@ const _: () = assert!(HEADER_BYTES >= MANIFEST_BYTES, "one read of a part serves
 
 /// What a segment of the log begins with.
 const SEGMENT_MAGIC: &[u8] = b"SWLS";
+
+/// What is wrong with one that does not lie under its position.
+const NAMED_OTHERWISE: &str = "it lies under another name";
 
 pub(crate) const MANIFESTS: &str = "manifests/";
 
@@ -75,7 +78,7 @@ pub struct Manifest {
     pub lsn: Lsn,
     /// What it follows.
     pub link: u32,
-    /// When the latest batch of the message that begins the segment was gathered, microseconds since 1970.
+    /// When the message that begins the segment was made at the latest, microseconds since 1970.
     pub time_us: u64,
 }
 
@@ -92,7 +95,7 @@ impl Manifest {
             owner: header.owner,
             lsn: header.lsn,
             link: header.link_before,
-            time_us: header.time_us,
+            time_us: header.made_us(),
         }
     }
 
@@ -153,6 +156,7 @@ impl Manifest {
             position: self.position,
             number: self.number,
             last: self.last,
+            last_at: 0,
             term: self.term,
             owner: self.owner,
             log_id: Some(self.log_id),
@@ -211,11 +215,12 @@ impl<S: Store> Archive<S> {
     /// is missed by nobody but those who then read more.
     pub(crate) fn put_manifest(&mut self, position: u64, bytes: &[u8]) {
         // Otherwise the checksum of each object would be computed once more.
-        if !bytes.get(HEADER_BYTES..).is_some_and(|payload| payload.starts_with(SEGMENT_MAGIC)) {
+        let begins = bytes.get(HEADER_BYTES..).is_some_and(|payload| payload.starts_with(SEGMENT_MAGIC));
+        if !begins && !is_compressed(bytes) {
             return;
         }
         let Ok((header, payload)) = Header::open(bytes) else { return };
-        if !begins_segment(&header, payload) {
+        if !header.unpack(payload).is_ok_and(|payload| begins_segment(&header, &payload)) {
             return;
         }
         let manifest = Manifest::in_front_of(position, &header);
@@ -227,8 +232,7 @@ impl<S: Store> Archive<S> {
     /// The positions of the manifests from `from` on, in order.
     pub(crate) fn manifest_positions(&mut self, from: u64) -> Result<Vec<u64>> {
         let after = from.checked_sub(1).map(manifest_name).unwrap_or_default();
-        let names = self.store().list(MANIFESTS, &after)?;
-        Ok(names.iter().filter_map(|name| name.strip_prefix(MANIFESTS)?.parse().ok()).collect())
+        self.positions(MANIFESTS, &after)
     }
 
     /// The manifest at `position`, not yet held against the message behind it, or what is wrong with it; `None` if there is none.
@@ -236,7 +240,7 @@ impl<S: Store> Archive<S> {
         let Some(bytes) = self.store().get(&manifest_name(position), None)? else { return Ok(None) };
         Ok(Some(match Manifest::open(&bytes) {
             Ok(manifest) if manifest.position == position => Ok(manifest),
-            Ok(_) => Err("it lies under another name".to_owned()),
+            Ok(_) => Err(NAMED_OTHERWISE.to_owned()),
             Err(what) => Err(what.to_owned()),
         }))
     }
@@ -248,7 +252,7 @@ impl<S: Store> Archive<S> {
         };
         let fits = match manifest.chain().take(&bytes) {
             Ok(Verdict::Next(header, payload)) => {
-                begins_segment(&header, payload)
+                begins_segment(&header, &payload)
                     && Manifest::in_front_of(manifest.position + 1, &header) == *manifest
             }
             _ => false,
@@ -259,13 +263,21 @@ impl<S: Store> Archive<S> {
     /// All manifests.
     pub(crate) fn read_index(&mut self) -> Result<Index> {
         let mut index = Index::default();
-        for position in self.manifest_positions(0)? {
-            match self.manifest(position)? {
-                Some(Ok(manifest)) => index.manifests.push(manifest),
-                Some(Err(what)) => index.damaged.push((position, what)),
-                // A retention removed it.
-                None => {}
-            }
+        let mut positions = self.manifest_positions(0)?.into_iter().peekable();
+        let ahead = self.ahead();
+        while positions.peek().is_some() {
+            let mut names = positions.clone().map(manifest_name);
+            self.store().get_each(&mut names, ahead, &mut |bytes| {
+                let position = positions.next().unwrap_or_default();
+                match Manifest::open(&bytes) {
+                    Ok(manifest) if manifest.position == position => index.manifests.push(manifest),
+                    Ok(_) => index.damaged.push((position, NAMED_OTHERWISE.to_owned())),
+                    Err(what) => index.damaged.push((position, what.to_owned())),
+                }
+                Ok(true)
+            })?;
+            // A retention removed this one, or there are no more.
+            positions.next();
         }
         Ok(index)
     }
@@ -285,9 +297,7 @@ impl<S: Store> Archive<S> {
     /// The last position behind `position` that has a message, 0 for none.
     pub(crate) fn last_behind(&mut self, position: u64) -> Result<u64> {
         let after = if position == 0 { String::new() } else { message_name(position) };
-        let Some(name) = self.store().list(MESSAGES, &after)?.pop() else { return Ok(0) };
-        let position = name.strip_prefix(MESSAGES).and_then(|digits| digits.parse().ok());
-        position.ok_or_else(|| Error::unfit(format!("{name} is no object of an archive")))
+        Ok(self.positions(MESSAGES, &after)?.pop().unwrap_or(0))
     }
 }
 

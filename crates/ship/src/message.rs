@@ -5,7 +5,7 @@
 //! ```text
 //!  at  size
 //!   0   4   magic "SWSM"
-//!   4   2   version
+//!   4   2   version: 1, or 2 if the payload is compressed
 //!   6   2   kind: 1 batches, 2 term
 //!   8  16   identity of the log
 //!  24   8   term: how often the right to write here was taken
@@ -19,11 +19,12 @@
 //!  84   4   records in the batches
 //!  88   2   part, from 0
 //!  90   2   parts
-//!  92   4   zero
+//!  92   4   length of the payload in bytes before it was compressed by zstd; 0 if it was not
 //!  96   8   time of the latest batch, microseconds since 1970
 //! 104  32   SHA-256 of the message before in the chain, zeros for the first
 //! 136   8   stored: how many messages of the chain its writer knew to be stored when it made it; 0 if it does not say
-//! 144  12   zero
+//! 144   8   sent: when its writer made it, microseconds since 1970; 0 if it does not say
+//! 152   4   zero
 //! 156   4   CRC-32C of bytes 0–155 and the payload
 //! ```
 //!
@@ -34,21 +35,29 @@
 //! The **chain** is read from the first message on. A message belongs to it if and only if (1) it states the SHA-256 of the
 //! last message that belongs to it, and its number, and (2) it is a term, higher than the last one, or batches of the term and the owner
 //! of the last term. Everything else is left over from a race and ignored: a late message of a writer that was replaced, a
-//! second copy. What belongs to the chain and is not sound, of another log, or does not continue it, is damage.
+//! second copy. So is what does not begin with the magic: it is no message, and no chain runs through it. What belongs to the chain
+//! and is not sound, of another log, or does not continue it, is damage.
+//!
+//! The time of the latest batch is that of the log, which never goes back: behind a jump of the clock it is ahead for as long as the
+//! jump was long. When a message was sent is by the clock at that moment. A message is no younger than either says ([`Header::made_us`]).
 //!
 //! Invariants: the bytes of a message do not depend on its position in the destination, so that it can be sent again as it is;
 //! of two writers that both extend the chain the one that comes first makes the other's messages ignored. A message in the
 //! middle that is missing, or replaced by another sound one, has all behind it ignored; [`Chain::has_lost`] tells that from a race.
 
+use crate::compression;
 use crate::error::{Error, Result};
 use seawall::{LogId, Lsn};
 use seawall_sys::planted;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 
 /// Length of a header in bytes.
 pub const HEADER_BYTES: usize = 160;
 const MAGIC: [u8; 4] = *b"SWSM";
 const VERSION: u16 = 1;
+/// Of a message whose payload is compressed, so that a reader that knows none of it refuses it.
+const VERSION_COMPRESSED: u16 = 2;
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
 /// What names a message.
@@ -92,10 +101,25 @@ pub struct Header {
     pub part: (u16, u16),
     /// When the latest batch was gathered, microseconds since 1970.
     pub time_us: u64,
+    /// The length of the payload before it was compressed, if it was.
+    pub raw_bytes: Option<u32>,
     /// The message before in the chain.
     pub previous: Hash,
     /// How many messages of the chain its writer knew to be stored when it made it; 0 if it does not say.
     pub stored: u64,
+    /// When its writer made it, microseconds since 1970; 0 if it does not say.
+    pub sent_us: u64,
+}
+
+/// Whether it begins as a message does. What does not is none, whatever it is.
+#[must_use]
+pub fn is_message(bytes: &[u8]) -> bool {
+    planted!(ShipNoMessageIsDamage, true, bytes.starts_with(&MAGIC))
+}
+
+/// Whether a message says by its version that its payload is compressed.
+pub(crate) fn is_compressed(bytes: &[u8]) -> bool {
+    bytes.get(4..6) == Some(&VERSION_COMPRESSED.to_le_bytes())
 }
 
 pub(crate) fn crc32c(parts: [&[u8]; 2]) -> u32 {
@@ -130,7 +154,8 @@ impl Header {
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         let length = u32::try_from(payload.len()).expect("batches are no longer than 2 GiB");
         put(0, &MAGIC);
-        put(4, &VERSION.to_le_bytes());
+        let version = self.raw_bytes.map_or(VERSION, |_| VERSION_COMPRESSED);
+        put(4, &version.to_le_bytes());
         put(6, &(if self.kind == Kind::Batches { 1_u16 } else { 2 }).to_le_bytes());
         put(8, &self.log_id.0);
         put(24, &self.term.to_le_bytes());
@@ -144,9 +169,11 @@ impl Header {
         put(84, &self.records.to_le_bytes());
         put(88, &self.part.0.to_le_bytes());
         put(90, &self.part.1.to_le_bytes());
+        put(92, &self.raw_bytes.unwrap_or(0).to_le_bytes());
         put(96, &self.time_us.to_le_bytes());
         put(104, &self.previous);
         put(136, &self.stored.to_le_bytes());
+        put(144, &self.sent_us.to_le_bytes());
         let sum = crc32c([&bytes[..CHECKSUM_AT], payload]);
         bytes[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
         bytes.extend_from_slice(payload);
@@ -168,9 +195,11 @@ impl Header {
         if u32::from_le_bytes(take(header, CHECKSUM_AT)) != crc32c([&header[..CHECKSUM_AT], payload]) {
             return Err("its checksum is wrong");
         }
-        if u16::from_le_bytes(take(header, 4)) != VERSION {
-            return Err("it is of a version that this program does not know");
-        }
+        let compressed = match u16::from_le_bytes(take(header, 4)) {
+            VERSION => false,
+            VERSION_COMPRESSED => true,
+            _ => return Err("it is of a version that this program does not know"),
+        };
         let word = |at| u64::from_le_bytes(take(header, at));
         let half = |at| u32::from_le_bytes(take(header, at));
         let kind = match u16::from_le_bytes(take(header, 6)) {
@@ -191,13 +220,43 @@ impl Header {
             records: half(84),
             part: (u16::from_le_bytes(take(header, 88)), u16::from_le_bytes(take(header, 90))),
             time_us: word(96),
+            raw_bytes: compressed.then(|| half(92)),
             previous: take(header, 104),
             stored: word(136),
+            sent_us: word(144),
         };
-        let unused = header[92..96].iter().chain(&header[144..CHECKSUM_AT]).all(|byte| *byte == 0);
-        let sound = unused && usize::try_from(half(80)).is_ok_and(|length| length == payload.len());
+        let unused = header[152..CHECKSUM_AT].iter().all(|byte| *byte == 0);
+        let sound = unused
+            && compressed == (half(92) > 0)
+            && usize::try_from(half(80)).is_ok_and(|length| length == payload.len());
         let ordered = opened.lsn <= opened.end && opened.part.0 < opened.part.1;
         if sound && ordered { Ok((opened, payload)) } else { Err("its header contradicts itself") }
+    }
+}
+
+impl Header {
+    /// When its batches were made at the latest: one jump of the clock makes it later for the messages of that moment alone.
+    #[must_use]
+    pub fn made_us(&self) -> u64 {
+        if self.sent_us == 0 { self.time_us } else { self.time_us.min(self.sent_us) }
+    }
+
+    /// The payload as it was before it was compressed.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn unpack<'a>(&self, payload: &'a [u8]) -> Result<Cow<'a, [u8]>, &'static str> {
+        compression::unpack(payload, self.raw_bytes)
+    }
+
+    /// The message with this header and payload, which is compressed if that makes it shorter.
+    #[must_use]
+    pub fn seal_compressed(mut self, payload: &[u8]) -> (Self, Vec<u8>) {
+        let raw_bytes = u32::try_from(payload.len()).ok().filter(|length| *length > 0);
+        let packed = compression::pack(payload).filter(|_| raw_bytes.is_some());
+        self.raw_bytes = packed.as_ref().and(raw_bytes);
+        let bytes = self.seal(packed.as_deref().unwrap_or(payload));
+        (self, bytes)
     }
 }
 
@@ -210,6 +269,8 @@ pub struct Chain {
     pub number: u64,
     /// The last of them.
     pub last: Hash,
+    /// Where that lies, 0 if it is not known.
+    pub last_at: u64,
     /// The last term, 0 for none.
     pub term: u64,
     /// Who took it.
@@ -232,6 +293,7 @@ impl Default for Chain {
             position: 0,
             number: 0,
             last: [0; 32],
+            last_at: 0,
             term: 0,
             owner: [0; 16],
             log_id: None,
@@ -247,8 +309,8 @@ impl Default for Chain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// It is its next one.
-    Next(Header, &'a [u8]),
-    /// It is left over from a race.
+    Next(Header, Cow<'a, [u8]>),
+    /// It is left over from a race, or no message.
     Ignored,
 }
 
@@ -262,6 +324,7 @@ impl Chain {
             position,
             number: header.number.saturating_add(1),
             last: hash(bytes),
+            last_at: position,
             term: header.term,
             owner: header.owner,
             log_id: Some(header.log_id),
@@ -293,6 +356,10 @@ impl Chain {
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Verdict<'a>> {
         let position = self.position + 1;
         let damaged = |what: String| Error::Damaged { position, what };
+        if !is_message(bytes) {
+            self.position = position;
+            return Ok(Verdict::Ignored);
+        }
         let (header, payload) = Header::open(bytes).map_err(|what| damaged(what.to_owned()))?;
         if !self.is_next(&header) {
             self.position = position;
@@ -314,6 +381,7 @@ impl Chain {
             let what = format!("it goes on at LSN {}, but LSN {} is due", header.lsn, self.lsn);
             return Err(damaged(what));
         }
+        let payload = header.unpack(payload).map_err(|what| damaged(what.to_owned()))?;
         self.position = position;
         self.follow(&header, bytes);
         Ok(Verdict::Next(header, payload))
@@ -323,6 +391,7 @@ impl Chain {
     pub(crate) fn follow(&mut self, header: &Header, bytes: &[u8]) {
         self.number += 1;
         self.last = hash(bytes);
+        self.last_at = self.position;
         self.log_id = Some(header.log_id);
         (self.term, self.owner) = (header.term, header.owner);
         let (part, parts) = header.part;
@@ -369,8 +438,10 @@ impl Chain {
             records: 0,
             part: (0, 1),
             time_us: 0,
+            raw_bytes: None,
             previous: self.last,
             stored: 0,
+            sent_us: 0,
         }
     }
 }

@@ -8,11 +8,16 @@
 //! | `seawall_ship_bytes_total` | counter | bytes | in them, headers of messages left out |
 //! | `seawall_ship_retries_total` | counter | requests | that failed, or had no answer, and are tried again |
 //! | `seawall_ship_refused_total` | counter | messages | that were refused because their position was taken |
+//! | `seawall_ship_lag_records` | gauge | records | durable here, and not acknowledged there |
+//! | `seawall_ship_lag_bytes` | gauge | bytes | of the log that they lie in |
+//! | `seawall_ship_lag_seconds` | gauge | seconds | how long the oldest of them has been |
+//! | `seawall_ship_failing` | gauge | 0 or 1 | 1 while the last request to the destination failed |
+//! | `seawall_ship_acknowledged_timestamp_seconds` | gauge | seconds since 1970 | when something was acknowledged last; since the start, if nothing was |
 //! | `seawall_ship_at_risk_records` | gauge | records | durable here, and lost by this failure |
 //! | `seawall_ship_at_risk_seconds` | gauge | seconds | how long the oldest of them has been |
 //!
-//! Every one has the labels `log`, the directory, and `to`, the destination. The gauges have a label `failure` beside them, `machine` or `site`: each
-//! failure that the destination outlives and that no commit of the log itself does. They are set once a second. Handles are taken when shipping starts, so
+//! Every one has the labels `log`, the directory, and `to`, the destination. The last two have a label `failure` beside them, `machine` or `site`: each
+//! failure that the destination outlives and that no commit of the log itself does; the lag is the same whatever it outlives. They are set once a second. Handles are taken when shipping starts, so
 //! the recorder must be installed before that.
 //!
 //! Invariants: the names are those of [`METRICS`] and nothing else is recorded; without the feature all of this is empty.
@@ -44,7 +49,7 @@ pub(crate) enum Metric {
 
 /// Every metric: the counters in the order of [`Metric`], then the gauges.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-const METRICS: [(&str, Kind, &str); 8] = [
+const METRICS: [(&str, Kind, &str); 13] = [
     ("seawall_ship_messages_total", Kind::Counter, "messages that a destination acknowledged"),
     ("seawall_ship_batches_total", Kind::Counter, "batches in them, marks left out"),
     ("seawall_ship_records_total", Kind::Counter, "records in them"),
@@ -55,6 +60,15 @@ const METRICS: [(&str, Kind, &str); 8] = [
         "requests that failed, or had no answer, and are tried again",
     ),
     ("seawall_ship_refused_total", Kind::Counter, "messages refused because their position was taken"),
+    ("seawall_ship_lag_records", Kind::Gauge, "records that are durable here and not acknowledged there"),
+    ("seawall_ship_lag_bytes", Kind::Gauge, "bytes of the log that they lie in"),
+    ("seawall_ship_lag_seconds", Kind::Gauge, "seconds since the oldest of them became durable"),
+    ("seawall_ship_failing", Kind::Gauge, "1 while the last request to the destination failed"),
+    (
+        "seawall_ship_acknowledged_timestamp_seconds",
+        Kind::Gauge,
+        "when something was acknowledged last, seconds since 1970",
+    ),
     ("seawall_ship_at_risk_records", Kind::Gauge, "records that are durable here and lost by this failure"),
     ("seawall_ship_at_risk_seconds", Kind::Gauge, "seconds that the oldest of them has been at risk"),
 ];
@@ -63,6 +77,8 @@ const METRICS: [(&str, Kind, &str); 8] = [
 #[cfg(feature = "metrics")]
 pub(crate) struct MetricHandles {
     counters: Vec<metrics::Counter>,
+    /// Records, bytes and seconds of lag, failing, and when something was acknowledged last.
+    lag: [metrics::Gauge; 5],
     /// Records and seconds, for each failure.
     gauges: Vec<[metrics::Gauge; 2]>,
 }
@@ -90,10 +106,14 @@ impl MetricHandles {
             let [log, to] = labels();
             metrics::gauge!(name, &[log, to, ("failure", failure.name().to_owned())])
         };
-        let [.., (records, ..), (seconds, ..)] = METRICS;
+        let [.., records_lag, bytes_lag, seconds_lag, failing, acknowledged, (records, ..), (seconds, ..)] =
+            METRICS;
+        let lag = [records_lag, bytes_lag, seconds_lag, failing, acknowledged];
+        let lag = lag.map(|(name, ..)| metrics::gauge!(name, &labels()));
+        lag[4].set(seawall_sys::clock::unix_seconds() as f64);
         let gauges = Failure::ALL.into_iter().filter(beyond);
         let gauges = gauges.map(|failure| [gauge(failure, records), gauge(failure, seconds)]).collect();
-        Self { counters, gauges }
+        Self { counters, lag, gauges }
     }
 
     /// Counts `by` more.
@@ -103,10 +123,22 @@ impl MetricHandles {
         }
     }
 
+    /// Whether requests fail.
+    pub(crate) fn failing(&self, is_failing: bool) {
+        self.lag[3].set(f64::from(u8::from(is_failing)));
+    }
+
+    /// Something was acknowledged now.
+    pub(crate) fn acknowledged(&self) {
+        self.lag[4].set(seawall_sys::clock::unix_seconds() as f64);
+    }
+
     /// What is at risk now.
     pub(crate) fn at_risk(&self, risk: &AtRisk) {
+        self.lag[0].set(risk.records as f64);
+        self.lag[1].set(risk.bytes as f64);
+        self.lag[2].set(risk.time.as_secs_f64());
         for [records, seconds] in &self.gauges {
-            #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
             records.set(risk.records as f64);
             seconds.set(risk.time.as_secs_f64());
         }
@@ -128,6 +160,12 @@ impl MetricHandles {
 
     #[inline]
     pub(crate) fn count(&self, _: Metric, _: u64) {}
+
+    #[inline]
+    pub(crate) fn failing(&self, _: bool) {}
+
+    #[inline]
+    pub(crate) fn acknowledged(&self) {}
 
     #[inline]
     pub(crate) fn at_risk(&self, _: &AtRisk) {}

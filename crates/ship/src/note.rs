@@ -2,11 +2,13 @@
 //!
 //! The hold keeps the log from the last acknowledged message on: the next writer finds there that its log is the one that was
 //! shipped. Its note is lines of text: the address, what tells the destination from others of that address (since there are such
-//! lines), the owner, how far the chain was read.
+//! lines), the owner, how far the chain was read, and where its last message lies.
+//!
+//! A destination whose mark a hold knows is the same one by whatever address it is reached.
 //!
 //! Invariant: a note may be out of date, never ahead: an old one has the next writer read more, and the log keep more.
 
-use crate::destination::Destination;
+use crate::destination::{Destination, Mark};
 use crate::error::{Error, Result};
 use crate::message::{Chain, Owner, hash};
 use seawall::{Hold, LogId, Lsn};
@@ -24,6 +26,8 @@ pub struct Note {
     pub owner: Owner,
     /// The chain up to a whole message that is stored.
     pub chain: Chain,
+    /// The hold that it was read from, where that is one of another address: it goes when this one is written.
+    pub(crate) former: Option<String>,
 }
 
 /// The bytes in hexadecimal.
@@ -35,7 +39,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() != 2 * N || !text.is_ascii() {
         return None;
@@ -54,19 +58,45 @@ pub fn hold_name(address: &str) -> String {
 
 impl Note {
     /// A note on `destination`.
-    pub fn new(destination: &dyn Destination, owner: Owner, chain: Chain) -> Self {
-        Self { address: destination.address(), identity: destination.identity(), owner, chain }
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    pub fn new(destination: &mut dyn Destination, owner: Owner, chain: Chain) -> Result<Self> {
+        let (address, mark) = (destination.address(), destination.identity()?);
+        let identity = if let Mark::Is(mark) = mark { Some(mark) } else { None };
+        Ok(Self { address, identity, owner, chain, former: None })
     }
 
-    /// The note of the log in `dir` on `destination`, if there is one.
+    /// All notes of the log in `dir` that are understood, each with the name of its hold.
+    pub(crate) fn all(dir: &Path) -> Vec<(String, Self)> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let names =
+            entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("HOLD-")?.to_owned()));
+        let read = |name: String| {
+            let note = Self::parse(&Hold::read(dir, &name).ok()??.note)?;
+            Some((name, note))
+        };
+        names.filter_map(read).collect()
+    }
+
+    /// The same note for `destination`, by whose address it was not known.
+    pub(crate) fn moved(self, name: String, destination: &dyn Destination) -> Self {
+        Self { address: destination.address(), former: Some(name), ..self }
+    }
+
+    /// The note of the log in `dir` on `destination`, if there is one: by its address, or by its mark.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Unfit`] if the note cannot be understood, [`Error::Other`] if it is on another destination of the same
     /// address.
-    pub fn read(dir: &Path, destination: &dyn Destination) -> Result<Option<Self>> {
-        let address = destination.address();
+    pub fn read(dir: &Path, destination: &mut dyn Destination) -> Result<Option<Self>> {
+        let (address, found) = (destination.address(), destination.identity()?);
         let name = hold_name(&address);
-        let Some(hold) = Hold::read(dir, &name)? else { return Ok(None) };
+        let Some(hold) = Hold::read(dir, &name)? else {
+            let Mark::Is(found) = found else { return Ok(None) };
+            let known = Self::all(dir).into_iter().find(|(_, note)| note.identity.as_ref() == Some(&found));
+            return Ok(known.map(|(name, note)| note.moved(name, destination)));
+        };
         let unfit = || {
             let path = dir.join(format!("HOLD-{name}"));
             Error::unfit(format!(
@@ -75,9 +105,12 @@ impl Note {
             ))
         };
         let note = Self::parse(&hold.note).filter(|note| note.address == address).ok_or_else(unfit)?;
-        match (note.identity, destination.identity()) {
-            (Some(known), Some(found)) if known != found => Err(Error::Other { address, known, found }),
-            (known, found) => Ok(Some(Self { identity: found.or(known), ..note })),
+        match (note.identity, found) {
+            (Some(known), found @ (Mark::Is(_) | Mark::Missing)) if found != Mark::Is(known.clone()) => {
+                Err(Error::Other { address, known, found: found.text().unwrap_or_default() })
+            }
+            (_, Mark::Is(found)) => Ok(Some(Self { identity: Some(found), ..note })),
+            (known, _) => Ok(Some(Self { identity: known, ..note })),
         }
     }
 
@@ -87,7 +120,8 @@ impl Note {
     /// [`Error::Log`].
     pub fn write(&self, dir: &Path) -> Result<()> {
         let hold = Hold { lsn: self.chain.needed, note: self.text() };
-        Ok(hold.write(dir, &hold_name(&self.address))?)
+        hold.write(dir, &hold_name(&self.address))?;
+        Ok(self.former.iter().try_for_each(|former| Hold::remove(dir, former))?)
     }
 
     /// As it is written.
@@ -96,11 +130,12 @@ impl Note {
         let log_id = log_id.map_or_else(|| "-".to_owned(), |log_id| log_id.to_string());
         let identity = self.identity.iter().fold(String::new(), |_, identity| format!("at {identity}\n"));
         format!(
-            "to {}\n{identity}owner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\n",
+            "to {}\n{identity}owner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\nlast {}\n",
             self.address,
             hex(&self.owner),
             hex(last),
             hex(owner),
+            self.chain.last_at,
         )
     }
 
@@ -113,10 +148,12 @@ impl Note {
         let to_lsn = |text: &str| text.parse().ok().map(Lsn::new);
         let mut chain = Chain { position: position.parse().ok()?, ..Chain::default() };
         (chain.number, chain.last) = (number.parse().ok()?, unhex(last)?);
+        // Those of earlier versions do not say it.
+        chain.last_at = value("last").map_or(Some(0), |last| last.parse().ok())?;
         (chain.term, chain.owner, chain.log_id) = (term.parse().ok()?, unhex(owner)?, log_id);
         (chain.lsn, chain.link, chain.needed) = (to_lsn(lsn)?, link.parse().ok()?, to_lsn(needed)?);
         let (address, identity) = (value("to")?.to_owned(), value("at").map(str::to_owned));
-        Some(Self { address, identity, owner: unhex(value("owner")?)?, chain })
+        Some(Self { address, identity, owner: unhex(value("owner")?)?, chain, former: None })
     }
 }
 
@@ -141,10 +178,12 @@ mod tests {
 
     #[test]
     fn a_note_is_read_as_it_was_written() {
-        let mut chain = Chain { position: 7, number: 6, last: [0xAB; 32], term: 3, ..Chain::default() };
+        let mut chain =
+            Chain { position: 7, number: 6, last: [0xAB; 32], last_at: 6, term: 3, ..Chain::default() };
         (chain.owner, chain.log_id) = ([1; 16], Some(LogId([2; 16])));
         (chain.lsn, chain.link, chain.needed) = (Lsn::new(99), 5, Lsn::new(44));
-        let note = Note { address: "folder /a b".to_owned(), identity: None, owner: [0xCD; 16], chain };
+        let address = "folder /a b".to_owned();
+        let note = Note { address, identity: None, owner: [0xCD; 16], chain, former: None };
         assert_eq!(Note::parse(&note.text()), Some(note.clone()));
         let identity = Some("created 2026-11-25 at noon".to_owned());
         let new = Note { chain: Chain::default(), identity, ..note.clone() };

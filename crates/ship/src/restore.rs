@@ -1,21 +1,22 @@
-//! Rebuilds a log from a destination, takes over from its old writer, and drills: reads everything as a rebuild would, into nowhere.
+//! Rebuilds a log from a destination, takes over from its old writer, and drills: reads and checks everything as a rebuild would, and writes nothing.
 //!
 //! ```text
-//! rebuild:  guess where the chain ends ─► take the term there, which refuses the old writer from now on
-//!           ─► read all up to the term, into TO.partial ─► sync, read back, verify ─► TO, with a note on the destination
-//!           a wrong guess: read to the end of the chain, take the term there, read what the old writer had still added
+//! rebuild:  read all up to the end, into TO.partial ─► sync, read back, verify ─► take the term: the old writer is refused from now on
+//!           ─► read what it had still added ─► TO, with a note on the destination
 //! copy:     read up to an LSN or a time, into TO: a log that the destination does not belong to
 //! drill:    read to the end, check everything
 //! ```
 //!
 //! Invariants: what a rebuilt log holds is what the destination holds up to the term, so that everything acknowledged is
-//! there; of two that rebuild at once one gets the term, and the other one fails.
+//! there; of two that rebuild at once one gets the term, and the other one fails; nobody is refused for a rebuild that fails before
+//! that.
 
+use crate::beside::{Beside, Between};
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
 use crate::manifest::{Indexed, Manifest, begins_segment};
-use crate::message::{Chain, Header, Kind, Owner, Verdict};
+use crate::message::{Chain, Header, Kind, Owner, Verdict, is_message};
 use crate::note::{Note, random};
 use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
@@ -23,7 +24,8 @@ use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How long one request may take before it is asked again what became of it.
@@ -41,6 +43,8 @@ pub struct Read {
     pub messages: u64,
     /// Of these, those left over.
     pub ignored: u64,
+    /// Of these, what is no message of a log.
+    pub strays: u64,
     /// Their bytes.
     pub bytes: u64,
     /// How long it took.
@@ -77,6 +81,8 @@ pub struct Drill {
     pub term: u64,
     /// What an archive's manifests are.
     pub manifests: Indexed,
+    /// How the log itself lies to that, where it was named.
+    pub between: Option<Between>,
     /// What was read.
     pub read: Read,
 }
@@ -92,13 +98,26 @@ pub(crate) struct Intake {
     pub(crate) until: u64,
     /// What a manifest would say of each segment, where that is wanted.
     pub(crate) segments: Option<Vec<Manifest>>,
+    /// When the last message was sent, where it says so.
+    sent_us: Arc<AtomicU64>,
+    /// The first position behind the last message of the chain with what is no message: a damaged one looks the same.
+    stray: Option<u64>,
 }
 
 impl Intake {
     /// Goes on in `from` behind `chain`.
     pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
         let in_flight = from.facts().in_flight_max as u64;
-        Self { chain, parts: Vec::new(), read: Read::default(), in_flight, until: u64::MAX, segments: None }
+        Self {
+            chain,
+            parts: Vec::new(),
+            read: Read::default(),
+            in_flight,
+            until: u64::MAX,
+            segments: None,
+            sent_us: Arc::default(),
+            stray: None,
+        }
     }
 
     /// The next message; `sink` gets whole pieces, and says whether more are wanted.
@@ -111,10 +130,19 @@ impl Intake {
         {
             segments.push(Manifest::in_front_of(self.chain.position, header));
         }
+        if let Verdict::Next(header, _) = &verdict {
+            self.sent_us.store(header.sent_us, Ordering::Relaxed);
+            self.stray = None;
+        }
         match verdict {
+            Verdict::Ignored if !is_message(bytes) => {
+                self.read.ignored += 1;
+                self.read.strays += 1;
+                self.stray.get_or_insert(self.chain.position);
+            }
             Verdict::Ignored => {
                 self.read.ignored += 1;
-                let position = self.chain.position;
+                let position = self.stray.unwrap_or(self.chain.position);
                 let damaged = |what: String| Error::Damaged { position, what };
                 let (header, _) = Header::open(bytes).map_err(|what| damaged(what.to_owned()))?;
                 if self.chain.has_lost(&header, self.in_flight) {
@@ -126,15 +154,25 @@ impl Intake {
                 }
             }
             Verdict::Next(header, _) if header.kind == Kind::Term => self.parts.clear(),
-            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(payload),
+            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(&payload),
             Verdict::Next(header, payload) => {
-                self.parts.extend_from_slice(payload);
+                self.parts.extend_from_slice(&payload);
                 if header.part.0 + 1 == header.part.1 {
                     return sink(&std::mem::take(&mut self.parts));
                 }
             }
         }
         Ok(true)
+    }
+
+    /// As [`Intake::read_all`]; `sink` also gets when the message that ends with the pieces was sent, 0 if it does not say.
+    pub(crate) fn read_timed(
+        &mut self,
+        from: &mut dyn Destination,
+        sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>,
+    ) -> Result<bool> {
+        let sent = Arc::clone(&self.sent_us);
+        self.read_all(from, &mut |pieces| sink(pieces, sent.load(Ordering::Relaxed)))
     }
 
     /// Everything from here to the end, or until `sink` wants no more.
@@ -251,10 +289,10 @@ pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
 /// How many bytes were read so far is told to this.
 pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
 
-/// Rebuilds the log in the folder `to`, which must not be there, and takes over from its old writer.
+/// Rebuilds the log in the folder `to`, which must not be there or be empty, and takes over from its old writer.
 ///
-/// The right to write is taken first, at the end of the chain as its last messages show it: from then on the old writer is
-/// refused, also if the rebuild fails later.
+/// The right to write is taken when everything up to the end was read, written, and read back: from then on the old writer is refused. A
+/// rebuild that fails before leaves it be.
 ///
 /// # Errors
 /// [`Error::Damaged`] with the message that is missing or not sound; [`Error::Replaced`] if another one took over at the same
@@ -263,12 +301,6 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     let to = to.as_ref();
     let mut rebuild = Rebuild::begin(to, RebuildTo::default())?;
     let owner = random()?;
-    let guessed = guess::end(from)?.map(|end| take_over(from, owner, end, &mut |_, _| Ok(()))).transpose();
-    let taken = match guessed {
-        // Reading from the beginning says more.
-        Err(Error::Damaged { .. }) => None,
-        taken => taken?,
-    };
     let chain = from.begin()?;
     let mut intake = Intake::new(chain, from);
     let mut read = 0;
@@ -278,48 +310,55 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
         progress(rebuild.progress().lsn(), read);
         Ok(more)
     };
-    intake.until = taken.as_ref().map_or(u64::MAX, |taken| taken.position);
     intake.read_all(from, &mut sink)?;
-    let note = if taken.is_some_and(|taken| guess::was_right(&taken, &intake.chain)) {
-        Note::new(from, owner, intake.chain.clone())
-    } else {
-        intake.until = u64::MAX;
-        intake.read_all(from, &mut sink)?;
-        claim(from, &mut intake, (owner, None), &mut sink)?
-    };
+    let is_empty = rebuild.progress().log_id().is_none();
+    let proven = if is_empty { Err(empty(from)) } else { rebuild.prove().map_err(Error::from) };
+    planted!(RebuildTakesUnproven, (), proven?);
+    let mut sink = |pieces: &[u8]| Ok(rebuild.push(pieces)?);
+    let note = claim(from, &mut intake, (owner, None), &mut sink)?;
     // Before the log gets its name, so that there is none that took the right and does not know.
     note.write(rebuild.folder())?;
     let report = rebuild.finish()?;
     Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
 }
 
-/// Takes the right to write behind what `intake` has read for `owner`, from `writer` alone if one is named; `sink` gets what
+/// Takes the right to write behind what `intake` has read for `owner`, from `writers` alone if they are named; `sink` gets what
 /// comes before it.
 pub(crate) fn claim(
     from: &mut dyn Destination,
     intake: &mut Intake,
-    (owner, writer): (Owner, Option<Owner>),
+    (owner, writers): (Owner, Option<&[Owner]>),
     sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
 ) -> Result<Note> {
+    let is_named = |chain: &Chain| writers.is_some_and(|writers| writers.contains(&chain.owner));
     let mine = |chain: &Chain| {
-        let other = writer.is_some_and(|writer| chain.owner != writer) && chain.owner != owner;
-        if planted!(StandbyTakesFromAnyone, false, other) {
+        let other = writers.is_some() && !is_named(chain) && chain.owner != owner;
+        let refused = planted!(StandbyTakesFromAnyone, false, other);
+        if planted!(SourcesTakeFromAnyone, false, refused) {
             Err(Error::Replaced { term: chain.term })
         } else {
             Ok(())
         }
     };
     mine(&intake.chain)?;
-    let end = intake.chain.clone();
-    let chain = take_over(from, owner, end, &mut |position, bytes| {
-        if position == intake.chain.position + 1 {
-            intake.take(bytes, sink)?;
+    let chain = loop {
+        let end = intake.chain.clone();
+        let taken = take_over(from, owner, end, &mut |position, bytes| {
+            if position == intake.chain.position + 1 {
+                intake.take(bytes, sink)?;
+            }
+            mine(&intake.chain)
+        });
+        match taken {
+            // One of them was faster, and the right is taken from that one.
+            Err(Error::Replaced { .. }) if planted!(SourcesTakeFromAnyone, true, is_named(&intake.chain)) => {
+            }
+            taken => break taken?,
         }
-        mine(&intake.chain)
-    })?;
+    };
     intake.until = chain.position;
     intake.read_all(from, sink)?;
-    Ok(Note::new(from, owner, chain))
+    Note::new(from, owner, chain)
 }
 
 /// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
@@ -333,7 +372,7 @@ fn take_over(
     let base = (end.lsn, end.link);
     let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
     let message_bytes_max = from.facts().message_bytes_max;
-    let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1 };
+    let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1, compresses: false };
     let mut writer = Writer::new(me, bounds, end);
     take_term(&mut writer, from, seen)?;
     Ok(writer.known().clone())
@@ -353,11 +392,7 @@ pub(crate) fn take_from(
                 found.take(bytes)?;
             }
             let other = found.owner != owner && !writers.contains(&found.owner);
-            if planted!(SourcesTakeFromAnyone, false, other) {
-                Err(Error::Replaced { term: found.term })
-            } else {
-                Ok(())
-            }
+            if other { Err(Error::Replaced { term: found.term }) } else { Ok(()) }
         });
         match taken {
             // One of them was faster, and the right is taken from that one.
@@ -382,14 +417,19 @@ pub fn copy(
     let chain = from.begin()?;
     let mut intake = Intake::new(chain, from);
     let mut read = 0;
-    intake.read_all(from, &mut |pieces| {
+    intake.read_timed(from, &mut |pieces, sent_us| {
         read += pieces.len() as u64;
-        let more = rebuild.push(pieces)?;
+        let more = rebuild.push_sent(pieces, sent_us)?;
         progress(rebuild.progress().lsn(), read);
         Ok(more)
     })?;
-    if intake.chain.log_id.is_none() {
+    let reached = rebuild.progress().lsn();
+    if rebuild.progress().log_id().is_none() {
         return Err(empty(from));
+    }
+    if until.lsn < Lsn::MAX && reached < until.lsn && intake.chain.lsn < until.lsn {
+        let address = from.address();
+        return Err(Error::unfit(format!("{address} ends at LSN {reached}, before LSN {}", until.lsn)));
     }
     Ok(Rebuilt { report: rebuild.finish()?, read: intake.read, term: None })
 }
@@ -402,16 +442,23 @@ pub fn copy(
 /// sound.
 pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
     // Before the reading, so that it is not newer than what is read.
-    let note = dir.map_or(Ok(None), |dir| Note::read(dir, from))?;
+    let note = dir.map(|dir| noted(dir, from)).transpose()?;
     let chain = from.begin()?;
     let (begin, index) = (chain.position, from.index()?);
     let mut intake = Intake::new(chain, from);
     intake.segments = Some(Vec::new());
     let mut check = SealedCheck::new();
+    let beside = dir.zip(note.as_ref()).map(|(dir, note)| Beside::open(dir, note, intake.chain.lsn));
+    let mut beside = beside.transpose()?;
     let mut read = 0;
-    let mut sink = |pieces: &[u8]| {
-        check.check(pieces)?;
+    let mut sink = |mut pieces: &[u8]| {
         read += pieces.len() as u64;
+        while !pieces.is_empty() {
+            check.take(&mut pieces)?;
+            if let Some(beside) = &mut beside {
+                beside.step(check.lsn(), check.link())?;
+            }
+        }
         progress(check.lsn(), read);
         Ok(true)
     };
@@ -425,16 +472,18 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         }
     }
     let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
-    // By numbers too: behind a message that was replaced by another sound one all others are ignored.
-    let lacks = |known: &Chain| known.position > intake.chain.position || known.number > intake.chain.number;
-    if let Some(note) = note.filter(|note| lacks(&note.chain)) {
-        return Err(Error::Lost { position: note.chain.position });
+    if let Some(note) = note.as_ref().filter(|note| lacks(&intake.chain, &note.chain)) {
+        return Err(match intake.stray {
+            Some(position) => damaged_start(position),
+            None => Error::Lost { position: note.chain.position },
+        });
     }
     if check.batches() > 0 && (check.lsn(), check.link()) != (intake.chain.lsn, intake.chain.link) {
         let what = format!("its batches end at LSN {}, its messages say {}", check.lsn(), intake.chain.lsn);
         return Err(Error::Damaged { position: intake.chain.position, what });
     }
     let manifests = index.hold_against(intake.segments.as_deref().unwrap_or_default(), begin)?;
+    let between = beside.zip(note).map(|(beside, note)| beside.end(&intake.chain, &note)).transpose()?;
     Ok(Drill {
         log_id,
         first: check.first(),
@@ -443,8 +492,40 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         time_us: check.time_us(),
         term: intake.chain.term,
         manifests,
+        between,
         read: intake.read,
     })
+}
+
+/// The note of the log in `dir` on `from`: without one nothing is known of what must be there.
+///
+/// # Errors
+/// As [`Note::read`]; [`Error::Unfit`] if there is none.
+pub(crate) fn noted(dir: &Path, from: &mut dyn Destination) -> Result<Note> {
+    let address = from.address();
+    let missing = || {
+        Error::unfit(format!(
+            "{} has no hold on {address}, so that it does not say what must be there: name the folder of the log that is shipped there, or \
+             drill without one",
+            dir.display(),
+        ))
+    };
+    // A hold of another address is followed too.
+    let note = Note::read(dir, from)?;
+    note.ok_or_else(missing)
+}
+
+/// Whether the chain that was read lacks some of what is known: by numbers too, because behind a message that was replaced by another
+/// sound one all others are ignored.
+pub(crate) fn lacks(read: &Chain, known: &Chain) -> bool {
+    known.position > read.position || known.number > read.number
+}
+
+fn damaged_start(position: u64) -> Error {
+    Error::Damaged {
+        position,
+        what: "it does not begin as a message of a log, and one is missing there".to_owned(),
+    }
 }
 
 pub(crate) fn empty(from: &dyn Destination) -> Error {
@@ -457,7 +538,7 @@ fn take_term(
     destination: &mut dyn Destination,
     seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut tries = 0;
+    let (mut tries, mut why) = (0, String::new());
     while !writer.is_shipping() {
         if let Some(end) = writer.ended() {
             return Err(end.error());
@@ -483,14 +564,15 @@ fn take_term(
                     let _ = answer.send(outcome);
                 };
                 destination.append(position, bytes, Box::new(say));
-                let outcome = answers.recv_timeout(ANSWER).unwrap_or(Outcome::Unknown);
-                if outcome == Outcome::Unknown {
+                let silent = || Outcome::unknown(format!("no answer within {} s", ANSWER.as_secs()));
+                let outcome = answers.recv_timeout(ANSWER).unwrap_or_else(|_| silent());
+                if let Some(reason) = outcome.why() {
+                    why = reason.to_string();
                     tries += 1;
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 if tries > TRIES_MAX {
-                    let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
-                    return Err(Error::unavailable("the right to write was not taken", source));
+                    return Err(Error::unavailable("the right to write was not taken", why));
                 }
                 writer.outcome(position, number, outcome);
             }

@@ -1,4 +1,4 @@
-//! Removes from the beginning of an archive what no rebuild needs any more.
+//! Removes the oldest part of an archive, which no rebuild within the retention needs.
 //!
 //! ```text
 //! messages/  1 … 37 │ 38 … 90 …       1 starts/38: what the chain is in front of position 38, created once
@@ -18,42 +18,37 @@
 //! Invariants: nothing is removed before the start that takes its place is stored, and before the first message that is kept was found to
 //! follow it; no message behind it is missing; the newest segment stays.
 
-use crate::archive::{Archive, MESSAGES, STARTS, Store, message_name};
+use crate::archive::{Archive, MESSAGES, STARTS, Store, message_name, start_name};
+use crate::destination::{Destination as _, Keep, Removed};
 use crate::error::{Error, Result};
-use crate::manifest::{MANIFESTS, Manifest, begins_segment, manifest_name};
-use crate::message::{Chain, Kind, Verdict};
+use crate::manifest::{Manifest, begins_segment, manifest_name};
+use crate::message::{Chain, Header, Kind, Verdict};
 use crate::note::Note;
 use seawall::{Lsn, RebuildTo, SealedCheck};
+use seawall_sys::clock::unix_us;
 use seawall_sys::planted;
+use std::time::Duration;
 
-/// What an archive keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// Everything that a rebuild to any time from here on needs, microseconds since 1970.
-    pub since_us: u64,
-    /// At least so many closed segments.
-    pub segments: usize,
-}
+/// The parts of a message that was cut.
+#[derive(Default)]
+struct Parts(Vec<u8>);
 
-impl Default for Keep {
-    /// What a rebuild of the newest state needs.
-    fn default() -> Self {
-        Self { since_us: u64::MAX, segments: 0 }
+impl Parts {
+    /// Checks the batches of a message, or of its parts once the last one is there.
+    fn add(&mut self, header: &Header, payload: &[u8], check: &mut SealedCheck) -> Result<()> {
+        let (part, parts) = header.part;
+        match header.kind {
+            Kind::Term => self.0.clear(),
+            Kind::Batches if parts == 1 => check.check(payload)?,
+            Kind::Batches => {
+                self.0.extend_from_slice(payload);
+                if part + 1 == parts {
+                    check.check(&std::mem::take(&mut self.0))?;
+                }
+            }
+        }
+        Ok(())
     }
-}
-
-/// What a retention removed, or would remove.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Removed {
-    /// Objects.
-    pub objects: u64,
-    /// Of these, what an interrupted one had left.
-    pub left_over: u64,
-    /// Whether all messages were read, because no manifests say where segments begin.
-    pub all_read: bool,
-    /// The first LSN that can still be rebuilt.
-    pub first: Lsn,
 }
 
 impl<S: Store> Archive<S> {
@@ -63,46 +58,65 @@ impl<S: Store> Archive<S> {
     /// [`Error::Unavailable`], [`Error::Damaged`] if the chain is broken, [`Error::Log`] if its batches are: nothing is removed then.
     pub fn retain_only(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
         let begin = self.start()?;
+        let keep = &Keep { since_us: keep.since_us.min(self.since_us(&begin, keep.age)?), ..*keep };
         let until = RebuildTo { lsn: Lsn::MAX, time_us: keep.since_us };
         let found = self.first_by_manifests(&begin, &until, keep.segments)?;
         let all_read = found.is_none();
         let new = found.map_or_else(|| self.first_kept(&begin, keep), |found| Ok(Some(found)))?;
         let new = new.filter(|new| new.position > begin.position);
-        let kept = new.as_ref().unwrap_or(&begin);
-        let bound = message_name(kept.position);
+        let kept = new.clone().unwrap_or_else(|| begin.clone());
+        let all = self.positions(MESSAGES, "")?;
         let (gone, stays): (Vec<_>, Vec<_>) =
-            self.store().list(MESSAGES, "")?.into_iter().partition(|name| *name <= bound);
-        for (position, name) in (kept.position + 1..).zip(&stays) {
-            if *name != message_name(position) {
-                let what = format!("it is missing, but {name} is there");
+            all.into_iter().partition(|position| *position <= kept.position);
+        for (position, there) in (kept.position + 1..).zip(&stays) {
+            if *there != position {
+                let what = format!("it is missing, but message {there} is there");
                 return Err(Error::Damaged { position, what });
             }
         }
-        let old = message_name(begin.position);
-        let left_over = gone.iter().filter(|name| **name <= old).count() as u64;
+        let left_over = gone.iter().filter(|position| **position <= begin.position).count() as u64;
         let removed = Removed { objects: gone.len() as u64, left_over, all_read, first: kept.lsn };
         if dry_run {
             return Ok(removed);
         }
         let put = |archive: &mut Self| {
             let Some(chain) = new.clone() else { return Ok(()) };
-            let name = format!("{STARTS}{:020}", chain.position);
-            let note = Note { address: archive.store().address(), identity: None, owner: [0; 16], chain };
+            let name = start_name(chain.position);
+            let address = archive.store().address();
+            let note = Note { address, identity: None, owner: [0; 16], chain, former: None };
             archive.store().create(&name, note.text().as_bytes()).map(drop)
         };
         planted!(RetainBeforeStart, (), put(self)?);
-        for name in gone {
-            self.store().remove(&name)?;
+        for position in gone {
+            self.store().remove(&message_name(position))?;
         }
         planted!(RetainBeforeStart, put(self)?);
-        let oldest = manifest_name(kept.position);
-        for manifest in self.store().list(MANIFESTS, "")?.into_iter().filter(|name| *name < oldest) {
-            self.store().remove(&manifest)?;
+        for position in self.manifest_positions(0)?.into_iter().filter(|position| *position < kept.position) {
+            self.store().remove(&manifest_name(position))?;
         }
-        for start in self.store().list(STARTS, "")?.into_iter().rev().skip(1) {
-            self.store().remove(&start)?;
+        self.remove_packs(kept.position)?;
+        for position in self.positions(STARTS, "")?.into_iter().rev().skip(1) {
+            self.store().remove(&start_name(position))?;
         }
         Ok(removed)
+    }
+
+    /// From when on everything of the last `age` is.
+    fn since_us(&mut self, begin: &Chain, age: Option<Duration>) -> Result<u64> {
+        let Some(age) = age else { return Ok(u64::MAX) };
+        let mut position = self.last()?;
+        let mut newest = unix_us();
+        while position > begin.position {
+            let bytes = self.store().get(&message_name(position), None)?.unwrap_or_default();
+            match Header::open(&bytes) {
+                Ok((header, _)) if header.made_us() > 0 => {
+                    newest = planted!(RetainByClockAlone, newest, newest.min(header.made_us()));
+                    break;
+                }
+                _ => position -= 1,
+            }
+        }
+        Ok(newest.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX)))
     }
 
     /// What the chain is in front of the first segment that a rebuild to `until` needs, and that has so many closed ones behind it, by the manifests:
@@ -115,9 +129,12 @@ impl<S: Store> Archive<S> {
     ) -> Result<Option<Chain>> {
         let positions = self.manifest_positions(begin.position)?;
         let mut started: Vec<Manifest> = Vec::new();
+        let mut latest_us = 0;
         for position in &positions {
             let Some(Ok(manifest)) = self.manifest(*position)? else { return Ok(None) };
-            if manifest.time_us > until.time_us || manifest.lsn >= until.lsn {
+            // One that was made while a clock was behind is no older than the one before it.
+            latest_us = manifest.time_us.max(latest_us);
+            if latest_us > until.time_us || manifest.lsn >= until.lsn {
                 break;
             }
             started.push(manifest);
@@ -145,22 +162,20 @@ impl<S: Store> Archive<S> {
 
     /// What the log still had at `until`, by the messages behind the newest segment that began before it.
     fn first_behind(&mut self, newest: &Manifest, begin: Lsn, until: &RebuildTo) -> Result<Lsn> {
-        let (mut chain, mut check) = (newest.chain(), SealedCheck::new());
+        let (mut chain, mut check, mut parts) = (newest.chain(), SealedCheck::new(), Parts::default());
         while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
             let Verdict::Next(header, payload) = chain.take(&bytes)? else { continue };
-            if header.time_us > until.time_us || header.end > until.lsn {
+            if header.made_us() > until.time_us || header.end > until.lsn {
                 break;
             }
-            if header.kind == Kind::Batches {
-                check.check(payload)?;
-            }
+            parts.add(&header, &payload, &mut check)?;
         }
         Ok(planted!(RetainUntrimmed, chain.lsn, check.first().max(begin)))
     }
 
     /// Reads the chain to its end; what it is in front of the first segment that is kept, `None` if everything is.
     fn first_kept(&mut self, begin: &Chain, keep: &Keep) -> Result<Option<Chain>> {
-        let (mut chain, mut check) = (begin.clone(), SealedCheck::new());
+        let (mut chain, mut check, mut parts) = (begin.clone(), SealedCheck::new(), Parts::default());
         // Where segments begin with an object: the chain in front of it, and the LSN.
         let mut segments: Vec<(Chain, Lsn)> = Vec::new();
         // What the log still had at that time, and how many of the segments were started then.
@@ -168,14 +183,12 @@ impl<S: Store> Archive<S> {
         while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
             let before = chain.clone();
             let Verdict::Next(header, payload) = chain.take(&bytes)? else { continue };
-            if begins_segment(&header, payload) {
+            if begins_segment(&header, &payload) {
                 segments.push((before, header.lsn));
             }
-            if header.kind == Kind::Batches && header.part.1 == 1 {
-                check.check(payload)?;
-            }
+            parts.add(&header, &payload, &mut check)?;
             // A term has no time: it is of that of the batches before it.
-            is_later |= header.time_us > keep.since_us;
+            is_later |= header.made_us() > keep.since_us;
             if !is_later {
                 first = planted!(RetainUntrimmed, chain.lsn, check.first().max(begin.lsn));
                 started = segments.len();

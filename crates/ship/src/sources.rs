@@ -8,21 +8,21 @@
 //!
 //! Messages differ from place to place, pieces of the log do not: they are put in order by where they lie in the segments.
 //!
-//! A rebuild takes the right to write at every place before it reads, where the last messages show the end of the chain, in the order of
-//! the addresses. Nothing is taken before all were looked at, and only from a writer that was seen then: of two rebuilds at once
-//! one gets the right everywhere. Where a chain turns out to end elsewhere the right is taken behind the reading. Where it is damaged
-//! the place is reported.
+//! A rebuild reads all of them to their ends and proves what it wrote; then it takes the right to write at every place, in the order of the
+//! addresses, from the writer alone that was seen there: of two rebuilds at once one gets the right everywhere. Where a chain is damaged the
+//! place is reported, and its writer is refused where the last messages show the end.
 //!
 //! Invariants: two sources that hold different batches at one place end everything; a source of another log as well; what was wrong
 //! with any source is returned, also if the others made up for it; memory is bounded by four parcels a source, and by the messages that are read ahead.
 
+use crate::beside::Beside;
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
 use crate::manifest::Indexed;
-use crate::message::{Chain, Owner};
-use crate::note::{Note, random};
-use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, take_from};
+use crate::message::Owner;
+use crate::note::random;
+use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, lacks, noted, take_from};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, SealedCheck};
 use seawall_sys::planted;
 use std::ops::Range;
@@ -100,8 +100,8 @@ struct Source {
     intake: Intake,
     check: SealedCheck,
     wrong: Option<Error>,
-    /// The chain with the term that was taken before the reading.
-    taken: Option<Chain>,
+    /// Its chain is damaged, and the right to write was taken all the same.
+    is_taken: bool,
 }
 
 /// Several places that hold the same log.
@@ -161,7 +161,13 @@ impl Sources {
         for mut destination in destinations {
             let chain = destination.begin()?;
             let intake = Intake::new(chain, destination.as_ref());
-            sources.push(Source { destination, intake, check: SealedCheck::new(), wrong: None, taken: None });
+            sources.push(Source {
+                destination,
+                intake,
+                check: SealedCheck::new(),
+                wrong: None,
+                is_taken: false,
+            });
         }
         // Everyone takes the right in this order, so that one gets it everywhere.
         sources.sort_by_key(|source| source.destination.address());
@@ -216,7 +222,7 @@ impl Sources {
 
     fn wrong(&self) -> Vec<Wrong> {
         let wrong = |source: &Source| {
-            let (address, is_taken) = (source.destination.address(), source.taken.is_some());
+            let (address, is_taken) = (source.destination.address(), source.is_taken);
             Some(Wrong { address, error: source.wrong.clone()?, is_taken })
         };
         self.0.iter().filter_map(wrong).collect()
@@ -232,63 +238,56 @@ impl Sources {
         for Source { intake: Intake { read, .. }, .. } in &self.0 {
             total.messages += read.messages;
             total.ignored += read.ignored;
+            total.strays += read.strays;
             total.bytes += read.bytes;
             total.time = total.time.max(read.time);
         }
         total
     }
 
-    /// Takes the right to write for `owner` where each source seems to end, before anything else is read of it.
-    fn take_rights(&mut self, owner: Owner) -> Result<()> {
-        // One that is away, or holds another log, ends it before anything is taken.
+    /// One that is away, or holds another log, ends it before anything is read.
+    fn look(&mut self) -> Result<()> {
         let look = |source: &mut Source| guess::end(source.destination.as_mut());
         let ends = self.0.iter_mut().map(look).collect::<Result<Vec<_>>>()?;
         let known = self.0.iter().zip(&ends).filter_map(|(source, end)| Some((source, end.as_ref()?)));
         let logs = known.filter_map(|(source, end)| Some((source.destination.address(), end.log_id?)));
-        same_log(&logs.collect::<Vec<_>>())?;
-        let writers: Vec<Owner> = ends.iter().flatten().map(|end| end.owner).collect();
-        for (source, end) in self.0.iter_mut().zip(ends) {
-            let Some(end) = end else { continue };
-            match take_from(source.destination.as_mut(), owner, end, &writers) {
-                Ok(taken) => {
-                    source.intake.until = taken.position;
-                    source.taken = Some(taken);
-                }
-                // Reading from the beginning says more.
-                Err(Error::Damaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        same_log(&logs.collect::<Vec<_>>())
     }
 
-    /// Has the right to write at each place that is sound: where it was not taken before, it is now, and what is left there is read
-    /// into `rebuild`.
+    /// Takes the right to write for `owner` at each place, and reads what is left there into `rebuild`.
     fn claim(&mut self, owner: Owner, rebuild: &mut Rebuild) -> Result<u64> {
+        // It may be sound, and its writer would go on.
+        let passing = self.0.iter().find_map(|source| source.wrong.clone().filter(Error::is_passing));
+        if let Some(passing) = passing {
+            return Err(passing);
+        }
+        let writers: Vec<Owner> = self.0.iter().map(|source| source.intake.chain.owner).collect();
         let mut highest = 0;
         for source in &mut self.0 {
-            match &source.wrong {
-                // It may be sound, and its writer would go on.
-                Some(passing) if passing.is_passing() => return Err(passing.clone()),
-                Some(_) => continue,
-                None => {}
+            let Source { destination, intake, check, is_taken, wrong } = source;
+            if wrong.is_some() {
+                *is_taken = take_damaged(destination.as_mut(), owner)?;
+                continue;
             }
-            let Source { destination, intake, check, taken, .. } = source;
-            let was_right = taken.as_ref().is_some_and(|taken| guess::was_right(taken, &intake.chain));
-            let note = if was_right {
-                Note::new(destination.as_ref(), owner, intake.chain.clone())
-            } else {
-                let mut fresh = Fresh(Some(check.clone()));
-                let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
-                intake.until = u64::MAX;
-                intake.read_all(destination.as_mut(), &mut sink)?;
-                let writer = (intake.chain.term > 0).then_some(intake.chain.owner);
-                claim(destination.as_mut(), intake, (owner, writer), &mut sink)?
-            };
+            let mut fresh = Fresh(Some(check.clone()));
+            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            intake.until = u64::MAX;
+            let note = claim(destination.as_mut(), intake, (owner, Some(&writers)), &mut sink)?;
             note.write(rebuild.folder())?;
             highest = highest.max(note.chain.term);
         }
         Ok(highest)
+    }
+}
+
+/// Takes the right to write where the last messages of a damaged chain show its end; whether it was.
+fn take_damaged(from: &mut dyn Destination, owner: Owner) -> Result<bool> {
+    let Some(end) = guess::end(from)? else { return Ok(false) };
+    let writers = [end.owner];
+    match take_from(from, owner, end, &writers) {
+        Ok(_) => Ok(true),
+        Err(Error::Damaged { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -339,8 +338,8 @@ fn merge(
     }
 }
 
-/// Rebuilds the log in the folder `to`, which must not be there, from all of `sources`, and takes over from its old writer at each:
-/// before the reading, as [`crate::restore::rebuild`] does.
+/// Rebuilds the log in the folder `to`, which must not be there or be empty, from all of `sources`, and takes over from its old writer at
+/// each: behind the reading, as [`crate::restore::rebuild`] does.
 ///
 /// # Errors
 /// As [`crate::restore::rebuild`]; [`Error::Diverged`] if sources hold different batches, [`Error::Unfit`] if they hold different logs,
@@ -352,8 +351,10 @@ pub fn rebuild(
 ) -> Result<Joined<Rebuilt>> {
     let mut rebuild = Rebuild::begin(to.as_ref(), RebuildTo::default())?;
     let owner = random()?;
-    planted!(SourcesTakenLate, (), sources.take_rights(owner)?);
+    sources.look()?;
     sources.fill(&mut rebuild, progress)?;
+    let proven = rebuild.prove().map_err(|error| sources.blame(error.into()));
+    planted!(SourcesTakenUnproven, (), proven?);
     let term = sources.claim(owner, &mut rebuild)?;
     let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
     let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };
@@ -407,8 +408,8 @@ pub fn copy(
 /// As [`rebuild`].
 pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -> Result<Joined<Drill>> {
     // Before the reading, so that they are not newer than what is read.
-    let note = |source: &Source| dir.map_or(Ok(None), |dir| Note::read(dir, source.destination.as_ref()));
-    let notes = sources.0.iter().map(note).collect::<Result<Vec<_>>>()?;
+    let note = |source: &mut Source| dir.map(|dir| noted(dir, source.destination.as_mut())).transpose();
+    let notes = sources.0.iter_mut().map(note).collect::<Result<Vec<_>>>()?;
     let mut indexes = Vec::new();
     for source in &mut sources.0 {
         source.intake.segments = Some(Vec::new());
@@ -416,17 +417,25 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
     }
     let mut check = SealedCheck::new();
     let (mut bytes, mut failed) = (0, None);
+    // The same log lies beside all of them.
+    let first = notes.first().and_then(Option::as_ref);
+    let begin = sources.0.iter().map(|source| source.intake.chain.lsn).min().unwrap_or_default();
+    let mut beside = dir.zip(first).map(|(dir, note)| Beside::open(dir, note, begin)).transpose()?;
     sources.read(&mut |piece| {
         bytes += piece.len() as u64;
         failed = check.check(piece).err();
+        if let Some(beside) = beside.as_mut().filter(|_| failed.is_none()) {
+            beside.step(check.lsn(), check.link())?;
+        }
         progress(check.lsn(), bytes);
         Ok(failed.is_none())
     })?;
     if let Some(error) = failed {
         return Err(sources.blame(error.into()));
     }
-    for (source, note) in sources.0.iter_mut().zip(notes) {
-        let lost = note.filter(|note| note.chain.position > source.intake.chain.position);
+    let mut between = None;
+    for (source, note) in sources.0.iter_mut().zip(&notes) {
+        let lost = note.as_ref().filter(|note| lacks(&source.intake.chain, &note.chain));
         if let Some(note) = lost.filter(|_| source.wrong.is_none()) {
             source.wrong = Some(Error::Lost { position: note.chain.position });
         }
@@ -445,6 +454,9 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
         }
     }
     let first = sources.0.iter().find(|source| source.wrong.is_none());
+    if let (Some(beside), Some(source), Some(Some(note))) = (beside, first, notes.first()) {
+        between = Some(beside.end(&source.intake.chain, note)?);
+    }
     let log_id = first.and_then(|source| source.intake.chain.log_id);
     let Some(log_id) = log_id else { return Err(sources.blame(Error::unfit("no source is sound"))) };
     let term = sources.0.iter().map(|source| source.intake.chain.term).max().unwrap_or_default();
@@ -456,6 +468,7 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
         time_us: check.time_us(),
         term,
         manifests,
+        between,
         read: sources.total(),
     };
     Ok(Joined { outcome, wrong: sources.wrong() })

@@ -4,24 +4,26 @@
 //! standby:   destination ─► checked, written, synced ─► DIR, marked REBUILDING: no log yet ─► saved every second ─┐
 //!                 ▲                                                                                              │
 //!                 └──────── goes on where it was saved, after any end ◄──────────────────────────────────────────┘
-//! takeover:  read on to the end ─► take the term: the old writer is refused from now on ─► read what it had still added
-//!            ─► sync, read back, verify ─► the note on the destination ─► remove REBUILDING: DIR is the log
+//! takeover:  read on to the end ─► sync, read back, verify ─► take the term: the old writer is refused from now on
+//!            ─► read what it had still added ─► the note on the destination ─► remove REBUILDING: DIR is the log
 //! ```
 //!
 //! Who takes over takes from the writer that it followed. If another one took the right to write first, it fails with
 //! [`crate::Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes behind that has to follow the new
 //! writer first.
 //!
-//! Invariants: DIR is a log only once it holds everything in front of the term; what was saved is synced and never written again.
+//! Invariants: DIR is a log only once it holds everything in front of the term; what was saved is synced and never written again; behind
+//! a write that failed nothing is saved, and the next start goes on from the last save.
 
-use crate::destination::Destination;
+use crate::destination::{Destination, Follower, Mark};
 use crate::error::Result;
 use crate::message::Owner;
 use crate::note::{Note, random};
 use crate::restore::{Intake, Progress, Rebuilt, claim};
 use crate::sources::Fresh;
 use seawall::{Lsn, Rebuild};
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, unix_seconds};
+use seawall_sys::planted;
 use std::path::Path;
 use std::time::Duration;
 
@@ -62,7 +64,8 @@ impl Standby {
 
     fn follow(dir: &Path, from: &mut dyn Destination, make: bool) -> Result<Self> {
         let (rebuild, note) = Rebuild::follow(dir, make)?;
-        let (address, identity) = (from.address(), from.identity());
+        let (address, mark) = (from.address(), from.identity()?);
+        let identity = if let Mark::Is(mark) = mark { Some(mark) } else { None };
         let known = Note::parse(&note);
         let owner = known.as_ref().map_or_else(random, |note| Ok(note.owner))?;
         let held = rebuild.progress();
@@ -95,6 +98,12 @@ impl Standby {
         self.rebuild.progress().lsn()
     }
 
+    /// What it says of itself at its destination.
+    #[must_use]
+    pub fn follower(&self) -> Follower {
+        Follower { owner: self.owner, position: self.intake.chain.position, unix_s: unix_seconds() }
+    }
+
     /// The last term that was read.
     #[must_use]
     pub fn term(&self) -> u64 {
@@ -106,6 +115,19 @@ impl Standby {
     /// # Errors
     /// [`crate::Error::Unavailable`]: what was read before is kept, and a later call goes on; [`crate::Error::Damaged`], [`crate::Error::Log`].
     pub fn read(&mut self, from: &mut dyn Destination, progress: Progress<'_>) -> Result<bool> {
+        self.read_while(from, &|| true, progress)
+    }
+
+    /// As [`Standby::read`], and ends early, between two messages, when `goes_on` says no.
+    ///
+    /// # Errors
+    /// As [`Standby::read`].
+    pub fn read_while(
+        &mut self,
+        from: &mut dyn Destination,
+        goes_on: &dyn Fn() -> bool,
+        progress: Progress<'_>,
+    ) -> Result<bool> {
         let before = self.intake.chain.position;
         // Until something comes: also while it is away.
         self.idle = (self.idle * 2).clamp(IDLE.0, IDLE.1);
@@ -115,7 +137,7 @@ impl Standby {
             bytes += pieces.len() as u64;
             let more = rebuild.push(fresh.of(pieces, rebuild.progress())?)?;
             progress(rebuild.progress().lsn(), bytes);
-            Ok(more)
+            Ok(more && goes_on())
         });
         let came = self.intake.chain.position > before;
         if came {
@@ -146,10 +168,13 @@ impl Standby {
 
     fn put(&mut self) -> Result<()> {
         let chain = self.intake.chain.clone();
-        (self.saved, self.saved_ns) = (chain.position, monotonic_ns());
+        let position = chain.position;
         let (address, identity) = (self.address.clone(), self.identity.clone());
-        let note = Note { address, identity, owner: self.owner, chain };
-        Ok(self.rebuild.save(&note.text())?)
+        let note = Note { address, identity, owner: self.owner, chain, former: None };
+        self.saved_ns = monotonic_ns();
+        self.rebuild.save(&note.text())?;
+        self.saved = position;
+        Ok(())
     }
 
     /// Takes over from the writer that was followed, and makes the folder the log; the right to write is taken at `others` as well,
@@ -165,8 +190,17 @@ impl Standby {
         progress: Progress<'_>,
     ) -> Result<Rebuilt> {
         let followed = self.intake.chain.term;
-        let writer = (followed > 0).then_some(self.intake.chain.owner);
+        let writer = [self.intake.chain.owner];
+        let writer = (followed > 0).then_some(&writer[..]);
         self.read(from, progress)?;
+        // What another one took is not saved: the next try would take over from that one, which was never followed.
+        let is_same =
+            |owner: Owner| owner == self.owner || writer.is_none_or(|writer| writer.contains(&owner));
+        if planted!(StandbyFollowsWinner, true, is_same(self.intake.chain.owner)) {
+            self.save(true)?;
+        }
+        // Nobody is refused for a copy that is not sound.
+        self.rebuild.prove()?;
         let Self { mut rebuild, mut intake, mut fresh, owner, .. } = self;
         let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
         let note = claim(from, &mut intake, (owner, writer), &mut sink)?;
@@ -177,7 +211,8 @@ impl Standby {
             let (mut intake, mut fresh) = (Intake::new(chain, other.as_ref()), Fresh::after_others());
             let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
             intake.read_all(other.as_mut(), &mut sink)?;
-            let writer = (intake.chain.term > 0).then_some(intake.chain.owner);
+            let writer = [intake.chain.owner];
+            let writer = (intake.chain.term > 0).then_some(&writer[..]);
             claim(other.as_mut(), &mut intake, (owner, writer), &mut sink)?.write(rebuild.folder())?;
         }
         let report = rebuild.finish()?;

@@ -7,7 +7,7 @@
 //!
 //! Invariant: where it begins was found to be in the chain ([`crate::manifest`]); what says nothing of that is read from its beginning.
 
-use crate::destination::{Answer, Destination};
+use crate::destination::{Answer, Destination, Mark};
 use crate::error::Result;
 use crate::failure::Facts;
 use crate::message::Chain;
@@ -53,8 +53,12 @@ impl Destination for Untrimmed {
         self.inner.address()
     }
 
-    fn identity(&self) -> Option<String> {
+    fn identity(&mut self) -> Result<Mark> {
         self.inner.identity()
+    }
+
+    fn head(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        self.inner.head(position)
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {

@@ -3,28 +3,34 @@
 //! Invariant: everything else that is asked of the archive waits until that thread is done, so that it sees what was stored.
 
 use crate::archive::{Archive, Store};
-use crate::destination::{Answer, Destination};
+use crate::destination::{Answer, Compacted, Destination, Follower, Keep, Mark, Removed};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::manifest::Index;
 use crate::message::Chain;
-use crate::retention::{Keep, Removed};
 use seawall::RebuildTo;
+use seawall_sys::clock::monotonic_ns;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an object that is being created is waited for at the end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An archive that answers later.
 pub(crate) struct Upload<S> {
     archive: Arc<Mutex<Archive<S>>>,
     facts: Facts,
     address: String,
+    folder: Option<PathBuf>,
     creating: Option<JoinHandle<()>>,
 }
 
 impl<S: Store + 'static> Upload<S> {
     pub(crate) fn new(archive: Archive<S>) -> Self {
-        let (facts, address) = (archive.facts().clone(), archive.address());
-        Self { archive: Arc::new(Mutex::new(archive)), facts, address, creating: None }
+        let (facts, address, folder) = (archive.facts().clone(), archive.address(), archive.folder());
+        Self { archive: Arc::new(Mutex::new(archive)), facts, address, folder, creating: None }
     }
 
     /// Does `work` with the archive when no object is being created.
@@ -47,9 +53,12 @@ impl<S> Upload<S> {
 
 impl<S> Drop for Upload<S> {
     fn drop(&mut self) {
-        // Nothing is created behind the end of its writer.
-        if let Err(error) = self.finish() {
-            tracing::error!(%error);
+        // What hangs for longer is left to its own end: for the next writer it is a message that comes late.
+        let begun_ns = monotonic_ns();
+        while self.creating.as_ref().is_some_and(|creating| !creating.is_finished())
+            && Duration::from_nanos(monotonic_ns() - begun_ns) < PATIENCE
+        {
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -62,6 +71,22 @@ impl<S: Store + 'static> Destination for Upload<S> {
 
     fn address(&self) -> String {
         self.address.clone()
+    }
+
+    fn identity(&mut self) -> Result<Mark> {
+        self.with(Archive::identity)
+    }
+
+    fn found(&mut self) -> Result<()> {
+        self.with(Archive::found)
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        self.folder.clone()
+    }
+
+    fn head(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        self.with(|archive| archive.head(position))
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
@@ -103,6 +128,18 @@ impl<S: Store + 'static> Destination for Upload<S> {
 
     fn retain(&mut self, keep: &Keep, dry_run: bool) -> Result<Removed> {
         self.with(|archive| archive.retain(keep, dry_run))
+    }
+
+    fn tell(&mut self, follower: &Follower) -> Result<bool> {
+        self.with(|archive| archive.tell(follower))
+    }
+
+    fn followers(&mut self) -> Result<Vec<Follower>> {
+        self.with(Archive::followers)
+    }
+
+    fn compact(&mut self, dry_run: bool) -> Result<Compacted> {
+        self.with(|archive| archive.compact(dry_run))
     }
 
     fn read_on(&mut self, position: u64, visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool>) -> Result<u64> {

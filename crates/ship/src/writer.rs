@@ -1,9 +1,10 @@
 //! Decides what is sent to a destination, and what of it counts as acknowledged: a state machine without threads, clocks or requests.
 //!
 //! ```text
-//!   Looking ── reads to the end of the chain ──► Taking ── the term is stored ──► Shipping
-//!      │                                           │                                 │
-//!      └───────────── not the owner ───────────────┴──── another term is there ──────┴──► Ended
+//!   Checking ── the last message it knows is there ──► Looking ── reads to the end ──► Joining ── the log goes on there ──►
+//!            ──► Taking ── the term is stored ──► Shipping ──► Ended
+//!
+//!   Ended:   the last message is lost, or another one; not the owner; the log does not continue the chain; another term is there
 //!
 //!   queue:   stored? stored? sent sent │ waiting waiting      positions from chain.position + 1 on
 //!            └─ the front leaves when it is stored ─► acknowledged
@@ -14,14 +15,16 @@
 //! itself, nothing, or another's.
 //!
 //! Invariants: a message counts as stored only if the destination says so of its own position, or if it is read there; it is
-//! acknowledged only when everything before it is; nothing is sent before the term is stored; a writer that finds another term
-//! never sends again; all requests may be lost, repeated, delayed and answered in any order.
+//! acknowledged only when everything before it is; nothing is sent before what was acknowledged last was seen, and no term before
+//! the log was found to continue the chain; no batch before the term is stored; a writer that finds another term never sends again;
+//! all requests may be lost, repeated, delayed and answered in any order.
 
 use crate::error::Error;
-use crate::message::{Chain, HEADER_BYTES, Header, Kind, Owner, Verdict};
+use crate::message::{Chain, HEADER_BYTES, Header, Kind, Owner, Verdict, hash};
 use seawall::{LogId, Lsn};
 use seawall_sys::planted;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// After so many refusals of a position that is free, the destination may have lost what lay before it.
@@ -60,6 +63,8 @@ pub struct Bounds {
     pub in_flight_max: usize,
     /// Bytes in the queue.
     pub queue_bytes_max: usize,
+    /// Whether payloads are compressed.
+    pub compresses: bool,
 }
 
 /// What is to be done next.
@@ -81,15 +86,39 @@ pub enum Action {
     },
 }
 
+/// Why an append was not stored, in words for whoever looks after it. Nothing is decided by them.
+pub type Why = Arc<str>;
+
 /// What became of an append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It is stored at its position.
     Stored,
     /// It was not stored now, because the position was not the next free one.
-    Refused,
+    Refused(Why),
     /// Nobody knows.
-    Unknown,
+    Unknown(Why),
+}
+
+impl Outcome {
+    /// It was refused, and why.
+    pub fn refused(why: impl Display) -> Self {
+        Self::Refused(why.to_string().into())
+    }
+
+    /// Nobody knows, and why.
+    pub fn unknown(why: impl Display) -> Self {
+        Self::Unknown(why.to_string().into())
+    }
+
+    /// Why it was not stored, as far as it is known.
+    #[must_use]
+    pub fn why(&self) -> Option<&Why> {
+        match self {
+            Self::Stored => None,
+            Self::Refused(why) | Self::Unknown(why) => Some(why),
+        }
+    }
 }
 
 /// Whole pieces of the log.
@@ -107,6 +136,8 @@ pub struct Parcel {
     pub records: u32,
     /// When the latest was gathered.
     pub time_us: u64,
+    /// When it was made of them.
+    pub sent_us: u64,
     /// The pieces.
     pub bytes: Vec<u8>,
 }
@@ -127,12 +158,16 @@ struct Entry {
 pub enum End {
     /// Another writer took this term.
     Replaced(u64),
+    /// A second writer of this directory, or of a copy of it, took this term.
+    Second(u64),
     /// The chain belongs to another directory.
     NotOwner,
     /// The log does not continue the chain.
     Diverged(Lsn),
     /// The destination lost what it had acknowledged.
     Lost(u64),
+    /// At this position lies another message than the one that was acknowledged.
+    Altered(u64),
     /// The message at the position is damaged.
     Damaged(u64, String),
 }
@@ -143,11 +178,13 @@ impl End {
     pub fn error(&self) -> Error {
         match self {
             Self::Replaced(term) => Error::Replaced { term: *term },
+            Self::Second(term) => Error::Second { term: *term },
             Self::NotOwner => Error::NotOwner,
             Self::Diverged(lsn) => {
                 Error::Diverged { lsn: *lsn, what: "another batch ends there, or none".to_owned() }
             }
             Self::Lost(position) => Error::Lost { position: *position },
+            Self::Altered(position) => Error::Altered { position: *position },
             Self::Damaged(position, what) => Error::Damaged { position: *position, what: what.clone() },
         }
     }
@@ -155,7 +192,9 @@ impl End {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
+    Checking,
     Looking,
+    Joining,
     Taking,
     Shipping,
     Ended(End),
@@ -194,10 +233,11 @@ impl Writer {
     /// Begins to look behind what an earlier writer of this directory knew of the chain.
     #[must_use]
     pub fn new(me: Identity, bounds: Bounds, known: Chain) -> Self {
+        let has_last = me.ground == Ground::Continue && known.number > 0;
         Self {
             me,
             bounds,
-            phase: Phase::Looking,
+            phase: if planted!(ShipLastUnread, false, has_last) { Phase::Checking } else { Phase::Looking },
             ahead: known.clone(),
             chain: known,
             queue: VecDeque::new(),
@@ -209,6 +249,13 @@ impl Writer {
             joined: false,
             acknowledged: Lsn::ZERO,
         }
+    }
+
+    /// The last message that it knows was found elsewhere, where a retention has removed it since.
+    #[must_use]
+    pub fn with_last_found(mut self) -> Self {
+        self.phase = Phase::Looking;
+        self
     }
 
     /// Why it ended, if it did.
@@ -247,24 +294,33 @@ impl Writer {
         self.queue_bytes
     }
 
-    /// Whether the log has joined the chain.
+    /// Whether it waits for [`Writer::join`].
     #[must_use]
-    pub fn has_joined(&self) -> bool {
-        self.joined
+    pub fn wants_join(&self) -> bool {
+        self.phase == Phase::Joining || (self.is_shipping() && !self.joined)
     }
 
-    /// Once it has the right to write: the log says which batch it has in front of [`Writer::due`], by its link, `None` if no
-    /// batch ends there. A log that has another one has gone another way.
+    /// The log says which batch it has in front of [`Writer::due`], by its link, `None` if no batch ends there. A log that has another
+    /// one has gone another way.
     pub fn join(&mut self, link: Option<u32>) {
-        if !self.is_shipping() || self.joined {
+        if !self.wants_join() {
             return;
         }
-        if planted!(ShipLinkIgnored, true, link == Some(self.ahead.link)) {
-            self.joined = true;
-            self.acknowledged = self.chain.lsn;
-        } else {
+        if planted!(ShipLinkIgnored, false, link != Some(self.ahead.link)) {
             self.phase = Phase::Ended(End::Diverged(self.ahead.lsn));
+            return;
         }
+        self.joined = true;
+        if self.phase == Phase::Joining {
+            self.take_right();
+        } else {
+            self.acknowledged = self.chain.lsn;
+        }
+    }
+
+    /// While nothing is on its way: reads the next position, where another writer's message would lie.
+    pub fn look(&mut self) {
+        self.doubt |= self.is_shipping() && self.queue.is_empty();
     }
 
     /// Whether another parcel is welcome.
@@ -307,9 +363,16 @@ impl Writer {
             header.stored = planted!(ShipStatesUnstored, self.ahead.number, self.chain.number);
             // Also where the link was not compared.
             header.link_before = self.ahead.link;
-            (header.part, header.records, header.time_us) = ((part, parts), parcel.records, parcel.time_us);
+            (header.part, header.records) = ((part, parts), parcel.records);
+            (header.time_us, header.sent_us) = (parcel.time_us, parcel.sent_us);
             let whole = planted!(ShipPartIsWhole, part == 0, part + 1 == parts);
-            self.push(&header, header.seal(payload).into(), whole.then_some(parcel.end));
+            let (header, bytes) = if self.bounds.compresses {
+                header.seal_compressed(payload)
+            } else {
+                let bytes = header.seal(payload);
+                (header, bytes)
+            };
+            self.push(&header, bytes.into(), whole.then_some(parcel.end));
         }
     }
 
@@ -328,7 +391,9 @@ impl Writer {
         match self.phase {
             Phase::Ended(_) => None,
             _ if self.asked.is_some() => None,
+            Phase::Checking => Some(self.ask(self.checked())),
             Phase::Looking => Some(self.ask(next)),
+            Phase::Joining => None,
             _ if self.refusals >= REFUSALS_MAX && self.chain.position > 0 => {
                 Some(self.ask(self.chain.position))
             }
@@ -342,6 +407,11 @@ impl Writer {
             }
             _ => None,
         }
+    }
+
+    /// Where the last message lies that it knows.
+    fn checked(&self) -> u64 {
+        if self.chain.last_at > 0 { self.chain.last_at } else { self.chain.position }
     }
 
     fn ask(&mut self, position: u64) -> Action {
@@ -365,22 +435,34 @@ impl Writer {
         let is_next = position == self.chain.position + 1;
         match (&self.phase, found) {
             (Phase::Ended(_), _) => {}
-            (Phase::Looking, None) if is_next => self.take_right(),
+            (Phase::Checking, None) => self.phase = Phase::Ended(End::Lost(position)),
+            (Phase::Checking, Some(bytes)) => {
+                let is_it = self.chain.last_at == 0 || hash(bytes) == self.chain.last;
+                self.phase = if is_it { Phase::Looking } else { Phase::Ended(End::Altered(position)) };
+            }
+            (Phase::Looking, None) if is_next => self.begin(),
             (Phase::Looking, Some(bytes)) if is_next => {
                 let _ = self.look_at(bytes);
             }
             (_, None) if is_next => self.send_again(),
             (_, Some(bytes)) if is_next => self.compare(bytes),
-            (_, None) if position == self.chain.position => self.phase = Phase::Ended(End::Lost(position)),
+            // Asked as the next one, an answer from before the message was stored says nothing.
+            (_, None) if position == self.chain.position && self.refusals >= REFUSALS_MAX => {
+                self.phase = Phase::Ended(End::Lost(position));
+            }
             (_, Some(_)) if position == self.chain.position => self.refusals = 0,
             _ => {}
         }
     }
 
-    /// Takes what lies at the next position into the chain; returns its kind and term, if it belongs to it.
-    fn look_at(&mut self, bytes: &[u8]) -> Option<(Kind, u64)> {
+    /// Takes what lies at the next position into the chain; returns its kind, its term, and whether it is of this directory, if it
+    /// belongs to it.
+    fn look_at(&mut self, bytes: &[u8]) -> Option<(Kind, u64, bool)> {
         match self.chain.take(bytes) {
-            Ok(Verdict::Next(header, _)) => Some((header.kind, header.term)),
+            Ok(Verdict::Next(header, _)) => {
+                let is_own = planted!(ShipOwnTermIsAnothers, false, header.owner == self.me.owner);
+                Some((header.kind, header.term, is_own))
+            }
             Ok(Verdict::Ignored) => None,
             Err(Error::Damaged { position, what }) => {
                 self.phase = Phase::Ended(End::Damaged(position, what));
@@ -390,8 +472,8 @@ impl Writer {
         }
     }
 
-    /// The chain ends here: takes the right to go on behind it.
-    fn take_right(&mut self) {
+    /// The chain ends here: the log has to continue it, unless it is made of it.
+    fn begin(&mut self) {
         let stranger = self.chain.number > 0
             && (self.chain.owner != self.me.owner || self.chain.log_id != Some(self.me.log_id));
         let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, false, stranger);
@@ -399,25 +481,40 @@ impl Writer {
             self.phase = Phase::Ended(End::NotOwner);
             return;
         }
-        planted!(
-            ShipNoTerm,
-            if self.chain.number > 0 && !self.chain.is_open() {
-                self.ahead = self.chain.clone();
-                self.phase = Phase::Shipping;
-                return;
-            }
-        );
-        self.phase = Phase::Taking;
         if self.chain.number == 0 {
             (self.chain.lsn, self.chain.link) = self.me.base;
             self.chain.needed = self.me.base.0;
         }
         self.ahead = self.chain.clone();
-        (self.sent, self.queue_bytes) = (0, 0);
+        (self.sent, self.queue_bytes, self.doubt, self.joined) = (0, 0, false, false);
         self.queue.clear();
+        if planted!(ShipTermBeforeJoin, false, self.me.ground == Ground::Continue) {
+            self.phase = Phase::Joining;
+        } else {
+            self.take_right();
+        }
+    }
+
+    /// Takes the right to go on behind the end of the chain.
+    fn take_right(&mut self) {
+        planted!(
+            ShipNoTerm,
+            if self.chain.number > 0 && !self.chain.is_open() {
+                return self.ship();
+            }
+        );
+        self.phase = Phase::Taking;
         let writer = (self.chain.term.saturating_add(1), self.me.owner);
         let header = self.chain.next_header(Kind::Term, self.me.log_id, writer);
         self.push(&header, header.seal(&self.me.nonce).into(), None);
+    }
+
+    /// It has the right to write.
+    fn ship(&mut self) {
+        self.phase = Phase::Shipping;
+        if self.joined {
+            self.acknowledged = self.chain.lsn;
+        }
     }
 
     /// Nothing lies at the next position: what was sent did not arrive, or is still on its way.
@@ -448,12 +545,15 @@ impl Writer {
         )]
         match (found, &self.phase) {
             (_, Phase::Ended(_)) | (None, _) => {}
-            (Some((Kind::Term, term)), Phase::Taking) => {
-                planted!(ShipLoserGoesOn, self.take_right(), self.phase = Phase::Ended(End::Replaced(term)));
+            // Of an earlier writer of this directory: it was late.
+            (Some((Kind::Term, _, true)), Phase::Taking) => self.begin(),
+            (Some((Kind::Term, term, false)), Phase::Taking) => {
+                planted!(ShipLoserGoesOn, self.begin(), self.phase = Phase::Ended(End::Replaced(term)));
             }
             // The writer before this one was faster.
-            (Some((Kind::Batches, _)), Phase::Taking) => planted!(ShipTermUnread, (), self.take_right()),
-            (Some((_, term)), _) => {
+            (Some((Kind::Batches, ..)), Phase::Taking) => planted!(ShipTermUnread, (), self.begin()),
+            (Some((_, term, true)), _) => self.phase = Phase::Ended(End::Second(term)),
+            (Some((_, term, false)), _) => {
                 planted!(ShipGoOnReplaced, (), self.phase = Phase::Ended(End::Replaced(term)));
             }
         }
@@ -465,13 +565,14 @@ impl Writer {
         self.sent = self.sent.saturating_sub(1);
         self.refusals = 0;
         // As it would be read from the message.
-        let chain = Chain { position: self.chain.position + 1, ..front.after };
+        let position = self.chain.position + 1;
+        let chain = Chain { position, last_at: position, ..front.after };
         debug_assert!(
             follows(&self.chain, &front.bytes).as_ref() == Some(&chain) || cfg!(feature = "mutants")
         );
         self.chain = chain;
         if self.phase == Phase::Taking {
-            self.phase = Phase::Shipping;
+            self.ship();
         }
         if let Some(end) = front.end {
             self.acknowledged = self.acknowledged.max(end);
@@ -490,17 +591,17 @@ impl Writer {
             position.checked_sub(self.chain.position + 1).and_then(|index| usize::try_from(index).ok());
         let Some(index) = index.filter(|index| *index < self.queue.len()) else { return };
         let is_it = planted!(ShipStoredByPosition, true, self.queue[index].number == number);
-        if matches!(self.phase, Phase::Looking | Phase::Ended(_)) || !is_it {
+        if !matches!(self.phase, Phase::Taking | Phase::Shipping) || !is_it {
             return;
         }
         let outcome = planted!(
             ShipRefusedIsStored,
-            if outcome == Outcome::Refused { Outcome::Stored } else { outcome },
+            if matches!(outcome, Outcome::Refused(_)) { Outcome::Stored } else { outcome },
             outcome
         );
         let outcome = planted!(
             ShipUnknownIsStored,
-            if outcome == Outcome::Unknown { Outcome::Stored } else { outcome },
+            if matches!(outcome, Outcome::Unknown(_)) { Outcome::Stored } else { outcome },
             outcome
         );
         match outcome {
@@ -513,11 +614,11 @@ impl Writer {
                 self.accept_stored();
                 self.doubt &= self.sent > 0;
             }
-            Outcome::Refused => {
+            Outcome::Refused(_) => {
                 self.refusals += 1;
                 self.doubt = true;
             }
-            Outcome::Unknown => self.doubt = true,
+            Outcome::Unknown(_) => self.doubt = true,
         }
     }
 }

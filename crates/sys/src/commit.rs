@@ -204,7 +204,7 @@ fn check(method: &Method, target: &Target) -> std::result::Result<(), OpenError>
     }
     if method.needs_alignment() && !target.write_bytes.is_multiple_of(512) {
         return Err(OpenError::unavailable(format!(
-            "writes around the cache must be multiples of 512 bytes, and {} is not",
+            "writes around the cache must be multiples of the disk's logical block, 512 bytes or 4,096, and {} is not",
             target.write_bytes
         )));
     }
@@ -335,22 +335,30 @@ pub(crate) fn extend(unsynced: &mut Range<u64>, written: Range<u64>) {
     };
 }
 
-/// Repeats `call` while a signal interrupts it.
+/// Repeats `call` while a signal interrupts it. Most calls on files are never interrupted on a local disk, and each may be on a
+/// file system that asks another machine or process.
+///
+/// # Errors
+/// What `call` returned.
+pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// The same.
 ///
 /// # Errors
 /// What `call` returned, with `operation` and `path`.
 pub(crate) fn uninterrupted(
     operation: &'static str,
     path: &Path,
-    mut call: impl FnMut() -> io::Result<()>,
+    call: impl FnMut() -> io::Result<()>,
 ) -> Result<()> {
-    loop {
-        match call() {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::new(operation, path, error)),
-        }
-    }
+    again(call).map_err(|error| Error::new(operation, path, error))
 }
 
 #[cfg(test)]

@@ -1,15 +1,23 @@
-//! Reads the kernel's block-device counters, summed over the leaf devices.
+//! Reads the kernel's block-device counters: summed over the leaf devices, and around single commits at each level of the stack.
 //!
 //! `/sys/block/<dev>/stat` (kernel `Documentation/block/stat.rst`), counted from 1: field 5 writes completed,
 //! field 7 sectors (512 B) written, field 16 flush requests completed (Linux 5.5). Discards are counted apart
 //! and left out.
 //!
+//! [`CommitWatch`] reads them before and after a commit. A commit that is to outlive a power cut needs a flush that begins after
+//! it and ends before it is acknowledged, at every level that has a volatile cache; its bytes must pass every level. Both are
+//! counted before the commit returns, so that a level which counted none in that time has dropped it, and whatever else writes to
+//! the device can only add. A neighbour would have to flush in the very time of every commit to hide one that did not.
+//!
 //! Invariants: the counters are those of whole devices, so other programs' I/O is in them, and a reader takes an idle
 //! baseline first; where the system has no counters there is no [`Reader`], never zeros.
 
+use crate::durability::{DeviceCache, Medium};
 use crate::error::Result;
-use crate::inspect::Environment;
+use crate::inspect::{Device, Environment};
+use crate::method::Method;
 use crate::os;
+use crate::planted;
 use serde::{Deserialize, Serialize};
 
 /// Sums over the leaf devices at one moment, or the difference of two moments.
@@ -54,6 +62,19 @@ impl Counts {
         let flushes = field(8)?;
         Some(Self { writes, sectors, flushes })
     }
+}
+
+/// What the counters of a device show. Each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counting {
+    /// Nothing: there are none, they are turned off, they have never counted a write, or data may pass beside them (DAX).
+    Nothing,
+    /// Writes. Only devices with a queue of requests count flushes: `dm`, `md`, `pmem` and `NVMe` heads of several paths do not,
+    /// a partition's are counted at its disk, those of a path under `dm-multipath` above it.
+    Writes,
+    /// Writes and flushes.
+    Flushes,
 }
 
 /// How much the leaf devices had to do, summed over them, at one moment or between two.
@@ -111,9 +132,288 @@ impl Reader {
     }
 }
 
+/// What was counted while commits were made one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Watched {
+    /// Commits that were watched.
+    pub commits: u64,
+    /// The levels of the stack that count something, from the top.
+    pub levels: Vec<WatchedLevel>,
+}
+
+/// What the devices of one level counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedLevel {
+    /// Their names: `loop0`, `sda + sdb`.
+    pub devices: String,
+    /// Whether they have a volatile cache, or may have one.
+    pub has_cache: bool,
+    /// Whether they have one, and count every flush of it.
+    pub counts_flushes: bool,
+    /// Whether nothing more is below them.
+    pub is_leaf: bool,
+    /// Commits during which they completed no write.
+    pub unwritten: u64,
+    /// Commits during which they completed no flush, nor a write that may have been forced.
+    pub unflushed: u64,
+    /// Flushes during all commits, those of other programs included.
+    pub flushes: u64,
+}
+
+/// What the counters say of commits that were watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Each of them did at every level what it must.
+    Confirmed,
+    /// There is not enough to judge by; the words say why.
+    NotCounted(String),
+    /// Some were acknowledged without; the words say where and how many.
+    Missing(String),
+}
+
+impl Watched {
+    /// Flushes a commit beyond which a neighbour may have flushed in the time of each. Alone, ext4 with its data in the journal
+    /// makes three.
+    const FLUSHES_MAX: u64 = 4;
+
+    /// Whether each commit did at every level what it must: a write and, if it is to flush (`durably`), a flush.
+    #[must_use]
+    pub fn verdict(&self, durably: bool) -> Verdict {
+        let commits = self.commits;
+        let short = |count: u64, what: &str, level: &WatchedLevel| {
+            Verdict::Missing(format!(
+                "{} counted no {what} during {count} of {commits} commits",
+                level.devices
+            ))
+        };
+        for level in &self.levels[planted!(WatchesLowestAlone, self.levels.len().saturating_sub(1), 0)..] {
+            if planted!(WatchesNoWrites, false, level.unwritten > 0) {
+                return short(level.unwritten, "write", level);
+            }
+            let missed =
+                planted!(HalfTheFlushesDo, level.unflushed.saturating_sub(commits / 2), level.unflushed);
+            if durably && level.counts_flushes && missed > 0 {
+                return short(level.unflushed, "flush", level);
+            }
+        }
+        let Some(lowest) = self.levels.last().filter(|_| commits > 0) else {
+            return Verdict::NotCounted("no device with counters can be seen".to_owned());
+        };
+        if planted!(UnseenBelowConfirmed, false, !lowest.is_leaf) {
+            return Verdict::NotCounted(format!("what is under {} has no counters", lowest.devices));
+        }
+        if planted!(UncountedConfirmed, false, durably && lowest.has_cache && !lowest.counts_flushes) {
+            return Verdict::NotCounted(format!("{} does not count flushes", lowest.devices));
+        }
+        if planted!(NeighbourConfirms, false, lowest.flushes > commits.saturating_mul(Self::FLUSHES_MAX)) {
+            return Verdict::NotCounted(format!("other programs flush {} all the time", lowest.devices));
+        }
+        Verdict::Confirmed
+    }
+}
+
+/// Reads the counters of every level around single commits.
+pub struct CommitWatch {
+    levels: Vec<(os::counters::Reader, Counts, bool)>,
+    watched: Watched,
+}
+
+impl CommitWatch {
+    /// A watch over commits by `method`; `None` where nothing counts.
+    #[must_use]
+    pub fn open(environment: &Environment, method: &Method) -> Option<Self> {
+        let forces = method.is_direct_dsync() && !environment.file_system.copy_on_write;
+        let mut watch = Self { levels: Vec::new(), watched: Watched::default() };
+        for devices in levels(environment) {
+            let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+            let counts = |device: &&Device| device.counting >= Some(Counting::Writes);
+            let Some(reader) = os::counters::Reader::open(&names).filter(|_| devices.iter().all(counts))
+            else {
+                continue;
+            };
+            let mut caches = devices.iter().filter(|device| device.write_cache != DeviceCache::WriteThrough);
+            let has_cache = caches.clone().next().is_some();
+            let counts_flushes = has_cache
+                && caches.all(|device| {
+                    device.write_cache == DeviceCache::WriteBack && device.counting == Some(Counting::Flushes)
+                });
+            watch.watched.levels.push(WatchedLevel {
+                devices: names.join(" + "),
+                has_cache,
+                counts_flushes,
+                is_leaf: environment.file_system.medium == Medium::Block
+                    && devices.iter().all(|device| device.stands_on.is_empty()),
+                unwritten: 0,
+                unflushed: 0,
+                flushes: 0,
+            });
+            let may_force = forces && devices.iter().all(|device| device.fua == Some(true));
+            watch.levels.push((reader, Counts::default(), may_force));
+        }
+        (!watch.levels.is_empty()).then_some(watch)
+    }
+
+    /// A commit begins.
+    ///
+    /// # Errors
+    /// A device is gone.
+    pub fn begin(&mut self) -> Result<()> {
+        for (reader, before, _) in &mut self.levels {
+            *before = reader.read()?;
+        }
+        Ok(())
+    }
+
+    /// It was acknowledged.
+    ///
+    /// # Errors
+    /// As [`CommitWatch::begin`].
+    pub fn end(&mut self) -> Result<()> {
+        for ((reader, before, forced), level) in self.levels.iter().zip(&mut self.watched.levels) {
+            let counted = reader.read()?.since(before);
+            // Requests are counted behind the acknowledgement, their sectors in front of it.
+            let written = counted.sectors > 0;
+            let flushed = counted.flushes > 0 || (*forced && written);
+            level.unwritten += u64::from(!written);
+            level.unflushed += u64::from(!flushed);
+            level.flushes += counted.flushes;
+        }
+        self.watched.commits += 1;
+        Ok(())
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn watched(&self) -> &Watched {
+        &self.watched
+    }
+}
+
+/// The devices from the top to the leaves: each level is what the one above stands on, leaves staying where they are.
+fn levels(environment: &Environment) -> Vec<Vec<&Device>> {
+    let find = |name: &String| environment.devices.iter().find(|device| device.name == *name);
+    let is_below = |name: &String| environment.devices.iter().any(|device| device.stands_on.contains(name));
+    let mut level: Vec<&Device> =
+        environment.devices.iter().filter(|device| !is_below(&device.name)).collect();
+    let mut levels = Vec::new();
+    // A stack is never deeper than it has devices, whatever a file says.
+    for _ in 0..environment.devices.len() {
+        let mut next: Vec<&Device> = Vec::new();
+        for device in &level {
+            let below = device.stands_on.iter().filter_map(find);
+            let own = Some(*device).filter(|device| device.stands_on.is_empty());
+            for device in below.chain(own) {
+                if !next.iter().any(|known| known.name == device.name) {
+                    next.push(device);
+                }
+            }
+        }
+        let is_last = next.iter().all(|device| level.iter().any(|known| known.name == device.name));
+        levels.push(level);
+        if is_last {
+            break;
+        }
+        level = next;
+    }
+    levels
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn each_level_is_what_the_one_above_stands_on() {
+        let device = |name: &str, stands_on: &[&str]| Device {
+            stands_on: stands_on.iter().map(ToString::to_string).collect(),
+            ..Device::unknown(name, "disk")
+        };
+        let mut found = crate::inspect::environment(std::path::Path::new(".")).expect("a folder");
+        let names = |found: &Environment| -> Vec<String> {
+            levels(found)
+                .iter()
+                .map(|level| level.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join("+"))
+                .collect()
+        };
+        for (devices, expected) in [
+            (vec![], vec![]),
+            (vec![device("vda", &[])], vec!["vda"]),
+            (
+                vec![device("loop0", &["vda1"]), device("vda1", &["vda"]), device("vda", &[])],
+                vec!["loop0", "vda1", "vda"],
+            ),
+            (
+                vec![
+                    device("md0", &["sda1", "sdb"]),
+                    device("sda1", &["sda"]),
+                    device("sda", &[]),
+                    device("sdb", &[]),
+                ],
+                vec!["md0", "sda1+sdb", "sda+sdb"],
+            ),
+            (vec![device("a", &["b"]), device("b", &["a"])], vec!["", ""]),
+        ] {
+            found.devices = devices;
+            let expected: Vec<&str> = expected.into_iter().filter(|level| !level.is_empty()).collect();
+            let mut all = names(&found);
+            all.retain(|level| !level.is_empty());
+            assert_eq!(all, expected);
+        }
+    }
+
+    /// What a commit did at a level: whether it wrote, and whether it flushed.
+    pub(crate) fn watched(levels: &[(bool, bool, [u64; 3])]) -> Watched {
+        let level = |(counts_flushes, is_leaf, [unwritten, unflushed, flushes]): &(bool, bool, [u64; 3])| {
+            WatchedLevel {
+                devices: if *is_leaf { "vda" } else { "loop0" }.to_owned(),
+                has_cache: true,
+                counts_flushes: *counts_flushes,
+                is_leaf: *is_leaf,
+                unwritten: *unwritten,
+                unflushed: *unflushed,
+                flushes: *flushes,
+            }
+        };
+        Watched { commits: 64, levels: levels.iter().map(level).collect() }
+    }
+
+    #[test]
+    fn one_commit_without_a_flush_at_any_level_convicts_and_a_neighbour_acquits_none() {
+        let confirmed =
+            |levels: &[(bool, bool, [u64; 3])]| watched(levels).verdict(true) == Verdict::Confirmed;
+        let missing = |levels: &[(bool, bool, [u64; 3])], words: &str| match watched(levels).verdict(true) {
+            Verdict::Missing(said) => said == words,
+            _ => false,
+        };
+        let not_counted = |levels: &[(bool, bool, [u64; 3])]| {
+            matches!(watched(levels).verdict(true), Verdict::NotCounted(_))
+        };
+        assert!(confirmed(&[(true, true, [0, 0, 64])]));
+        assert!(confirmed(&[(true, false, [0, 0, 64]), (true, true, [0, 0, 150])]));
+        assert!(missing(&[(true, true, [0, 64, 0])], "vda counted no flush during 64 of 64 commits"));
+        assert!(missing(&[(true, true, [0, 3, 61])], "vda counted no flush during 3 of 64 commits"));
+        // A neighbour below: the top stands still, or the neighbour misses a few.
+        let top = [(true, false, [0, 64, 0]), (true, true, [0, 0, 9_000])];
+        assert!(missing(&top, "loop0 counted no flush during 64 of 64 commits"));
+        let below = [(true, false, [0, 0, 64]), (true, true, [0, 2, 900])];
+        assert!(missing(&below, "vda counted no flush during 2 of 64 commits"));
+        assert!(missing(
+            &[(false, false, [0, 64, 0]), (true, true, [64, 64, 0])],
+            "vda counted no write during 64 of 64 commits"
+        ));
+        // Nothing to judge by.
+        assert!(not_counted(&[]));
+        assert!(not_counted(&[(true, false, [0, 0, 64])]), "what is below is not known");
+        assert!(not_counted(&[(true, false, [0, 0, 64]), (false, true, [0, 64, 0])]));
+        assert!(not_counted(&[(true, true, [0, 0, 900])]), "a neighbour flushes all the time");
+        assert!(matches!(Watched::default().verdict(true), Verdict::NotCounted(_)));
+        let mut without_cache = watched(&[(true, false, [0, 0, 64]), (false, true, [0, 64, 0])]);
+        without_cache.levels[1].has_cache = false;
+        assert_eq!(without_cache.verdict(true), Verdict::Confirmed);
+        // What claims less than power loss needs no flush, but its bytes must pass.
+        assert_eq!(watched(&[(true, true, [0, 64, 0])]).verdict(false), Verdict::Confirmed);
+        assert!(matches!(watched(&[(true, true, [1, 64, 0])]).verdict(false), Verdict::Missing(_)));
+    }
 
     #[test]
     fn the_fields_are_the_documented_ones() {

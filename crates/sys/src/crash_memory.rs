@@ -35,7 +35,8 @@ impl CrashMapping {
         os::Mapping::make(directory, name, permissions, bytes).map(Self)
     }
 
-    /// Maps the file `name`; `None` if it is not there or empty.
+    /// Maps the file `name`; `None` if it is not there. An empty one, whose maker ended before it had filled it, is removed: it would
+    /// be in the way of the next one.
     ///
     /// # Errors
     /// The system's, and `Unsupported` where it has no such memory.
@@ -122,6 +123,15 @@ mod tests {
         );
         assert!(make(&directory, 4096).is_err(), "the name is taken");
         assert!(CrashMapping::open_in(&directory, "memory").expect("opens").is_some(), "and was left alone");
+    }
+
+    #[test]
+    fn one_that_was_not_filled_is_in_nobodys_way() {
+        let folder = crate::test_folder();
+        let directory = Directory::open(folder.path()).expect("opens");
+        std::fs::write(folder.path().join("memory"), b"").expect("writes");
+        assert!(CrashMapping::open_in(&directory, "memory").expect("looks").is_none());
+        make(&directory, 4096).expect("makes it");
     }
 
     #[test]

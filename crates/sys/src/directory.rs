@@ -11,6 +11,7 @@
 //! link or a directory under the name of a file is an error that says so, and never blocks; no rename
 //! replaces a file unless it is called [`Directory::replace`]; names are durable after [`Directory::sync`].
 
+use crate::commit::again;
 use crate::error::{Error, Result};
 use crate::os::directory as os;
 use std::ffi::{OsStr, OsString};
@@ -212,7 +213,7 @@ impl Directory {
     /// # Errors
     /// The system's error.
     pub fn modified(&self) -> io::Result<SystemTime> {
-        std::fs::metadata(&self.path)?.modified()
+        again(|| std::fs::metadata(&self.path))?.modified()
     }
 
     /// When the content of this file was last changed, in microseconds since 1970-01-01 UTC, as the file system keeps it.
@@ -220,7 +221,7 @@ impl Directory {
     /// # Errors
     /// The system's error.
     pub fn file_modified_us(&self, name: &str) -> io::Result<u64> {
-        Ok(crate::clock::since_1970_us(self.open_file(name)?.metadata()?.modified()?))
+        Ok(crate::clock::since_1970_us(again(|| self.open_file(name)?.metadata())?.modified()?))
     }
 
     /// The names in it, in any order; those that are not Unicode are left out.
@@ -256,12 +257,7 @@ impl Directory {
     }
 
     pub(crate) fn open_with(&self, name: &str, how: OpenHow) -> io::Result<File> {
-        loop {
-            match os::open_with(&self.handle, &self.path, name, how) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
-            }
-        }
+        os::open_with(&self.handle, &self.path, name, how)
     }
 
     /// Whether `name` stands for the open file `file`. `true` on systems where an open file keeps its name.

@@ -15,9 +15,14 @@
 //!   device by direct write      data journaled or with a FUSE process: still in memory  process crash
 //!   device by sync_file_range   the same, and overlays, whose files have no pages       process crash
 //!   stable                      barriers off and a volatile or unknown cache            system crash
+//!   stable, of an overwrite      fsync may leave the flush out (old ext4 without a journal) as device, no metadata
+//!   stable                      no flush leaves the kernel (a queue that hides a cache)   system crash
 //!   stable                      memory file system, sync turned off                     process crash
+//!   anything                    what is under it cannot be seen, and may be memory      process crash
 //!   stable                      none of these                                           power loss
 //! ```
+//!
+//! On a file system mounted `sync`, or in a folder with `chattr +S`, each write through a system call is one with `O_DSYNC`.
 //!
 //! [`classify`] is pure: a decision over [`Surroundings`], tried over all its inputs below.
 //!
@@ -25,6 +30,7 @@
 //! promises durability is named, because a hypervisor's promise is less than a device's.
 
 use crate::method::{Cache, Depth, Method, OpenSync, Reach, Sync, Write};
+use crate::planted;
 use serde::{Deserialize, Serialize};
 
 /// What an acknowledged write outlives. Each class includes those before it.
@@ -116,8 +122,10 @@ pub enum Medium {
     Memory,
     /// With a server, reached by a network or a FUSE process, whose promise it is.
     Server,
-    /// Not reported by the system, such as an overlay's folder that cannot be seen from a container.
+    /// Not reported by the system, such as an overlay's folder that cannot be seen from a container: it may be memory.
     Unknown,
+    /// Not reported either, but synced writes take longer there than memory does: [`crate::inspect::tried_environment`].
+    NotMemory,
 }
 
 /// The component on which the promise rests.
@@ -148,6 +156,9 @@ pub enum Lie {
     SyncDisabled,
     /// Wine ignores `FILE_FLAG_WRITE_THROUGH` and `FILE_FLAG_NO_BUFFERING`.
     WineFlags,
+    /// The queue of a device is set to assume no volatile write cache, though it has one or stands on one: the kernel sends
+    /// it no flush, and takes FUA off its writes.
+    HiddenCache,
 }
 
 /// Calls that do less here than on other file systems.
@@ -170,6 +181,10 @@ pub struct WeakCalls {
     /// it lies. btrfs of Linux 6.1 on a device that takes FUA: the data is forced, and the sync behind it left out.
     #[serde(default)]
     pub queued_dsync: bool,
+    /// fsync, fdatasync and the sync behind `O_DSYNC` may return without a flush where they find no metadata to write. ext4
+    /// without a journal before Linux 6.5: overwrites are written, and the device's cache is not flushed.
+    #[serde(default)]
+    pub fsync: bool,
 }
 
 impl WeakCalls {
@@ -182,11 +197,13 @@ impl WeakCalls {
             direct_write: self.direct_write || other.direct_write,
             late_direct: self.late_direct || other.late_direct,
             queued_dsync: self.queued_dsync || other.queued_dsync,
+            fsync: self.fsync || other.fsync,
         }
     }
 }
 
 /// Everything under a method that decides what its calls are worth.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about what is below")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
     /// Where the data ends up.
@@ -206,6 +223,12 @@ pub struct Surroundings {
     pub cached_image: bool,
     /// Whether the device is known to honour a forced write; `None` where the system does not report it.
     pub forced_writes_honoured: Option<bool>,
+    /// Whether every device on the way takes writes with FUA, so that the kernel forces a direct overwrite under `O_DSYNC`.
+    #[serde(default)]
+    pub takes_fua: bool,
+    /// Whether each write through a system call is synced as under `O_DSYNC`: by mount option or the attribute of the folder.
+    #[serde(default)]
+    pub synchronous: bool,
     /// Calls that do less here.
     #[serde(default)]
     pub weak_calls: WeakCalls,
@@ -236,6 +259,17 @@ pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
 }
 
 fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
+    let raised = around.synchronous
+        && method.open_sync == OpenSync::None
+        && !matches!(method.write, Write::Mapped | Write::Overlapped);
+    let synced = Method { open_sync: OpenSync::Data, ..*method };
+    let method = if raised { &synced } else { method };
+    if raised {
+        because.push(
+            "the file system is mounted sync, or its folder has that attribute: each write is synced"
+                .to_owned(),
+        );
+    }
     let mut reach = method.reach();
     if around.lies.contains(&Lie::Preload) {
         reach = method.reach_without_libc_syncs();
@@ -254,6 +288,14 @@ fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<Str
             return Reach { data: Depth::Kernel, metadata: false };
         }
         reach = Reach { data: Depth::Device, metadata: true };
+    }
+    let forced = method.is_direct_dsync() && around.takes_fua && !around.file_state.needs_metadata();
+    if reach.data == Depth::Stable && method.sync != Sync::Syncfs && weak.fsync && !forced {
+        because.push(
+            "a sync of overwrites returns before the device's cache is flushed: ext4 without a journal, before Linux 6.5"
+                .to_owned(),
+        );
+        reach = Reach { data: Depth::Device, metadata: false };
     }
     let is_ring = matches!(method.write, Write::Ring { .. });
     let is_late = method.cache == Cache::Direct && (method.sync == Sync::None || is_ring);
@@ -302,7 +344,7 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         && (around.file_state.needs_metadata() || around.copy_on_write || around.shares_extents)
     {
         because.push(if around.shares_extents && !around.copy_on_write {
-            "the file system can share or move the journal's blocks (reflink, deduplication, snapshot): an overwrite then \
+            "the file system or volume can share or move the journal's blocks (reflink, snapshot, thin volume): an overwrite then \
              goes to new blocks, and the metadata that leads to them is not committed"
                 .to_owned()
         } else if around.copy_on_write {
@@ -312,8 +354,13 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         });
         return Class::ProcessCrash;
     }
-    let flushes = reach.data == Depth::Stable && !around.lies.contains(&Lie::BarriersOff);
-    if around.medium == Medium::Unknown && !flushes {
+    let no_flush = [Lie::BarriersOff, Lie::HiddenCache].into_iter().find(|lie| around.lies.contains(lie));
+    let flushes = reach.data == Depth::Stable && no_flush.is_none();
+    if planted!(UnseenBelieved, false, around.medium == Medium::Unknown) {
+        because.push("what lies under the file system cannot be seen from here: it may be memory".to_owned());
+        return Class::ProcessCrash;
+    }
+    if around.medium == Medium::NotMemory && !flushes {
         because.push(
             "what lies under the file system cannot be seen from here: only a flush is sure to pass through it"
                 .to_owned(),
@@ -341,11 +388,18 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
             because.push("it is not known that the driver honours a forced write".to_owned());
             Class::SystemCrash
         }
-        Depth::DeviceForced | Depth::Stable if around.lies.contains(&Lie::BarriersOff) => {
-            because.push("the file system was mounted with barriers off: no flush is sent".to_owned());
-            Class::SystemCrash
-        }
-        Depth::DeviceForced | Depth::Stable => Class::PowerLoss,
+        Depth::DeviceForced | Depth::Stable => match no_flush {
+            Some(lie) => {
+                because.push(if lie == Lie::HiddenCache {
+                    "the queue of a device is set to assume no volatile write cache, though there is one: no flush is sent"
+                        .to_owned()
+                } else {
+                    "the file system was mounted with barriers off: no flush is sent".to_owned()
+                });
+                Class::SystemCrash
+            }
+            None => Class::PowerLoss,
+        },
     }
 }
 
@@ -363,6 +417,8 @@ mod tests {
             device_cache: DeviceCache::WriteBack,
             cached_image: false,
             forced_writes_honoured: None,
+            takes_fua: false,
+            synchronous: false,
             weak_calls: WeakCalls::default(),
             promiser: Promiser::Device,
             lies: Vec::new(),
@@ -377,13 +433,15 @@ mod tests {
     /// All combinations of the surroundings.
     fn every_surroundings() -> Vec<Surroundings> {
         let mut all = Vec::new();
-        for medium in [Medium::Block, Medium::Memory, Medium::Server, Medium::Unknown] {
-            for file_state in FileState::ALL {
+        for medium in [Medium::Block, Medium::Memory, Medium::Server, Medium::Unknown, Medium::NotMemory] {
+            // Whether metadata is needed is all that the class has of it.
+            for file_state in [FileState::Unwritten, FileState::ZeroFilled] {
                 for device_cache in [DeviceCache::WriteBack, DeviceCache::WriteThrough, DeviceCache::Unknown]
                 {
                     for forced_writes_honoured in [None, Some(false), Some(true)] {
                         for bits in 0..2048_u16 {
-                            let lies = [Lie::Preload, Lie::BarriersOff, Lie::SyncDisabled, Lie::WineFlags];
+                            let hides = if bits & 64 != 0 { Lie::HiddenCache } else { Lie::BarriersOff };
+                            let lies = [Lie::Preload, hides, Lie::SyncDisabled, Lie::WineFlags];
                             let lies =
                                 (0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| lies[bit]).collect();
                             all.push(Surroundings {
@@ -394,6 +452,8 @@ mod tests {
                                 device_cache,
                                 cached_image: bits & 128 != 0,
                                 forced_writes_honoured,
+                                takes_fua: bits & 16 != 0,
+                                synchronous: bits & 128 != 0,
                                 weak_calls: WeakCalls {
                                     syncfs: bits & 32 != 0,
                                     sync_file_range: bits & 256 != 0,
@@ -401,6 +461,7 @@ mod tests {
                                     late_direct: bits & 1024 != 0,
                                     // With another flag that no method heeds besides: a sync is by range or queued.
                                     queued_dsync: bits & 256 != 0,
+                                    fsync: bits & 512 != 0,
                                 },
                                 promiser: Promiser::Device,
                                 lies,
@@ -414,6 +475,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
     fn the_table_in_the_header_holds() {
         use Class::{PowerLoss, ProcessCrash, SystemCrash};
         let with = |change: fn(&mut Surroundings)| {
@@ -421,7 +483,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 56] = [
+        let rows: [(&str, Surroundings, Class); 76] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -484,7 +546,39 @@ mod tests {
             ("buffered+fdatasync", with(|s| s.medium = Medium::Memory), ProcessCrash),
             ("direct", with(|s| s.medium = Medium::Unknown), ProcessCrash),
             ("sync-file-range", with(|s| s.medium = Medium::Unknown), ProcessCrash),
-            ("buffered+fdatasync", with(|s| s.medium = Medium::Unknown), PowerLoss),
+            ("buffered+fdatasync", with(|s| s.medium = Medium::Unknown), ProcessCrash),
+            ("direct+dsync", with(|s| s.medium = Medium::Unknown), ProcessCrash),
+            ("direct", with(|s| s.medium = Medium::NotMemory), ProcessCrash),
+            ("sync-file-range", with(|s| s.medium = Medium::NotMemory), ProcessCrash),
+            ("buffered+fdatasync", with(|s| s.medium = Medium::NotMemory), PowerLoss),
+            ("buffered", with(|s| s.synchronous = true), PowerLoss),
+            ("direct", with(|s| s.synchronous = true), PowerLoss),
+            ("sync-file-range", with(|s| s.synchronous = true), PowerLoss),
+            ("mmap+msync", with(|s| s.synchronous = true), PowerLoss),
+            ("buffered", with(|s| (s.synchronous, s.lies) = (true, vec![Lie::BarriersOff])), SystemCrash),
+            ("direct", with(|s| (s.synchronous, s.weak_calls.fsync) = (true, true)), SystemCrash),
+            ("buffered+fdatasync", with(|s| s.weak_calls.fsync = true), SystemCrash),
+            ("buffered+fsync", with(|s| s.weak_calls.fsync = true), SystemCrash),
+            ("direct+dsync", with(|s| s.weak_calls.fsync = true), SystemCrash),
+            ("direct+dsync", with(|s| (s.weak_calls.fsync, s.takes_fua) = (true, true)), PowerLoss),
+            ("dsync", with(|s| (s.weak_calls.fsync, s.takes_fua) = (true, true)), SystemCrash),
+            ("buffered+syncfs", with(|s| s.weak_calls.fsync = true), PowerLoss),
+            (
+                "buffered+fdatasync",
+                with(|s| (s.weak_calls.fsync, s.device_cache) = (true, DeviceCache::WriteThrough)),
+                PowerLoss,
+            ),
+            (
+                "buffered+fdatasync",
+                with(|s| (s.weak_calls.fsync, s.file_state) = (true, FileState::Appending)),
+                ProcessCrash,
+            ),
+            ("buffered+fdatasync", with(|s| s.lies = vec![Lie::HiddenCache]), SystemCrash),
+            (
+                "direct+dsync",
+                with(|s| (s.cached_image, s.lies) = (true, vec![Lie::HiddenCache])),
+                ProcessCrash,
+            ),
             ("direct+dsync", with(|s| s.lies = vec![Lie::Preload]), SystemCrash),
             ("direct+rwf-dsync", with(|s| s.lies = vec![Lie::Preload]), PowerLoss),
             ("write-through", honest(), SystemCrash),
@@ -494,6 +588,12 @@ mod tests {
         for (id, surroundings, expected) in rows {
             assert_eq!(class(id, &surroundings), expected, "{id} in {surroundings:?}");
         }
+    }
+
+    /// The deepest that the calls of `method` reach, those that the file system makes for it included.
+    fn reach(method: &Method, around: &Surroundings) -> Reach {
+        let own = method.reach();
+        if around.synchronous { own.deepest(Reach { data: Depth::Stable, metadata: true }) } else { own }
     }
 
     fn shared_and_write_through() -> Surroundings {
@@ -509,7 +609,10 @@ mod tests {
     #[test]
     fn over_all_inputs_metadata_is_committed_where_blocks_may_be_shared() {
         for around in every_surroundings().iter().filter(|around| around.shares_extents) {
-            for method in methods::ALL.into_iter().flatten().filter(|method| !method.reach().metadata) {
+            for method in methods::ALL.into_iter().flatten() {
+                if reach(method, around).metadata {
+                    continue;
+                }
                 assert_eq!(
                     classify(method, around).class,
                     Class::ProcessCrash,
@@ -526,13 +629,14 @@ mod tests {
             for method in methods::ALL.into_iter().flatten() {
                 let durability = classify(method, &around);
                 if durability.class == Class::PowerLoss {
-                    let reach = method.reach();
-                    assert_ne!(around.medium, Medium::Memory);
+                    let reach = reach(method, &around);
+                    assert!(![Medium::Memory, Medium::Unknown].contains(&around.medium));
                     assert!(!around.lies.contains(&Lie::SyncDisabled));
                     assert_ne!(reach.data, Depth::Kernel, "{}", method.id);
                     let safe_cache = around.device_cache == DeviceCache::WriteThrough;
                     assert!(safe_cache || reach.data >= Depth::DeviceForced, "{}", method.id);
                     assert!(safe_cache || !around.lies.contains(&Lie::BarriersOff), "{}", method.id);
+                    assert!(safe_cache || !around.lies.contains(&Lie::HiddenCache), "{}", method.id);
                 } else {
                     assert!(!durability.because.is_empty(), "{} in {around:?} has no reason", method.id);
                 }

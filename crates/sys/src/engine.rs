@@ -109,7 +109,7 @@ pub struct EngineContext {
 }
 
 impl EngineContext {
-    /// Sets the engine of `method` up for so many writers, of which each writes one batch at a time. A row with
+    /// Sets up the engine of `method` for `writers` writers, each of which writes one batch at a time. A row with
     /// registered memory has places for `count` buffers, which it registers when they are written for the first time; the
     /// ones in `first` at once.
     ///

@@ -43,6 +43,17 @@ impl Child {
         fork::Child::run(work).map(Self)
     }
 
+    /// The same with the first `closed` of standard input, output and error closed, as daemons do.
+    ///
+    /// # Errors
+    /// As [`Child::run`].
+    pub fn run_without_streams(closed: u8, work: impl FnOnce() -> u8) -> std::io::Result<Self> {
+        Self::run(|| {
+            fork::close_below(closed);
+            work()
+        })
+    }
+
     /// Waits for its end; returns its exit code, `None` if a signal ended it.
     ///
     /// # Errors

@@ -3,14 +3,20 @@
 //! [`environment`] describes a folder; [`Environment::surroundings`] reduces the description to what
 //! [`crate::durability::classify`] needs.
 //!
-//! Invariants: what the system does not report is `None` or `Unknown`, never a guess; nothing here writes; every
-//! [`FoundLie`] comes with the evidence for it.
+//! Invariants: what the system does not report is `None` or `Unknown`, never a guess; nothing here writes but
+//! [`tried_environment`]; every [`FoundLie`] comes with the evidence for it.
 
-use crate::clock::Resolution;
+use crate::clock::{Resolution, monotonic_ns};
+use crate::commit::again;
+use crate::counters::Counting;
 use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings, WeakCalls};
 use crate::error::{Error, Result};
 use crate::os;
+use crate::planted;
+use crate::scratch::Scratch;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 
 /// Everything found about a folder and what is under it.
@@ -42,6 +48,38 @@ pub struct Environment {
     pub lies: Vec<FoundLie>,
     /// The kernel's writeback settings by name (Linux `/proc/sys/vm/dirty_*`), in reading order.
     pub writeback: Vec<(String, String)>,
+    /// The limits that control groups put on this process and its I/O here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+}
+
+/// What a control group allows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Of what.
+    pub kind: LimitKind,
+    /// How much at most: CPUs, requests a second or bytes a second.
+    pub most: f64,
+    /// The file with its value: `cpu.max 20000 100000`, `io.max wiops=300 of vda`.
+    pub source: String,
+}
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitKind {
+    /// CPU time.
+    Cpu,
+    /// Write requests to a device.
+    Requests,
+    /// Bytes written to a device.
+    Bytes,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.source)
+    }
 }
 
 /// How busy the CPUs are.
@@ -56,6 +94,7 @@ pub struct Pressure {
 }
 
 /// A mounted file system.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about it")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Its type as the system names it: `ext4`, `NTFS`, `apfs`; `block device` if there is none.
@@ -75,6 +114,9 @@ pub struct FileSystem {
     /// Calls that do less here.
     #[serde(default)]
     pub weak_calls: WeakCalls,
+    /// Whether each write is synced by itself: mounted `sync`, or in a folder with that attribute (`chattr +S`).
+    #[serde(default)]
+    pub synchronous: bool,
     /// Whether it is mounted read-only.
     pub read_only: bool,
     /// Allocation unit, bytes.
@@ -120,6 +162,9 @@ pub struct Device {
     /// Whether a loop device writes its image around the page cache (`loop/dio`); `None` for other devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_io: Option<bool>,
+    /// What its counters show; `None` where nothing is known of them, as in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<Counting>,
 }
 
 /// A lie and how it was found.
@@ -151,6 +196,7 @@ impl Device {
             polls: None,
             scheduler: None,
             direct_io: None,
+            counting: None,
         }
     }
 }
@@ -187,7 +233,7 @@ impl Environment {
             Promiser::Wine
         } else if self.file_system.medium == Medium::Server {
             Promiser::Server
-        } else if self.file_system.medium == Medium::Unknown {
+        } else if matches!(self.file_system.medium, Medium::Unknown | Medium::NotMemory) {
             Promiser::Unknown
         } else if self.hypervisor.is_some() {
             Promiser::Hypervisor
@@ -210,6 +256,8 @@ impl Environment {
             device_cache: self.device_cache(),
             cached_image: self.devices.iter().any(|device| device.direct_io == Some(false)),
             forced_writes_honoured: None,
+            takes_fua: !self.devices.is_empty() && self.devices.iter().all(|device| device.fua == Some(true)),
+            synchronous: self.file_system.synchronous,
             weak_calls: WeakCalls {
                 // Results of earlier versions know only the kind.
                 syncfs: weak_calls.syncfs || self.file_system.kind == "xfs",
@@ -235,6 +283,57 @@ pub fn environment(path: &Path) -> Result<Environment> {
     os::inspect::environment(path)
 }
 
+/// A commit that takes less than this has not left memory, nanoseconds.
+pub const MEMORY_NS: u64 = 5_000;
+/// The same where a loop device is on the way, whose thread alone takes longer than that.
+const LOOPED_MEMORY_NS: u64 = 100_000;
+
+/// As [`environment`], of a folder that is to be written to. Where it cannot be seen what lies under the file system, synced
+/// writes to a small file in the folder show whether it takes longer than memory, and whether disks of this machine count them.
+///
+/// # Errors
+/// As [`environment`].
+pub fn tried_environment(folder: &Path) -> Result<Environment> {
+    const TRIES: u8 = 16;
+    let mut found = environment(folder)?;
+    if found.file_system.medium != Medium::Unknown || found.file_system.read_only {
+        return Ok(found);
+    }
+    let disks = os::counters::Reader::disks();
+    let sectors = || disks.as_ref().and_then(|disks| Some(disks.read().ok()?.sectors));
+    let tries = || -> Option<Vec<(u64, bool)>> {
+        let scratch = Scratch::new_in(folder).ok()?;
+        let mut file = File::create(scratch.path().join("medium")).ok()?;
+        let tries = (0..TRIES).map(|number| {
+            let (before, began_ns) = (sectors(), monotonic_ns());
+            file.rewind().and_then(|()| file.write_all(&[number; 4096])).ok()?;
+            file.sync_data().ok()?;
+            let took_ns = monotonic_ns() - began_ns;
+            Some((took_ns, before.zip(sectors()).is_none_or(|(before, now)| now > before)))
+        });
+        tries.collect()
+    };
+    let memory_ns = if found.devices.is_empty() { MEMORY_NS } else { LOOPED_MEMORY_NS };
+    if tries().is_some_and(|tries| leave_memory(&tries, memory_ns)) {
+        found.file_system.medium = Medium::NotMemory;
+    }
+    Ok(found)
+}
+
+/// Whether synced writes leave memory, by how long each took and whether a disk of this machine counted it: a slow machine takes
+/// as long for memory, and another program's writes are counted too.
+pub(crate) fn leave_memory(tries: &[(u64, bool)], memory_ns: u64) -> bool {
+    let all_slow = tries.iter().all(|(took_ns, _)| *took_ns >= memory_ns);
+    let all_counted = tries.iter().all(|(_, counted)| *counted);
+    planted!(MemoryByCountAlone, true, all_slow) && planted!(MemoryByTimeAlone, true, all_counted)
+}
+
+/// Which mount in which boot of the system a path is on; `None` where the system does not say.
+#[must_use]
+pub fn mount_instance(path: &Path) -> Option<String> {
+    os::inspect::mount_instance(path)
+}
+
 /// How busy the CPUs are now.
 #[must_use]
 pub fn pressure() -> Pressure {
@@ -246,6 +345,6 @@ pub fn pressure() -> Pressure {
 /// # Errors
 /// `path` does not exist or cannot be looked at.
 pub fn is_block_device(path: &Path) -> Result<bool> {
-    let metadata = std::fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+    let metadata = again(|| std::fs::metadata(path)).map_err(|error| Error::new("stat", path, error))?;
     Ok(os::is_block_device(&metadata))
 }

@@ -26,6 +26,7 @@
 //! * [`output`] writes what a command puts out where no other user can divert it.
 //! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
+//! * [`signal`] is a descriptor that event loops wait for.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
 //!
@@ -45,6 +46,7 @@ pub mod engine;
 mod error;
 pub mod flush;
 pub mod fork;
+pub mod host;
 pub mod inspect;
 pub mod journal;
 pub mod method;
@@ -60,6 +62,7 @@ pub mod raw_device;
 pub mod residency;
 pub mod scratch;
 pub mod shared_memory;
+pub mod signal;
 #[cfg(any(test, feature = "testing"))]
 pub mod skip;
 pub mod starting_line;

@@ -210,7 +210,7 @@ impl Reach {
         }
     }
 
-    fn deepest(self, other: Self) -> Self {
+    pub(crate) fn deepest(self, other: Self) -> Self {
         if other.data > self.data {
             other
         } else {
@@ -299,6 +299,17 @@ impl Method {
     #[must_use]
     pub fn flushes_each_write(&self) -> bool {
         !self.splits() && self.reach().data == Depth::Stable
+    }
+
+    /// Whether an overwrite by this method may reach the device as one forced write (FUA), without a flush: direct, under
+    /// `O_DSYNC` alone. `O_SYNC` and everything through the cache get a flush instead.
+    #[must_use]
+    pub fn is_direct_dsync(&self) -> bool {
+        let by_write = match self.write {
+            Write::Flagged(flag) | Write::Ring { flag, .. } => matches!(flag, WriteFlag::Dsync),
+            Write::Positional | Write::Mapped | Write::Overlapped => false,
+        };
+        self.cache == Cache::Direct && (self.open_sync == OpenSync::Data || by_write)
     }
 
     /// Whether sizes and offsets must be multiples of the device's logical block.

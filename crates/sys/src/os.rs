@@ -22,6 +22,7 @@
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
 //! | `crash_memory` | memory that outlives its process | own | fallback | fallback | fallback |
 //! | `shared_memory` | words that processes share and sleep on | own | fallback | fallback | fallback |
+//! | `signal` | a descriptor that event loops wait for | unix | fallback | unix | unix |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
 //! | `wait` | blocks a thread until a word changes | own | `atomic-wait` | `atomic-wait` | fallback |
@@ -57,7 +58,7 @@ mod unix;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
     is_block_device, journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings,
-    scratch, shared_memory, store, thread, wait,
+    scratch, shared_memory, signal, store, thread, wait,
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};

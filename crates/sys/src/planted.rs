@@ -35,17 +35,20 @@ mod switch {
     use std::sync::OnceLock;
 
     macro_rules! table {
-        ($($name:ident)*) => {
+        ($($name:ident)* ; $($of_machine:ident)*) => {
             /// One deliberate mistake.
             #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
             #[allow(missing_docs, reason = "what each one does stands where it is planted")]
             pub enum Mutant {
                 $($name,)*
+                $($of_machine,)*
             }
 
             impl Mutant {
                 /// Every mistake there is.
-                pub const ALL: &[Self] = &[$(Self::$name,)*];
+                pub const ALL: &[Self] = &[$(Self::$name,)* $(Self::$of_machine,)*];
+                /// Those in what is known of a machine and what its devices count: this crate's own tests find each.
+                pub const OF_MACHINES: &[Self] = &[$(Self::$of_machine,)*];
             }
         };
     }
@@ -128,13 +131,34 @@ mod switch {
         ReleaseBeforeDurable
         StreamTrimForgotten
         StreamCutForgotten
+        LostCutNotSeen
+        CrashTakesSegment
+        VerifySeesNoFolder
+        VerifySeesNoForeign
+        TrimsTakeLastSegment
+        HeldTrimsForgotten
+        StreamsKeepRoom
+        DamageEndsIndex
+        TrimCountsBacklog
+        RemoveBeforeSpare
+        SalvageForgetsRestatement
         EmptyStreamForgotten
         TrimPastStreams
+        TrimUnlooked
         CutsNotRestated
         CutsNotStated
+        CutsRestatedPastTrim
         CutsNotRead
         CopyReadBeforeDurable
+        CutsPrunedUnseen
+        MovingByNumber
+        DurableSeenBefore
         RewriteStale
+        LagUnbounded
+        TransactionTrimsUnseen
+        StreamGoesOnBehindCut
+        StreamReadEndsEarly
+        LookerIsWriter
         CutsFromUnwritten
         StreamsNotStated
         ReplayNewestOnly
@@ -150,9 +174,16 @@ mod switch {
         RecordsTakeLastSpare
         CutsTakeNoLastSegment
         RecordsJoinLastTrim
+        RewriterSleepsAtCap
         RetainPinned
+        RetainByJump
         PublishBeforeDurable
         FollowerMissesCuts
+        ViewIgnoresPage
+        ViewCutsAhead
+        ViewStreamGoesOnBehindCut
+        ViewStreamKeepsCut
+        ViewStreamSkipsTrimmed
         CutsPublishedEarly
         CutsNotedUnseen
         BelieveStaleChannel
@@ -190,17 +221,53 @@ mod switch {
         ShipNoteAhead
         ShipGuessTrusted
         ShipStatesUnstored
+        LowDescriptors
+        HolesBelieved
+        ShipLastUnread
+        ShipTermBeforeJoin
+        ShipOwnTermIsAnothers
+        ShipNoMessageIsDamage
         StandbyTakesFromAnyone
+        StandbyFollowsWinner
         StandbySavesUnwritten
+        StandbySavesFailed
         StandbyForgetsEarly
         StandbyIsLogEarly
         SourcesNotCompared
-        SourcesTakenLate
+        SourcesTakenUnproven
         SourcesTakeFromAnyone
+        RebuildTakesUnproven
+        DrillForkUnseen
         ManifestTrusted
         RetainBeforeStart
         RetainUntrimmed
         RetainFenceIgnored
+        PackUnchecked
+        PackLeavesGap
+        RaftTermGoesOn
+        RetainByClockAlone
+        ;
+        SuperblockUnread
+        JournalMissingUnseen
+        CacheReportUnread
+        FuaTellsNoCache
+        LoopHasNoCache
+        QueueAboveBelieved
+        SyncMountUnseen
+        SyncfsBelieved
+        MemoryDiskBelieved
+        UnseenBelieved
+        MemoryByCountAlone
+        MemoryByTimeAlone
+        ThinVolumeBelieved
+        ChecksumsUnseen
+        FlushesTakenForCounted
+        WatchesLowestAlone
+        WatchesNoWrites
+        HalfTheFlushesDo
+        UnseenBelowConfirmed
+        UncountedConfirmed
+        NeighbourConfirms
     }
 
     thread_local! {

@@ -13,6 +13,7 @@
 //! under it is an error and no signal; what is read is untrusted; the maker alone, and whoever has its user's rights, can
 //! change the length of the file.
 
+use crate::commit::again;
 use crate::directory::{Create, Directory, OpenHow, Permissions};
 use crate::os::shared_memory as os;
 use std::fs::File;
@@ -128,7 +129,7 @@ impl SharedFile {
             }
             Err(error) => return Err(error),
         };
-        if file.metadata()?.len() < bytes as u64 {
+        if again(|| file.metadata())?.len() < bytes as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mapping = os::Mapping::new(&file, bytes, false)?;

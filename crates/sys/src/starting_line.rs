@@ -29,7 +29,7 @@ struct State {
 }
 
 impl StartingLine {
-    /// For so many threads.
+    /// For `expected` threads.
     #[must_use]
     pub fn new(expected: usize) -> Self {
         Self { expected, state: Mutex::default(), changed: Condvar::new() }
@@ -74,7 +74,7 @@ thread_local! {
     static SPAWNS_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// A mistake made on purpose, for tests: [`spawn_scoped`] fails in the calling thread after it has started so many
+/// A mistake made on purpose, for tests: [`spawn_scoped`] fails in the calling thread after it has started this many
 /// threads; `None` takes that back.
 #[doc(hidden)]
 pub fn plant_spawn_failure(after: Option<usize>) {

@@ -5,13 +5,22 @@
 //! Invariants: every error names call and path; a directory is durable only after [`sync_directory`] (a no-op on
 //! systems that journal names themselves and offer no sync of them, which `os/*/store.rs` documents).
 
+use crate::commit::{self, again};
 use crate::directory::{Create, Directory, OpenHow, Permissions};
+use crate::durability::FileState;
 use crate::error::{Error, Result};
 use crate::os::store;
+use crate::planted;
 use crate::residency;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// What is read at once to fill holes, in bytes.
+const FILL_BYTES: usize = 64 << 10;
+/// No file has a hole that is smaller.
+const SECTOR_BYTES: usize = 512;
 
 /// Whether a [`StoreFile`] goes through the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +173,48 @@ impl StoreFile {
     /// `StorageFull` and the system's other errors.
     pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         store::reserve(&self.file, bytes)
+    }
+
+    /// Has every block of these bytes be written, so that later writes there change no metadata: programs that copy files leave
+    /// blocks out that read as zeros, or reserve them only. Writes zeros over zeros, and what it wrote is durable. Returns the bytes
+    /// that it wrote: none where the file system does not report what is written (see [`crate::journal::Layout`]).
+    ///
+    /// # Errors
+    /// `StorageFull` and the system's other errors.
+    pub fn fill_holes(&self, bytes: Range<u64>) -> Result<u64> {
+        let failed = |operation| move |error| Error::new(operation, &self.path, error);
+        let is_written = || {
+            let layout = crate::journal::layout(&self.file, &self.path)?;
+            Ok(layout.is_none_or(|layout| layout.agrees_with(FileState::ZeroFilled, bytes.end)))
+        };
+        if is_written()? {
+            return Ok(0);
+        }
+        // What was just written may have no place on the device yet.
+        self.sync().map_err(failed("fsync"))?;
+        if planted!(HolesBelieved, true, is_written()?) {
+            return Ok(0);
+        }
+        let (mut at, mut filled) = (bytes.start, 0);
+        let mut piece = vec![0; FILL_BYTES];
+        while at < bytes.end {
+            let most = usize::try_from(bytes.end - at).unwrap_or(FILL_BYTES).min(FILL_BYTES);
+            let read = again(|| self.read_at(at, &mut piece[..most])).map_err(failed("read"))?;
+            if read == 0 {
+                break;
+            }
+            let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+            let step = if is_zero(&piece[..read]) { read } else { SECTOR_BYTES };
+            for part in piece[..read].chunks(step) {
+                if is_zero(part) {
+                    commit::write_all("write", &self.path, at, part, |at, bytes| self.write_at(at, bytes))?;
+                    filled += part.len() as u64;
+                }
+                at += part.len() as u64;
+            }
+        }
+        self.sync().map_err(failed("fsync"))?;
+        Ok(filled)
     }
 
     /// The path it was opened by.

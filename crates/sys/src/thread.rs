@@ -6,6 +6,27 @@ use crate::error::Result;
 use crate::os;
 use serde::{Deserialize, Serialize};
 
+/// Keeps `pthread_cancel(3)` from ending the calling thread until it is dropped: in the middle of a call it would unwind through
+/// code that cannot be unwound, and abort the process.
+#[derive(Debug)]
+pub struct Uncancelled(os::thread::CancelState);
+
+impl Uncancelled {
+    /// From now on.
+    #[inline]
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(os::thread::CancelState::forbid())
+    }
+}
+
+impl Drop for Uncancelled {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.restore();
+    }
+}
+
 /// A thread's accounts at one moment. The difference of two is what happened between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Times {

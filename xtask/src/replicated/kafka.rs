@@ -2,6 +2,7 @@
 //!
 //! Invariant: nodes end, and their data is removed, when their [`Nodes`] is dropped.
 
+use super::cluster::{java, kafka_archives};
 use super::secured::Certificates;
 use super::{free_ports, listens};
 use crate::error::{Error, Result};
@@ -9,7 +10,7 @@ use crate::files;
 use crate::shell::output;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// Ports of a node: for clients with a login, for the other nodes, for the controllers, for clients with a certificate.
 const PER_NODE: usize = 4;
@@ -22,7 +23,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts one or three nodes, by the archives that `cluster up` has fetched; they listen when this returns.
+    /// Starts one or three nodes, which listen when this returns.
     pub(super) fn start(
         folder: &Path,
         nodes: usize,
@@ -31,9 +32,7 @@ impl Nodes {
         password: &str,
     ) -> Result<Self> {
         let failed = |cause| Error::Start { program: "a node of Kafka".to_owned(), cause };
-        let mut engines = files::list(&super::engines(folder))?.into_iter().filter(|path| path.is_dir());
-        let archives = engines.find(|path| path.display().to_string().contains("kafka-"));
-        let archives = archives.ok_or_else(|| Error::check("Kafka is not where `cluster up` put it"))?;
+        let archives = kafka_archives()?;
         let home = folder.join("kafka-secured");
         let _ = std::fs::remove_dir_all(&home);
         files::make_folder(&home)?;
@@ -44,19 +43,24 @@ impl Nodes {
             let name = format!("node-{}.properties", node + 1);
             let text = started.config(node, nodes, [&store, &certificates.authority], user, password);
             files::write(&started.home.join(&name), text)?;
-            let java = |main: &str, arguments: &[&str]| {
-                let mut java = Command::new("java");
-                java.args(["-Xmx256m", "-XX:+UseSerialGC", "-cp"]).arg(archives.join("*")).arg(main);
-                java.args(arguments).current_dir(&started.home).stdin(Stdio::null());
+            let java = |arguments: &[&str]| {
+                let mut java = java(&archives, arguments);
+                java.current_dir(&started.home).stdin(Stdio::null());
                 java
             };
             let scram = format!("SCRAM-SHA-256=[name={user},password={password}]");
-            output(java(
+            output(java(&[
                 "kafka.tools.StorageTool",
-                &["format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg", "-c", &name, "--add-scram", &scram],
-            ))?;
+                "format",
+                "-t",
+                "c2Vhd2FsbC1jbHVzdGVyMg",
+                "-c",
+                &name,
+                "--add-scram",
+                &scram,
+            ]))?;
             let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(failed)?;
-            let mut java = java("kafka.Kafka", &[&name]);
+            let mut java = java(&["kafka.Kafka", &name]);
             java.stdout(log.try_clone().map_err(failed)?).stderr(log);
             started.children.push(java.spawn().map_err(failed)?);
         }

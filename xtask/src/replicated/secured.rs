@@ -1,7 +1,7 @@
 //! Tests TLS, credentials and missing permissions against real servers, of the gauge and of logs that are shipped ([`shipping`]).
 //!
 //! ```text
-//!   NATS    the servers of `cluster up` get TLS, clients' certificates, a user and its denied permissions, reloaded on SIGHUP
+//!   NATS    the servers get TLS, clients' certificates, a user and its denied permissions, reloaded on SIGHUP
 //!   Kafka   private nodes with SASL_SSL (PLAIN, SCRAM) and, on another port, clients' certificates: one is too small, three are enough
 //! ```
 //!
@@ -9,6 +9,7 @@
 
 mod shipping;
 
+use super::cluster::{Cluster, NODES};
 use super::kafka::Nodes;
 use super::{Bench, refused};
 use crate::error::{Error, Result};
@@ -52,7 +53,8 @@ impl Certificates {
 }
 
 /// `JetStream` with TLS and a user that may not delete streams: the run is reported, and what it left behind.
-pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result {
+pub(super) fn nats(bench: &Bench<'_>, cluster: &Cluster) -> Result {
+    let options = &cluster.options();
     let certificates = Certificates::make(&bench.folder)?;
     let more = format!(
         "authorization {{ users: [ {{ user: {USER}, password: \"{PASSWORD}\", permissions: {{ publish: {{ deny: [\"$JS.API.STREAM.DELETE.>\"] }} }} }} ] }}\ntls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: true }}\n",
@@ -60,11 +62,11 @@ pub(super) fn nats(bench: &Bench<'_>, sync: &str, options: &[String]) -> Result 
         certificates.key.display(),
         certificates.authority.display(),
     );
-    for (number, pid) in (1..).zip(bench.nodes()?) {
-        let config = bench.folder.join(format!("nats-{sync}/node-{number}/nats.conf"));
+    for node in 0..NODES {
+        let config = cluster.home(node).join("nats.conf");
         let file = std::fs::OpenOptions::new().append(true).open(&config);
         file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(Error::at(config.display()))?;
-        output(command("kill", &["-HUP", &pid.to_string()]))?;
+        cluster.signal(node, "-HUP")?;
     }
     let run = |authority: Option<&Path>, password: &str| {
         let mut run = bench.bench(options, &["--writers", "1", "--time", "5s"]);
@@ -105,7 +107,7 @@ fn environment(
 /// A log shipped to the same servers.
 fn nats_shipped(bench: &Bench<'_>, options: &[String], certificates: &Certificates) -> Result {
     let [_, servers, monitors @ ..] = options else {
-        return Err(Error::check(format!("`cluster up` printed {options:?}")));
+        return Err(Error::check(format!("a cluster is named by {options:?}")));
     };
     let logs = Logs::new(&bench.folder, Bench::seawall)?;
     let other = Certificates::make(&bench.folder.join("other"))?;

@@ -2,7 +2,7 @@
 //! records that are missing, doubled or reordered.
 //!
 //! ```text
-//! seawall log append ──► log ──► seawall log ship ──► three nodes that sync before they acknowledge ([`cluster`], [`network`])
+//! seawall log append ──► log ──► seawall log ship ──► three nodes that sync before they acknowledge ([`super::cluster`], [`super::network`])
 //!                                                  or a store behind a proxy ([`bucket`], [`proxy`])
 //!                                                          │
 //!                                seawall log standby ◄─────┘
@@ -15,11 +15,12 @@
 //! Each record is the next number, so that a look at them says what is wrong. Invariant: every process that is started is ended.
 
 mod bucket;
-mod cluster;
 mod faults;
-mod network;
 mod proxy;
 
+use super::cluster::{Cluster, ENGINES, Engine, engine};
+use super::end;
+use super::network::Network;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::options::{above_zero, number, value};
@@ -27,9 +28,7 @@ use crate::runner;
 use crate::shell::{cargo, output, status, target};
 use crate::tools;
 use bucket::Bucket;
-use cluster::{Cluster, KINDS, Kind};
 use faults::FAULTS;
-use network::Network;
 use seawall_sys::clock::monotonic_ns;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -51,7 +50,7 @@ enum Until {
 /// What the command line asks for.
 struct Request {
     /// The nodes; none is the S3-compatible store.
-    kind: Option<Kind>,
+    kind: Option<&'static Engine>,
     until: Until,
     seed: u64,
     program: Option<PathBuf>,
@@ -67,7 +66,7 @@ impl Request {
 
 fn request(arguments: &[String]) -> Result<Request> {
     let mut asked = Request {
-        kind: Some(KINDS[0]),
+        kind: Some(engine("nats")?),
         until: Until::Faults(50),
         seed: 1,
         program: None,
@@ -79,11 +78,7 @@ fn request(arguments: &[String]) -> Result<Request> {
         match option.as_str() {
             "--engine" => {
                 let name = value(option, &mut words)?;
-                let kind = KINDS.into_iter().find(|kind| kind.name == name);
-                if kind.is_none() && name != S3 {
-                    return Err(Error::usage("--engine is nats, kafka or s3"));
-                }
-                asked.kind = kind;
+                asked.kind = if name == S3 { None } else { Some(engine(name)?) };
             }
             "--faults" => asked.until = Until::Faults(number(option, &mut words)?),
             "--minutes" => asked.until = Until::Time(Duration::from_mins(above_zero(option, &mut words)?)),
@@ -120,7 +115,10 @@ fn campaign(arguments: &[String]) -> Result<String> {
     }
     files::make_folder(&folder)?;
     let cluster = match asked.kind {
-        Some(kind) => Some(Cluster::new(kind, &folder, asked.server.clone(), &target().join("clusters"))?),
+        Some(kind) => {
+            let network = if Network::lacking().is_none() { Some(Network::new()?) } else { None };
+            Some(Cluster::new(kind, "always", &folder, asked.server.clone(), network)?)
+        }
         None => None,
     };
     if let Some(lacking) = Network::lacking().filter(|_| cluster.is_some()) {
@@ -190,7 +188,7 @@ fn counts(tally: &Path) -> Result<Value> {
 
 /// The engine whose turn it is.
 fn fewest_runs(counts: &Value) -> &'static str {
-    let engines = KINDS.iter().map(|kind| kind.name).chain([S3]);
+    let engines = ENGINES.iter().map(|engine| engine.name).chain([S3]);
     let runs = |engine: &&str| counts[*engine]["seeds"].as_array().map_or(0, Vec::len);
     engines.min_by_key(runs).unwrap_or(S3)
 }
@@ -224,6 +222,31 @@ struct Campaign {
     hindered: u64,
     /// Starts of `ship` at which the store was refused because of a stale list.
     unfit: u64,
+    /// A library that moves the clock of a process, where one could be built.
+    clock: Option<PathBuf>,
+}
+
+/// The source of a library that moves the wall clock by the seconds in `CLOCK_AHEAD`.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t) {
+    int r = syscall(SYS_clock_gettime, id, t);
+    char *ahead = getenv("CLOCK_AHEAD");
+    if (!r && ahead && id == CLOCK_REALTIME) t->tv_sec += atoll(ahead);
+    return r;
+}
+"#;
+
+/// The library, if there is a compiler of C.
+fn clock(folder: &Path) -> Option<PathBuf> {
+    let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
+    std::fs::write(&source, CLOCK).ok()?;
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    built.ok().filter(std::process::ExitStatus::success).map(|_| library)
 }
 
 /// What `ship` says when another writer has the destination.
@@ -254,6 +277,7 @@ impl Campaign {
             early: 0,
             hindered: 0,
             unfit: 0,
+            clock: clock(folder),
         }
     }
 
@@ -264,7 +288,10 @@ impl Campaign {
 
     /// Where the log is shipped to.
     fn address(&self) -> String {
-        self.cluster.as_ref().map_or_else(|| Bucket::address("faults"), |cluster| cluster.address.clone())
+        self.cluster.as_ref().map_or_else(
+            || Bucket::address("faults"),
+            |cluster| format!("{}://{}/faults", cluster.engine.name, cluster.addresses()),
+        )
     }
 
     /// A folder that is not there yet.
@@ -324,7 +351,10 @@ impl Campaign {
 
     /// Starts a shipper if none runs.
     fn keep_shipping(&mut self) -> Result {
-        if running(&mut self.shipper) || !self.log.join("00000000000000000001.seg").exists() {
+        // Its first segment is not the first that was begun, if the appender was killed before it had written anything.
+        let segments = files::list(&self.log).unwrap_or_default().into_iter();
+        let mut segments = segments.filter(|path| path.extension().is_some_and(|name| name == "seg"));
+        if running(&mut self.shipper) || segments.next().is_none() {
             return Ok(());
         }
         let errors =
@@ -467,7 +497,7 @@ impl Campaign {
             end(&mut all.standby);
             let copy = all.copy.display().to_string();
             all.at_last("no take-over", |all| {
-                all.seawall(&["log", "takeover", &copy, "--from", &all.address()])
+                all.seawall(&["log", "takeover", &copy, "--from", &all.address(), "--fence"])
             })?;
             Ok(all.copy.clone())
         })?;
@@ -580,14 +610,6 @@ const fn next_random(number: u64) -> u64 {
 
 fn running(child: &mut Option<Child>) -> bool {
     child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
-}
-
-/// Ends a process at once.
-fn end(child: &mut Option<Child>) {
-    if let Some(mut child) = child.take() {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
 }
 
 #[cfg(test)]

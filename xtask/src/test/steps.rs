@@ -8,8 +8,8 @@ use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{
-    c_interface, crash, deny, deployment, explore, java, jvm, package, peers, python, replicated,
-    second_kernel, shipped, tools, wine, workflows,
+    c_interface, crash, deny, deployment, explore, java, package, peers, python, replicated, second_kernel,
+    shipped, tools, wine, workflows,
 };
 use seawall_sys::skip::in_ci;
 use std::process::Command;
@@ -67,17 +67,18 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 39] = [
+pub(super) const STEPS: [Step; 40] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
-    quick("tests",                   &[], 215, all_tests),
+    quick("tests",                   &[], 155, all_tests),
     quick("promises of the log",     LOG, 25, promises),
     quick("examples in the documentation", GAUGE, 10, documented_examples),
     quick("documentation",           GAUGE, 10, documentation),
+    full("Raft nodes",               &["crates/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
     full("Kafka's clients",          CODE, 20, kafka_client),
     full("tests of peers",           LOG, 5, tests_of_peers),
-    full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 35, c_interface),
+    full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
     full("orders of threads",        LOG, 5, || explored(explore::loom())),
     full("Miri",                     LOG, 65, || explored(explore::miri())),
@@ -89,28 +90,30 @@ pub(super) const STEPS: [Step; 39] = [
     full("call sequences",           GAUGE, 5, || on_real_systems("calls::")),
     full("calls of scenarios",       GAUGE, 10, || on_real_systems("scenarios::")),
     full("scenarios everywhere",     GAUGE, 60, || on_real_systems("everywhere::")),
-    full("JVM",                      &["crates/jvm/", "xtask/"], 25, on_jvms),
     full("Python",                   GAUGE, 40, on_python),
-    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 40, log_for_java),
+    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, log_for_java),
     full("calls of JVMs",            &["crates/"], 10, || on_real_systems("jvm::")),
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
     full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
-    full("lies are caught",          GAUGE, 5, || on_real_systems("lies::")),
+    full("lies are caught",          GAUGE, 10, || on_real_systems("lies::")),
+    full("gates and limits",         GAUGE, 20, || on_real_systems("gates::")),
     full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
     full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
     full("failing calls of the log", LOG, 30, || on_real_systems("log_faults::")),
     full("crashes",                  LOG, 200, crashes),
     full("replicated",               GAUGE, 120, replicated_commit),
     full("shipped under faults",     GAUGE, 70, || lacks_nothing(replicated::shipped::few())),
-    full("report in a browser",      GAUGE, 30, report_in_a_browser),
-    full("deployment of watch",      &["deploy/", "docs/watch.md", "crates/cli/", "xtask/"], 15, deployment_of_watch),
+    full("report in a browser",      GAUGE, 25, report_in_a_browser),
+    full("deployment",               &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, deployment_of_services),
     full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || lacks_nothing(package::check())),
     full("workflows",                &[".github/", "action.yml", "xtask/"], 10, || lacks_nothing(workflows::check())),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
-const PROMISES: [&str; 4] = ["log/campaign", "log/mutants", "log/forged", "log/failures"];
+const PROMISES: &str = "log/promises";
+/// Tests of Raft nodes over the log, and the suites of Openraft.
+const RAFT: &str = "openraft/";
 /// Tests that compile C.
 const IN_C: &str = "ffi/c";
 /// Tests of the program on file systems of their own.
@@ -135,9 +138,9 @@ fn lints() -> StepOutcome {
     status(cargo(&all)).and_then(|()| status(cargo(&plain))).into()
 }
 
-/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`] and [`c_interface()`].
+/// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`], [`raft_nodes`] and [`c_interface()`].
 fn all_tests() -> StepOutcome {
-    let wanted = |label: &str| !PROMISES.contains(&label) && label != IN_C;
+    let wanted = |label: &str| label != PROMISES && !label.starts_with(RAFT) && label != IN_C;
     built(&[], wanted, &Plan::default(), StepOutcome::Tests)
 }
 
@@ -157,7 +160,12 @@ fn c_interface() -> StepOutcome {
 
 /// The simulated crash campaign, the sweep of failing operations, forged logs, and every mistake made on purpose.
 fn promises() -> StepOutcome {
-    built(&[], |label| PROMISES.contains(&label), &Plan::default(), StepOutcome::Tests)
+    built(&[], |label| label == PROMISES, &Plan::default(), StepOutcome::Tests)
+}
+
+/// Raft nodes that are killed, and Openraft's own suites over the log.
+fn raft_nodes() -> StepOutcome {
+    built(&[], |label| label.starts_with(RAFT), &Plan::default(), StepOutcome::Tests)
 }
 
 /// Builds `selection`, and runs of the tests in the binaries that are `wanted` those that `plan` names.
@@ -261,14 +269,6 @@ fn report_in_a_browser() -> StepOutcome {
     built(&["--test", "browser"], |label| label == BROWSER, &plan, StepOutcome::Owed)
 }
 
-/// The Maven module's own tests, and its jar on each JDK.
-fn on_jvms() -> StepOutcome {
-    match jvm::test(in_ci()) {
-        Ok(ran) => explored(ran),
-        Err(error) => StepOutcome::Skipped(error.to_string()),
-    }
-}
-
 /// The package of Python: its wheel in a clean environment, and its tests.
 fn on_python() -> StepOutcome {
     match python::test() {
@@ -305,7 +305,7 @@ fn replicated_commit() -> StepOutcome {
 }
 
 /// Rules, dashboard, manifest and unit, each by its own tool, against the metrics of a real run.
-fn deployment_of_watch() -> StepOutcome {
+fn deployment_of_services() -> StepOutcome {
     if !cfg!(target_os = "linux") {
         return StepOutcome::Skipped("systemd and Debian's package of promtool are of Linux".to_owned());
     }
@@ -341,7 +341,7 @@ fn dependencies() -> StepOutcome {
 pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
     let (label, name) = test.split_once(' ')?;
     match (label, ignored) {
-        (label, false) if PROMISES.contains(&label) => Some("promises of the log"),
+        (PROMISES, false) => Some("promises of the log"),
         (IN_C, false) => Some("C interface"),
         (_, false) => Some("tests"),
         (BROWSER, true) => Some("report in a browser"),
@@ -353,7 +353,7 @@ pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
 }
 
 /// Modules of the tests on real systems, and the step of each.
-const MODULES: [(&str, &str); 10] = [
+const MODULES: [(&str, &str); 11] = [
     ("calls::", "call sequences"),
     ("scenarios::", "calls of scenarios"),
     ("everywhere::", "scenarios everywhere"),
@@ -361,6 +361,7 @@ const MODULES: [(&str, &str); 10] = [
     ("evidence::", "device evidence"),
     ("nvme::", "rows on NVMe"),
     ("lies::", "lies are caught"),
+    ("gates::", "gates and limits"),
     ("refusals::", "bad input"),
     ("others::", "files of other users"),
     ("log_faults::", "failing calls of the log"),
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!(of_test("cli/real_systems lies::a", true), Some("lies are caught"));
         assert_eq!(of_test("cli/real_systems calls::a", false), Some("tests"));
         assert_eq!(of_test("ffi/c a", false), Some("C interface"));
-        assert_eq!(of_test("log/mutants a", false), Some("promises of the log"));
+        assert_eq!(of_test("log/promises a", false), Some("promises of the log"));
         assert_eq!(of_test("log/lib a", true), None);
         let tests = root().join("crates/cli/tests/real_systems");
         for path in sources(&tests) {

@@ -69,15 +69,13 @@ fn next(follower: &mut ViewFollower, limit: Duration) -> Result<Option<Record>, 
 }
 
 fn print_gap(from: Lsn, first: Lsn) {
-    anstream::eprintln!(
-        "trimmed: LSN {from} to {first} was forgotten before it was read; going on at {first}"
-    );
+    tell!("trimmed: LSN {from} to {first} was forgotten before it was read; going on at {first}");
 }
 
 /// Says once for each reason why the writer does not wake this command.
 fn say_if_it_polls(follower: &ViewFollower, said: &mut Option<String>) {
     if let Some(reason) = follower.polls().filter(|reason| said.as_deref() != Some(reason)) {
-        anstream::eprintln!("looking at the disk every 50 ms: {reason}");
+        tell!("looking at the disk every 50 ms: {reason}");
         *said = Some(reason.to_owned());
     }
 }

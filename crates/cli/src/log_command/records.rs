@@ -9,11 +9,13 @@
 use crate::exit::Failure;
 use base64::Engine as _;
 use clap::ValueEnum;
-use seawall::{Engine, Record, Report, Tail, View};
+use seawall::{Engine, Evidence, Record, Report, Tail, View};
+use seawall_sys::clock::unix_us;
 use seawall_sys::text::printable;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
+use std::time::Duration;
 
 /// The forms of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,6 +77,11 @@ impl<R: Read> Input<R> {
     }
 
     fn next_object(&mut self, record: &mut Vec<u8>) -> Result<bool, Failure> {
+        // PowerShell and editors of Windows put a mark of the byte order in front.
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if self.count == 0 && self.reader.fill_buf().is_ok_and(|read| read.starts_with(MARK)) {
+            self.reader.consume(MARK.len());
+        }
         // Each byte may be escaped in six.
         let line_max = self.bytes_max.saturating_mul(6).saturating_add(1024);
         if !self.next_line(record, line_max)? {
@@ -239,8 +246,20 @@ fn tail(tail: Tail) -> (&'static str, Option<Value>) {
     }
 }
 
+/// By how much a clock may be ahead without a word.
+const AHEAD: Duration = Duration::from_mins(5);
+
+/// That the last batch is of a time in the future, if it is: whatever goes by time is wrong then.
+pub(super) fn ahead(time_us: u64) -> Option<String> {
+    let ahead = Duration::from_micros(time_us.saturating_sub(unix_us()));
+    let by = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
+    (ahead > AHEAD)
+        .then(|| format!("the last batch is of a time that is {by} ahead of this clock: either was wrong"))
+}
+
 /// What `stat` prints, as JSON; `tail` is null while there may be a writer.
-pub(super) fn stat(view: &View, method: Option<(&str, Engine)>) -> Value {
+/// `evidence` is null if no writer has looked since the file system was mounted.
+pub(super) fn stat(view: &View, method: Option<(&str, Engine)>, evidence: Option<&Evidence>) -> Value {
     let (tail, lost) = view.tail().map(tail).unzip();
     serde_json::json!({
         "identity": view.log_id().to_string(),
@@ -250,7 +269,10 @@ pub(super) fn stat(view: &View, method: Option<(&str, Engine)>) -> Value {
         "outlives": view.class().name(),
         "method": method.map(|(method, _)| method),
         "engine": method.map(|(_, engine)| engine.name()),
+        "evidence": evidence.map(Evidence::name),
+        "evidence_because": evidence.and_then(Evidence::why),
         "writer": view.has_writer(),
+        "newest_unix_us": view.time_us(),
         "tail": tail,
         "lost": lost.flatten(),
     })
@@ -289,7 +311,7 @@ pub(super) fn report(report: &Report) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, Form, Input, shown};
+    use super::{Failure, Form, Input, ahead, shown, unix_us};
 
     const BYTES_MAX: usize = 6;
 
@@ -352,6 +374,14 @@ mod tests {
             let error = read(Form::Json, format!("{line}\n").as_bytes()).expect_err("is wrong").to_string();
             assert!(error.contains(words), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_batch_of_the_future_is_named_and_one_of_a_clock_that_is_a_little_ahead_is_not() {
+        let (now, hour) = (unix_us(), 3_600_000_000);
+        assert!(ahead(now - hour).is_none() && ahead(now + hour / 60).is_none());
+        assert!(ahead(now + hour + hour / 2).is_some_and(|said| said.contains(" 1h ")));
+        assert!(ahead(u64::MAX).is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `seawall log retain`: removes from the beginning of an archive what no rebuild needs any more.
+//! `seawall log retain`: removes the oldest part of an archive, which no rebuild within the retention needs.
 //!
 //! Invariant: what would go is what goes: both are found in the same way, and `--dry-run` ends before the first change.
 
@@ -6,8 +6,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::Args;
-use seawall_ship::retention::Keep;
-use seawall_sys::clock::unix_us;
+use seawall_ship::destination::Keep;
 
 use super::Stop;
 use super::ship::{Place, source};
@@ -19,7 +18,7 @@ pub(super) struct Retain {
     at: String,
     #[command(flatten)]
     place: Place,
-    /// Keep what a rebuild to any time of the last so many days needs
+    /// Keep what a rebuild to any time in the last N days needs, counted back from the newest message or from now, whichever is earlier
     #[arg(long, value_name = "N", required_unless_present = "keep_segments")]
     keep_days: Option<u32>,
     /// Keep at least so many closed segments
@@ -31,10 +30,8 @@ pub(super) struct Retain {
 }
 
 pub(super) fn run(options: &Retain) -> Result<(), Stop> {
-    let days = |days: u32| Duration::from_hours(24).saturating_mul(days).as_micros();
-    let since = |us| unix_us().saturating_sub(u64::try_from(us).unwrap_or(u64::MAX));
-    let since_us = options.keep_days.map_or(u64::MAX, |count| since(days(count)));
-    let keep = Keep { since_us, segments: options.keep_segments.unwrap_or(0) };
+    let age = options.keep_days.map(|days| Duration::from_hours(24).saturating_mul(days));
+    let keep = Keep { age, segments: options.keep_segments.unwrap_or(0), ..Keep::default() };
     let removed = source(&options.at, &options.place)?.retain(&keep, options.dry_run)?;
     let mut output = io::stdout().lock();
     let what = if options.dry_run { "would remove" } else { "removed" };

@@ -4,40 +4,65 @@
 //! ends shipping in order, with its place noted; progress goes to standard error, results to standard output.
 
 use std::io::{self, Write as _};
+use std::num::NonZeroU64;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::Args;
-use seawall::{Lsn, RebuildTo};
-use seawall_ship::address::{Opening, open};
+use clap::{Args, Parser};
+use seawall::{Lsn, RebuildTo, View};
+use seawall_ship::address::{Opened, Opening, open, shown};
 use seawall_ship::destination::Destination;
 use seawall_ship::manifest::Indexed;
+use seawall_ship::note::Note;
 use seawall_ship::restore::{self, Read, Rebuilt, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{self, Joined, Sources};
 use seawall_ship::untrimmed::Untrimmed;
-use seawall_ship::{Error, Facts, Failure};
+use seawall_ship::{Error, Facts, Failure, status};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
 
 use super::Stop;
+use super::fence::{Act, Fence, refuse_missing_parent};
+use super::records;
+use super::service::{self, Entry, LISTEN_EVERY, Pair, Serving};
 use crate::amounts;
 use crate::signals::{STOP, take_over};
 
-/// How often it looks whether it is to end.
-pub(super) const LISTEN_EVERY: Duration = Duration::from_millis(100);
+/// How long a request of a store is tried again before that is said, by what goes on for ever.
+pub(super) const TRIED_FOR: Duration = Duration::from_secs(10);
+/// How long what has gathered is waited for at the end.
+const LAST_WORDS: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(super) struct Ship {
+    #[command(flatten)]
+    one: Shipment,
+    /// A file with several logs and destinations, a line each: what stands behind `seawall log ship` for one, without the options of the service
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "to", "once"], help_heading = "As a service")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    serving: Serving,
+    /// Ship what is durable now, and end; 3 minutes without an acknowledgement are an error
+    #[arg(long)]
+    once: bool,
+    /// Say what would be shipped from where, and what an acknowledgement would outlive, and change nothing
+    #[arg(long, help_heading = "Safety")]
+    dry_run: bool,
+}
+
+/// A log and a destination.
+#[derive(Debug, Clone, Args)]
+struct Shipment {
     /// The log's folder
     #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
     /// Where to: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, <az://CONTAINER/PREFIX>, <gs://BUCKET/PREFIX>, or folder:PATH
     #[arg(long, value_name = "ADDRESS")]
-    to: String,
+    to: Option<String>,
     #[command(flatten)]
     place: Place,
     /// Copies of each message in a stream or topic that is created
@@ -49,15 +74,20 @@ pub(super) struct Ship {
     /// How long the oldest batch waits for others in an archive
     #[arg(long, value_name = "TIME", value_parser = amounts::time, default_value = "10s")]
     gather: Duration,
-    /// Memory for what is on its way
-    #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "32m")]
-    memory: ByteSize,
-    /// Ship what is durable now, and end; 3 minutes without an acknowledgement are an error
+    /// Compress each message (zstd), in a build that can; what reads them later must be one too
     #[arg(long)]
-    once: bool,
+    compress: bool,
 }
 
-#[derive(Debug, Args)]
+/// A line of a file of shipments.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    one: Shipment,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(super) struct Place {
     /// Monitoring ports of NATS servers, HOST:PORT each: only they say when the servers sync
     #[arg(long, value_name = "HOST:PORT")]
@@ -68,14 +98,30 @@ pub(super) struct Place {
     /// File of librdkafka's properties: TLS and credentials of Kafka
     #[arg(long, value_name = "FILE")]
     kafka_config: Option<PathBuf>,
-    /// It lies at another site: what it acknowledges outlives the loss of this one
+    /// The destination is at another site: what it acknowledges outlives the loss of this one
     #[arg(long)]
     elsewhere: bool,
+    /// Memory for what is on its way, or read ahead
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "64m")]
+    memory: ByteSize,
+    /// Send, or read of an archive, no more than so many bytes a second
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
+    bandwidth: Option<ByteSize>,
+}
+
+impl Place {
+    fn memory_bytes(&self) -> usize {
+        usize::try_from(self.memory.as_u64()).unwrap_or(usize::MAX)
+    }
+
+    fn bytes_per_second(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.bandwidth?.as_u64().max(1))
+    }
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Rebuild {
-    /// The folder of the log that is made; it must not be there
+    /// The folder of the log that is made: a new one, or an empty one such as the mount point of a new disk
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Where from, as in `seawall log ship`; more than once for several that hold the same log
@@ -83,7 +129,9 @@ pub(super) struct Rebuild {
     from: Vec<String>,
     #[command(flatten)]
     place: Place,
-    /// Leave the old writer be: the log that is made cannot be shipped to the same place
+    #[command(flatten)]
+    fence: Fence,
+    /// Make a copy and do not fence the old writer: the copy cannot be shipped to the same destination
     #[arg(long)]
     copy: bool,
     /// Leave out the history that the log itself had trimmed: an archive's manifests say where to begin; of one source
@@ -92,7 +140,7 @@ pub(super) struct Rebuild {
     /// No batch that ends behind this LSN; makes a copy
     #[arg(long, value_name = "LSN")]
     lsn: Option<Lsn>,
-    /// No batch from the last so long; makes a copy
+    /// Leave out batches younger than this; makes a copy
     #[arg(long, value_name = "TIME", value_parser = amounts::time)]
     ago: Option<Duration>,
 }
@@ -109,80 +157,256 @@ pub(super) struct Drill {
     log: Option<PathBuf>,
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(printable(&error.to_string()).into_owned())
-    }
-}
-
 fn opening(place: &Place) -> Opening {
     Opening {
         monitors: place.nats_monitor.clone(),
         kafka_config: place.kafka_config.clone(),
         elsewhere: place.elsewhere,
         plain_password: place.nats_plain_password,
+        memory_bytes: place.memory_bytes(),
+        bytes_per_second: place.bytes_per_second(),
         ..Opening::default()
     }
 }
 
 /// What an acknowledgement of the destination outlives, and why not more.
 fn print_promise(facts: &Facts) {
-    anstream::eprintln!("{}: {}", facts.name, facts.setting);
+    tell!("{}: {}", facts.name, facts.setting);
     for failure in Failure::ALL {
         match facts.outlives(failure) {
-            Ok(()) => anstream::eprintln!("  outlives {}", failure.name()),
-            Err(why) => anstream::eprintln!("  NOT {}: {}", failure.name(), printable(&why)),
+            Ok(()) if facts.reports.is_empty() => tell!("  outlives {}", failure.name()),
+            Ok(()) => tell!("  outlives {}, but for the reports below", failure.name()),
+            Err(why) => tell!("  NOT {}: {}", failure.name(), printable(&why)),
         }
+    }
+    for report in &facts.reports {
+        tell!("  reported: {}", printable(report));
     }
 }
 
-pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
-    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
-    let opening = Opening {
-        create: true,
-        replicas: options.replicas,
-        object_bytes: usize::try_from(options.object_bytes.as_u64()).unwrap_or(usize::MAX),
-        gather_time: options.gather,
-        ..opening(&options.place)
-    };
-    // Before anything is made at the destination.
-    seawall::View::open(&options.dir)?;
-    let opened = open(&options.to, &opening)?;
-    print_promise(opened.destination.facts());
-    if let Some(requests) = opened.requests_per_day {
-        let bytes = options.object_bytes;
-        anstream::eprintln!(
-            "at most {requests} requests a day, lists included, two more for each {bytes} of the log, and one for each segment"
-        );
+impl Shipment {
+    fn named(&self) -> Result<(&Path, &str), Stop> {
+        let (Some(dir), Some(to)) = (&self.dir, &self.to) else {
+            let what = "name the folder of a log and --to ADDRESS, or --file with a line of these for each";
+            return Err(Stop::Usage(what.to_owned()));
+        };
+        Ok((dir, to))
     }
-    let memory_bytes = usize::try_from(options.memory.as_u64()).unwrap_or(usize::MAX);
-    let settings = Settings { memory_bytes, gather_time: options.gather };
-    let shipping = Shipping::start(&options.dir, opened.destination, settings)?;
-    anstream::eprintln!("shipping from LSN {}", shipping.acknowledged());
-    if options.once {
-        let end = shipping.finish(Some(Duration::from_mins(3)))?;
-        return writeln!(io::stdout().lock(), "acknowledged {end}").map_err(Stop::from);
-    }
-    let mut failing = None;
-    while !STOP.load(Ordering::SeqCst) {
-        if let Some(error) = shipping.failed() {
-            return Err(error.into());
+
+    fn opening(&self, create: bool) -> Opening {
+        Opening {
+            create,
+            replicas: self.replicas,
+            object_bytes: usize::try_from(self.object_bytes.as_u64()).unwrap_or(usize::MAX),
+            gather_time: self.gather,
+            log: self.dir.clone(),
+            tried_for: TRIED_FOR,
+            ..opening(&self.place)
         }
-        let now = shipping.failing();
-        if now != failing {
-            match &now {
-                Some(why) => anstream::eprintln!("away: {}", printable(why)),
-                None => anstream::eprintln!("reachable again"),
+    }
+
+    /// What it promises and costs, said before it begins.
+    fn say(&self, opened: &Opened) {
+        print_promise(opened.destination.facts());
+        if let Some(requests) = opened.requests_per_day {
+            let bytes = ByteSize(self.object_bytes.as_u64().min(self.place.memory.as_u64() / 8));
+            if bytes < self.object_bytes {
+                tell!("objects of at most {bytes}: an eighth of --memory {}", self.place.memory);
             }
-            failing = now;
+            tell!(
+                "at most {requests} requests a day, lists included, two more for each {bytes} of the log, and one for each segment"
+            );
         }
-        std::thread::sleep(LISTEN_EVERY);
     }
-    let stats = shipping.stats()?;
-    let (acknowledged, risk) = (stats.acknowledged, stats.at_risk);
-    drop(shipping);
-    writeln!(io::stdout().lock(), "acknowledged {acknowledged}, {} records at risk", risk.records)?;
-    Ok(())
+
+    /// Begins to ship; `say` once, before anything is sent.
+    fn start(&self, serving: &Serving, said: &mut bool) -> Result<Shipping, Error> {
+        let (Some(dir), Some(to)) = (&self.dir, &self.to) else { return Err(Error::Closed) };
+        // Before anything is made at the destination.
+        View::open(dir)?;
+        let opened = open(to, &self.opening(true))?;
+        if !std::mem::replace(said, true) {
+            self.say(&opened);
+        }
+        let memory_bytes = self.place.memory_bytes();
+        let measures = serving.listen.is_some();
+        let (gather_time, compresses) = (self.gather, self.compress);
+        let bytes_per_second = self.place.bytes_per_second();
+        let settings = Settings {
+            memory_bytes,
+            gather_time,
+            measures,
+            compresses,
+            bytes_per_second,
+            ..Settings::default()
+        };
+        Shipping::start(dir, opened.destination, settings)
+    }
+
+    /// Ships until a signal, or with `once` what is durable now.
+    fn run(&self, entry: &Entry, serving: &Serving, once: bool) -> Result<(), Stop> {
+        let mut said = false;
+        let Some(shipping) = entry.begin(serving.wait, || self.start(serving, &mut said))? else {
+            return Ok(());
+        };
+        tell!("{}shipping from LSN {}", entry.prefix(), shipping.acknowledged());
+        if once {
+            let end = shipping.finish_while_it_moves(Duration::from_mins(3))?;
+            return writeln!(io::stdout().lock(), "acknowledged {end}").map_err(Stop::from);
+        }
+        while !STOP.load(Ordering::SeqCst) {
+            if let Some(error) = shipping.failed() {
+                print_only_here(&shipping, &error);
+                return Err(error.into());
+            }
+            entry.works(shipping.failing().as_deref());
+            entry.say(|| match shipping.stats() {
+                Ok(stats) => {
+                    let (risk, bytes) = (stats.at_risk, ByteSize(stats.at_risk.bytes));
+                    let (records, seconds, messages) = (risk.records, risk.time.as_secs(), stats.messages);
+                    let acknowledged = stats.acknowledged;
+                    format!(
+                        "acknowledged LSN {acknowledged}, behind {records} records, {bytes}, {seconds} s; {messages} messages sent"
+                    )
+                }
+                Err(error) => printable(&error.to_string()).into_owned(),
+            });
+            std::thread::sleep(LISTEN_EVERY);
+        }
+        let prefix = entry.prefix();
+        // What has gathered goes too, within the time that whoever ends services leaves.
+        if let Err(error) = shipping.drain(Some(LAST_WORDS)) {
+            tell!("{prefix}not everything was shipped: {}", printable(&error.to_string()));
+        }
+        let stats = shipping.stats()?;
+        let (acknowledged, risk) = (stats.acknowledged, stats.at_risk);
+        drop(shipping);
+        let why = stats.failing.map_or_else(String::new, |why| format!(": {}", printable(&why)));
+        writeln!(
+            io::stdout().lock(),
+            "{prefix}acknowledged {acknowledged}, {} records at risk{why}",
+            risk.records
+        )?;
+        Ok(())
+    }
+
+    /// What `run` would do: an error as it would end with, if it would not begin.
+    fn dry_run(&self) -> Result<(), Stop> {
+        let (dir, to) = self.named()?;
+        let view = View::open(dir)?;
+        let mut output = io::stdout().lock();
+        let opened = match open(to, &self.opening(false)) {
+            Err(error @ Error::Unfit { .. }) => {
+                writeln!(output, "would make   {to}: {}", printable(&error.to_string()))?;
+                return Ok(());
+            }
+            opened => opened?,
+        };
+        self.say(&opened);
+        let mut to = opened.destination;
+        let (note, held) = (Note::read(dir, to.as_mut())?, status::of_destination(to.as_mut())?);
+        match (&note, &held) {
+            (None, Some(_)) => return Err(Error::NotOwner.into()),
+            (Some(note), Some(held)) if held.owner != note.owner => {
+                return Err(Error::Replaced { term: held.term }.into());
+            }
+            (Some(note), None) if note.chain.position > 0 => {
+                return Err(Error::Lost { position: note.chain.position }.into());
+            }
+            _ => {}
+        }
+        let from = note.map_or(view.first_sealed(), |note| note.chain.lsn.max(view.first_sealed()));
+        let lag = status::lag(&view, from)?;
+        let (records, bytes, end) = (lag.records, ByteSize(lag.bytes), view.end_lsn());
+        writeln!(
+            output,
+            "would ship   {records} records, {bytes}, LSN {from} to {end}, to {}",
+            to.address()
+        )?;
+        Ok(())
+    }
+}
+
+/// The words of a line as a shell has them: between blanks, or within quotes; `#` begins a comment.
+fn words(line: &str) -> Result<Vec<String>, &'static str> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    if quote.is_some() { Err("a quote is not closed") } else { Ok(words) }
+}
+
+/// The shipments of a file.
+fn listed(file: &Path) -> Result<Vec<Shipment>, Stop> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Stop::Failed(format!("cannot read {}: {error}", file.display())))?;
+    let mut listed = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let wrong = |why: &str| {
+            let why = why.trim_start_matches("error: ");
+            Stop::Usage(printable(&format!("{}, line {number}: {why}", file.display())).into_owned())
+        };
+        let words = words(line).map_err(wrong)?;
+        if words.is_empty() {
+            continue;
+        }
+        let parsed = Line::try_parse_from(words);
+        let one = parsed.map_err(|error| wrong(error.to_string().lines().next().unwrap_or_default()))?.one;
+        one.named().map_err(|stop| wrong(&stop.to_string()))?;
+        listed.push(one);
+    }
+    if listed.is_empty() {
+        return Err(Stop::Usage(format!("{} lists no log", file.display())));
+    }
+    Ok(listed)
+}
+
+pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
+    let shipments = match &options.file {
+        Some(file) => listed(file)?,
+        None => vec![options.one.clone()],
+    };
+    let name = |one: &Shipment| {
+        let (dir, to) = one.named()?;
+        let notes = (!options.once).then(|| dir.to_path_buf());
+        Ok(Pair { log: dir.display().to_string(), address: shown(to), notes })
+    };
+    let pairs = shipments.iter().map(name).collect::<Result<Vec<_>, Stop>>()?;
+    if options.dry_run {
+        return shipments.iter().try_for_each(Shipment::dry_run);
+    }
+    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    service::run(&pairs, ("seawall_ship_up", "to"), &options.serving, |index, entry| {
+        shipments[index].run(entry, &options.serving, options.once)
+    })
+}
+
+/// Behind a take-over: what of the log is nowhere else.
+fn print_only_here(shipping: &Shipping, error: &Error) {
+    if !matches!(error, Error::Replaced { .. } | Error::Second { .. } | Error::Diverged { .. }) {
+        return;
+    }
+    let from = shipping.acknowledged();
+    match shipping.at_risk() {
+        Ok(risk) if risk.records > 0 => tell!(
+            "only here: {} records behind LSN {from}; `seawall log cat DIR --from {from}` prints them",
+            risk.records
+        ),
+        Ok(_) => tell!("nothing is only here: all is acknowledged up to LSN {from}"),
+        Err(error) => {
+            tell!("what is only here cannot be counted: {}", printable(&error.to_string()));
+        }
+    }
 }
 
 /// Says now and then how far a read has come.
@@ -193,7 +417,7 @@ pub(super) fn progress() -> impl FnMut(Lsn, u64) {
 /// The same, and how long the rest takes, if it is known where the log begins and ends.
 fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     if let Some(Range { start, end }) = extent {
-        anstream::eprintln!("LSN {start} to {end} are there, {} to read", ByteSize(end.since(start)));
+        tell!("LSN {start} to {end} are there, {} to read", ByteSize(end.since(start)));
     }
     let (begun, mut said) = (monotonic_ns(), monotonic_ns());
     move |lsn, bytes| {
@@ -205,7 +429,7 @@ fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
             let left = left.map_or_else(String::new, |extent| {
                 format!(", about {:.0} s left", extent.end.since(lsn) as f64 / rate)
             });
-            anstream::eprintln!("LSN {lsn}, {} read, {:.0} MB/s{left}", ByteSize(bytes), rate / 1e6);
+            tell!("LSN {lsn}, {} read, {:.0} MB/s{left}", ByteSize(bytes), rate / 1e6);
         }
     }
 }
@@ -223,15 +447,31 @@ fn extent(from: &mut [Box<dyn Destination>], until: Lsn) -> Option<Range<Lsn>> {
 
 pub(super) fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     let seconds = read.time.as_secs_f64();
-    let (messages, ignored, bytes) = (read.messages, read.ignored, ByteSize(read.bytes));
+    let (messages, ignored, bytes) = (read.messages, read.ignored - read.strays, ByteSize(read.bytes));
     writeln!(
         output,
         "read         {messages} messages of {bytes} in {seconds:.1} s, {ignored} left over from races"
-    )
+    )?;
+    if read.strays > 0 {
+        writeln!(output, "strays       {} that are no messages of a log: they are passed over", read.strays)?;
+    }
+    Ok(())
+}
+
+impl Place {
+    /// What lies at `address`, for reading.
+    pub(super) fn source(&self, address: &str) -> Result<Box<dyn Destination>, Error> {
+        Ok(open(address, &opening(self))?.destination)
+    }
+
+    /// The same, for what goes on for ever.
+    pub(super) fn followed(&self, address: &str) -> Result<Box<dyn Destination>, Error> {
+        Ok(open(address, &Opening { tried_for: TRIED_FOR, ..opening(self) })?.destination)
+    }
 }
 
 pub(super) fn source(address: &str, place: &Place) -> Result<Box<dyn Destination>, Stop> {
-    Ok(open(address, &opening(place))?.destination)
+    Ok(place.source(address)?)
 }
 
 /// All of them.
@@ -250,27 +490,42 @@ pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(),
     if said.is_empty() {
         return Ok(());
     }
-    let said = printable(&said.join("; ")).into_owned();
-    Err(Stop::Failed(format!("{said}; the other sources made up for it")))
+    let said = format!("{}; the other sources made up for it", printable(&said.join("; ")));
+    let coded = joined.wrong.iter().find_map(|wrong| service::code(wrong.error.ending()));
+    Err(coded.map_or_else(|| Stop::Failed(said.clone()), |code| Stop::Coded(code, said.clone())))
 }
 
 pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
+    const ACT: Act = Act {
+        command: "rebuild",
+        instead: "or --copy for a copy that leaves the writer be; --dry-run says whom",
+    };
     let is_copy = options.copy || options.lsn.is_some() || options.ago.is_some();
     let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
     let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
     let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
+    refuse_missing_parent(&options.dir)?;
     let mut from = opened(&options.from, &options.place)?;
+    let act = (!is_copy).then_some(&ACT);
+    if !options.fence.confirm(act, &mut from)? {
+        return Ok(());
+    }
     if options.skip_trimmed {
         let (Some(one), true) = (from.pop(), from.is_empty()) else {
             return Err(Stop::Failed("--skip-trimmed takes one --from: name the archive alone".to_owned()));
         };
         let untrimmed = Untrimmed::new(one, &until)?;
         if !untrimmed.is_known() {
-            anstream::eprintln!("no sound manifests say where to begin: everything is read");
+            tell!("no sound manifests say where to begin: everything is read");
         }
         from.push(Box::new(untrimmed));
     }
-    let mut progress = progress_to(extent(&mut from, until.lsn));
+    let extent = extent(&mut from, until.lsn);
+    let due = extent.as_ref().map_or(0, |due| due.end.since(due.start));
+    if let Some(said) = lacks_space(&options.dir, due) {
+        tell!("{said}");
+    }
+    let mut progress = progress_to(extent);
     if let [from] = &mut from[..] {
         let rebuilt = if is_copy {
             copy(from.as_mut(), &options.dir, until, &mut progress)
@@ -286,6 +541,20 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
         sources::rebuild(from, &options.dir, &mut progress)
     };
     joined(&rebuilt?, print)
+}
+
+/// What to say if there may be no room for so many bytes where the folder `dir` is made: what the log had trimmed takes none in the end.
+fn lacks_space(dir: &Path, bytes: u64) -> Option<String> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let at = if dir.is_dir() { dir } else { parent };
+    let here = seawall_sys::inspect::environment(at).ok()?;
+    let (free, total) = (here.file_system.free_bytes, here.file_system.total_bytes);
+    let (amount, at) = (ByteSize(free), at.display());
+    (free < bytes && total > 0).then(|| {
+        format!(
+            "only {amount} are free at {at}: it may not fit; no writer is refused before all of it is there"
+        )
+    })
 }
 
 /// What was rebuilt, and from whom it was taken.
@@ -316,9 +585,34 @@ fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
     writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;
+    if let Some(between) = &drilled.between {
+        let (end, behind) = (between.end, between.behind);
+        writeln!(output, "log          ends at LSN {end}, {behind} records are not there yet")?;
+        if between.is_replaced {
+            writeln!(output, "             another writer has taken over; nothing is only in this log")?;
+        }
+    }
+    if let Some(ahead) = records::ahead(drilled.time_us) {
+        writeln!(output, "time         {ahead}; --ago goes by when messages were sent")?;
+    }
     let Indexed { sound, lacking } = drilled.manifests;
     if sound + lacking > 0 {
         writeln!(output, "manifests    {sound} sound, {lacking} segments have none")?;
     }
     Ok(read(&mut output, &drilled.read)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lacks_space;
+
+    #[test]
+    fn a_disk_with_too_little_room_is_named_where_the_folder_is_made() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for to in [dir.path().to_owned(), dir.path().join("new"), "new".into()] {
+            assert_eq!(lacks_space(&to, 1), None);
+            let said = lacks_space(&to, u64::MAX).expect("no disk holds as much");
+            assert!(said.contains("it may not fit"), "{said}");
+        }
+    }
 }

@@ -9,12 +9,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use seawall_ship::destination::Destination;
 use seawall_ship::standby::{self, take_over};
+use seawall_ship::status::{self, Folder};
+use seawall_ship::{Error, address};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
 
 use super::Stop;
-use super::ship::{LISTEN_EVERY, Place, print, progress, source};
+use super::fence::{Act, Fence, refuse_missing_parent};
+use super::service::{self, Entry, Pair, Serving, pause};
+use super::ship::{Place, print, progress, source};
 use crate::signals::{self, STOP};
 
 #[derive(Debug, Args)]
@@ -27,6 +32,8 @@ pub(super) struct Standby {
     from: String,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    serving: Serving,
     /// Read what is there now, and end
     #[arg(long)]
     once: bool,
@@ -42,58 +49,157 @@ pub(super) struct Takeover {
     from: Vec<String>,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    fence: Fence,
+}
+
+/// The gauges of a standby.
+struct Gauges {
+    lsn: metrics::Gauge,
+    behind: metrics::Gauge,
+    caught_up_ns: u64,
+}
+
+impl Gauges {
+    fn new(pair: &Pair) -> Self {
+        let labels = [("log", pair.log.clone()), ("from", pair.address.clone())];
+        let gauge = |name, says| {
+            metrics::describe_gauge!(name, says);
+            metrics::gauge!(name, &labels)
+        };
+        let lsn = gauge("seawall_standby_lsn", "up to which LSN the copy goes");
+        let behind =
+            gauge("seawall_standby_behind_seconds", "seconds since it had everything that was there");
+        Self { lsn, behind, caught_up_ns: monotonic_ns() }
+    }
+
+    /// How long ago it had everything that was there; `caught_up` if it has now.
+    fn looked(&mut self, standby: &standby::Standby, caught_up: bool) -> Duration {
+        if caught_up {
+            self.caught_up_ns = monotonic_ns();
+        }
+        let behind = Duration::from_nanos(monotonic_ns() - self.caught_up_ns);
+        self.lsn.set(standby.lsn().get() as f64);
+        self.behind.set(behind.as_secs_f64());
+        behind
+    }
+}
+
+/// How often a standby says at its destination how far it is.
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
+/// When it said so last.
+struct Told {
+    /// `None` once it may not.
+    every: Option<Duration>,
+    at_ns: u64,
+    /// It was said that this fails.
+    said: bool,
+}
+
+impl Told {
+    /// Says how far it is, if it is time. Where it may not write it says so once, and follows all the same.
+    fn tell(&mut self, from: &mut dyn Destination, standby: &standby::Standby) {
+        let passed = Duration::from_nanos(monotonic_ns() - self.at_ns);
+        if self.every.is_none_or(|every| self.at_ns > 0 && passed < every) {
+            return;
+        }
+        self.at_ns = monotonic_ns();
+        match from.tell(&standby.follower()) {
+            Ok(true) => {}
+            Ok(false) => self.every = None,
+            Err(error) => {
+                let why = error.to_string();
+                if !std::mem::replace(&mut self.said, true) {
+                    tell!("it is not told there how far this standby is: {}", printable(&why));
+                }
+                self.every = self.every.filter(|_| error.is_passing());
+            }
+        }
+    }
 }
 
 pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
+    refuse_missing_parent(&options.dir)?;
     signals::take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
-    let mut from = source(&options.from, &options.place)?;
-    let mut standby = standby::Standby::open(&options.dir, from.as_mut())?;
-    anstream::eprintln!("following from LSN {}", standby.lsn());
-    let mut progress = progress();
-    let mut away = false;
-    while !STOP.load(Ordering::SeqCst) {
-        match standby.read(from.as_mut(), &mut progress) {
-            Ok(came) => {
-                if std::mem::take(&mut away) {
-                    anstream::eprintln!("reachable again");
-                }
-                if options.once && !came {
-                    break;
-                }
-            }
-            Err(error) if error.is_passing() && !options.once => {
-                if !std::mem::replace(&mut away, true) {
-                    anstream::eprintln!("away: {}", printable(&error.to_string()));
-                }
-            }
-            Err(error) => {
-                standby.save(true)?;
-                return Err(error.into());
-            }
-        }
-        standby.save(false)?;
-        pause(standby.idle());
-    }
-    standby.save(true)?;
-    writeln!(io::stdout().lock(), "followed to LSN {}, term {}", standby.lsn(), standby.term())?;
-    Ok(())
+    let log = options.dir.display().to_string();
+    let pair = Pair { log, address: address::shown(&options.from), notes: None };
+    service::run(std::slice::from_ref(&pair), ("seawall_standby_up", "from"), &options.serving, |_, entry| {
+        options.run(entry, &mut Gauges::new(&pair))
+    })
 }
 
-/// Waits for `time`, or until a signal.
-fn pause(time: Duration) {
-    let begun_ns = monotonic_ns();
-    while !STOP.load(Ordering::SeqCst) {
-        let left = time.saturating_sub(Duration::from_nanos(monotonic_ns() - begun_ns));
-        if left.is_zero() {
-            break;
+impl Standby {
+    fn run(&self, entry: &Entry, gauges: &mut Gauges) -> Result<(), Stop> {
+        let open = || -> Result<(Box<dyn Destination>, standby::Standby), Error> {
+            let mut from = self.place.followed(&self.from)?;
+            let standby = standby::Standby::open(&self.dir, from.as_mut())?;
+            Ok((from, standby))
+        };
+        let Some((mut from, mut standby)) = entry.begin(self.serving.wait, open)? else { return Ok(()) };
+        tell!("following from LSN {}", standby.lsn());
+        let mut progress = progress();
+        let mut told = Told { every: (!self.once).then_some(TELL_EVERY), at_ns: 0, said: false };
+        while !STOP.load(Ordering::SeqCst) {
+            let goes_on = || !STOP.load(Ordering::SeqCst);
+            let read = standby.read_while(from.as_mut(), &goes_on, &mut progress);
+            let behind = gauges.looked(&standby, read.is_ok());
+            match read {
+                Ok(came) => {
+                    entry.works(None);
+                    if self.once && !came {
+                        break;
+                    }
+                }
+                Err(error) if error.is_passing() && !self.once => entry.works(Some(&error.to_string())),
+                Err(error) => {
+                    // Behind a write that failed the last save stands.
+                    let _ = standby.save(true);
+                    return Err(error.into());
+                }
+            }
+            standby.save(false)?;
+            told.tell(from.as_mut(), &standby);
+            entry.say(|| {
+                let (lsn, term, seconds) = (standby.lsn(), standby.term(), behind.as_secs());
+                format!("followed to LSN {lsn}, term {term}, behind {seconds} s")
+            });
+            pause(standby.idle());
         }
-        std::thread::sleep(left.min(LISTEN_EVERY));
+        standby.save(true)?;
+        writeln!(io::stdout().lock(), "followed to LSN {}, term {}", standby.lsn(), standby.term())?;
+        Ok(())
     }
 }
 
 pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
+    const ACT: Act = Act { command: "takeover", instead: "; --dry-run says whom" };
     let opened = options.from.iter().map(|address| source(address, &options.place));
     let mut opened = opened.collect::<Result<Vec<_>, Stop>>()?;
+    match status::of_folder(&options.dir) {
+        Ok(Folder::Standby { note, .. }) => {
+            let lsn = note.map(|note| note.chain.lsn).unwrap_or_default();
+            tell!("the standby in {} is saved up to LSN {lsn}", options.dir.display());
+        }
+        // One that was killed behind its last step is done.
+        Ok(Folder::Log { view, shipped, .. }) => {
+            let held = opened.first_mut().map(|from| status::of_destination(from.as_mut())).transpose()?;
+            let owner = held.flatten().map(|held| held.owner);
+            if shipped.iter().any(|shipped| Some(shipped.note.owner) == owner) {
+                let (dir, end) = (view.dir().display(), view.end_lsn());
+                writeln!(
+                    io::stdout().lock(),
+                    "{dir} is the log already, up to LSN {end}: nothing is left to do"
+                )?;
+                return Ok(());
+            }
+        }
+        // What it is instead is said by the take-over.
+        _ => {}
+    }
+    if !options.fence.confirm(Some(&ACT), &mut opened)? {
+        return Ok(());
+    }
     let [from, others @ ..] = &mut opened[..] else { return Ok(()) };
     print(&take_over(&options.dir, from.as_mut(), others, &mut progress())?)
 }

@@ -2,21 +2,21 @@
 //!
 //! Invariant: what was not measured has no sample.
 
-use super::judged;
+use super::{Answer, judged};
 use crate::exposition::{Family, Form, Kind, device};
-use seawall::{Durability, Probe, Tried};
-use seawall_sys::inspect::Environment;
+use seawall::Tried;
 use std::time::Duration;
 
-/// The whole exposition in `form`; `place` is what is known of the folder.
-pub(super) fn text(probe: &Probe, place: Option<&Environment>, form: Form) -> String {
+/// The whole exposition in `form`.
+pub(super) fn text(answer: &Answer, form: Form) -> String {
+    let probe = &answer.probe;
     let up = u8::from(probe.problem.is_none());
     let timed = [("p50", (|tried| tried.p50) as fn(&Tried) -> Duration), ("max", |tried| tried.max)];
     let seconds = timed.iter().flat_map(|(stat, of)| {
         let sample = |tried| (vec![("method", method(tried)), ("stat", *stat)], of(tried).as_secs_f64());
         probe.tried.iter().map(sample)
     });
-    let judged = judged(probe);
+    let judged = judged(answer);
     let verdicts =
         judged.iter().map(|one| (vec![("preset", one.preset.name), ("verdict", one.outcome.name())], 1));
     let mut families = vec![
@@ -29,7 +29,15 @@ pub(super) fn text(probe: &Probe, place: Option<&Environment>, form: Form) -> St
         Family::new("seawall_probe_fastest", Kind::Gauge, "The fastest method of the best class.")
             .with_all(probe.fastest.iter().map(|tried| (vec![("method", method(tried))], 1))),
         Family::new("seawall_probe_outlives", Kind::Gauge, "What an acknowledged commit outlives here.")
-            .with_all(probe.class.iter().map(|class| (vec![("class", Durability::name(*class))], 1))),
+            .with_all(answer.outlives().iter().map(|class| (vec![("class", *class)], 1))),
+        Family::new("seawall_probe_evidence", Kind::Gauge, "What the devices' counters say to that.")
+            .with_all(probe.class.iter().map(|_| (vec![("evidence", probe.evidence.name())], 1))),
+        Family::new(
+            "seawall_probe_cannot_tell",
+            Kind::Gauge,
+            "Whether the figures are not a disk's, so that nothing is judged by them.",
+        )
+        .with(&[], &u8::from(answer.wrong.is_some())),
         Family::new(
             "seawall_probe_verdict",
             Kind::Gauge,
@@ -39,7 +47,7 @@ pub(super) fn text(probe: &Probe, place: Option<&Environment>, form: Form) -> St
         Family::new("seawall_probe_elapsed_seconds", Kind::Gauge, "How long the probe took.")
             .with(&[], &probe.elapsed.as_secs_f64()),
     ];
-    families.extend(place.map(|place| device("seawall_probe_device", place)));
+    families.extend(answer.place.as_ref().map(|place| device("seawall_probe_device", place)));
     form.text(&families)
 }
 
@@ -54,8 +62,9 @@ mod tests {
 
     #[test]
     fn a_probe_that_could_do_nothing_is_still_a_whole_exposition() {
-        let probe = seawall::probe(Path::new("/nonexistent/folder"), Duration::from_secs(1));
-        let text = text(&probe, None, Form::OpenMetrics);
+        let dir = Path::new("/nonexistent/folder");
+        let probe = Answer::new(seawall::probe(dir, Duration::from_secs(1)), dir);
+        let text = text(&probe, Form::OpenMetrics);
         assert!(text.ends_with("# EOF\n") && text.contains("\nseawall_probe_success 0\n"), "{text}");
         assert!(!text.contains("seawall_probe_commit_seconds{"), "nothing was measured: {text}");
         assert!(text.contains("preset=\"etcd\",verdict=\"cannot be judged\""), "{text}");

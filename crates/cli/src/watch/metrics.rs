@@ -5,8 +5,8 @@
 
 use crate::exposition::{Family, Form, Kind, device};
 use seawall_gauge::latency::Latency;
+use seawall_gauge::rank::EffectiveClass;
 use seawall_gauge::watch::COMMIT_BYTES;
-use seawall_sys::durability::Class;
 use seawall_sys::inspect::Environment;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,13 +49,15 @@ pub(super) struct Metrics {
     stall: Duration,
     every: Duration,
     method: &'static str,
-    tallies: BTreeMap<(&'static str, Class), Tally>,
+    tallies: BTreeMap<(&'static str, EffectiveClass), Tally>,
     bursts: u64,
     pub(super) failed: u64,
     pub(super) put_off: u64,
     pub(super) unread: u64,
     last_burst_unix_s: Option<u64>,
-    class: Option<Class>,
+    class: Option<EffectiveClass>,
+    /// The rule by which the figures are not a disk's.
+    wrong: Option<&'static str>,
     /// The device, as a family of its own.
     place: Environment,
 }
@@ -74,14 +76,21 @@ impl Metrics {
             unread: 0,
             last_burst_unix_s: None,
             class: None,
+            wrong: None,
             place,
         }
     }
 
     /// What the method's commits outlive from here on, on this device.
-    pub(super) fn stands_on(&mut self, class: Class, place: Environment) {
+    pub(super) fn stands_on(
+        &mut self,
+        class: EffectiveClass,
+        wrong: Option<&'static str>,
+        place: &Environment,
+    ) {
         self.class = Some(class);
-        self.place = place;
+        self.wrong = wrong;
+        self.place.clone_from(place);
         // There from the start, so that the first stall is an increase and not a new series.
         self.tallies.entry((self.method, class)).or_default();
     }
@@ -113,7 +122,7 @@ impl Metrics {
             let all = self.tallies.iter();
             all.map(|((method, class), tally)| (labels(method, *class), of(tally))).collect::<Vec<_>>()
         };
-        let classes = Class::ALL.into_iter().filter(|_| self.class.is_some());
+        let classes = EffectiveClass::ALL.into_iter().filter(|_| self.class.is_some());
         let holds = classes.map(|class| (vec![("class", class.name())], u8::from(self.class == Some(class))));
         let commits = self.tallies.values().map(|tally| tally.count).sum::<u64>();
         vec![
@@ -166,6 +175,14 @@ impl Metrics {
             )
             .with_all(holds),
             gauge(
+                "seawall_watch_cannot_tell",
+                "1 while a finding says that the figures are not a disk's: lies, memory, too-fast, contradicted.",
+            )
+            .with_all(
+                ["lies", "memory", "too-fast", "contradicted"]
+                    .map(|rule| (vec![("finding", rule)], u8::from(self.wrong == Some(rule)))),
+            ),
+            gauge(
                 "seawall_watch_interval_seconds",
                 "The time from one burst to the next, if nothing delays it.",
             )
@@ -179,7 +196,7 @@ impl Metrics {
     }
 }
 
-fn labels(method: &'static str, class: Class) -> Vec<(&'static str, &'static str)> {
+fn labels(method: &'static str, class: EffectiveClass) -> Vec<(&'static str, &'static str)> {
     vec![("method", method), ("class", class.name())]
 }
 
@@ -191,7 +208,7 @@ mod tests {
         let place = seawall_sys::inspect::environment(std::path::Path::new(".")).expect("a folder");
         let seconds = Duration::from_secs;
         let mut metrics = Metrics::new("dsync", seconds(15), Duration::from_millis(100), place.clone());
-        metrics.stands_on(Class::PowerLoss, place);
+        metrics.stands_on(EffectiveClass::PowerLoss, None, &place);
         metrics
     }
 
@@ -207,6 +224,8 @@ mod tests {
             "seawall_watch_put_off_total 0",
             "seawall_watch_outlives{class=\"power loss\"} 1",
             "seawall_watch_outlives{class=\"system crash\"} 0",
+            "seawall_watch_outlives{class=\"power loss, not confirmed\"} 0",
+            "seawall_watch_cannot_tell{finding=\"too-fast\"} 0",
             "seawall_watch_commit_seconds_count{method=\"dsync\",class=\"power loss\"} 0",
         ] {
             assert!(text.lines().any(|line| line == there), "{there}\n{text}");
@@ -223,7 +242,7 @@ mod tests {
         }
         metrics.burst(&latency, 1_764_000_000);
         let place = metrics.place.clone();
-        metrics.stands_on(Class::SystemCrash, place);
+        metrics.stands_on(EffectiveClass::SystemCrash, Some("memory"), &place);
         metrics.burst(&latency, 1_764_000_015);
         let text = metrics.text(Form::OpenMetrics);
         let of = |name: &str, class: &str, more: &str| {

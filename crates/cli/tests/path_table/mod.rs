@@ -100,8 +100,6 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Folder, "probe @ --json"),
     (Role::Folder, "gallery stall.json --out @"),
     (Role::Folder, "man --dir @"),
-    (Role::Folder, "cluster status --dir @"),
-    (Role::Folder, "cluster down --dir @"),
     (Role::Folder, "powercut run @ TOKEN token"),
     (Role::Folder, "powercut check @ TOKEN token"),
     (Role::Folder, "powercut witness --listen 127.0.0.1:0 --token-file token --ledger @"),
@@ -280,7 +278,7 @@ pub(crate) fn try_all(
 
 /// The exit codes that the help of a command lists.
 fn codes(runner: &Runner<'_>, folder: &Path, words: &[String]) -> Vec<i32> {
-    let subcommands = ["cluster", "log", "powercut"].contains(&words[0].as_str());
+    let subcommands = ["log", "powercut"].contains(&words[0].as_str());
     let is_scenario =
         words[0] == "bench" && words[1].chars().all(|c| c.is_ascii_lowercase()) && !words[1].is_empty();
     let count = if subcommands || is_scenario { 2 } else { 1 };

@@ -43,6 +43,24 @@ impl Mount {
         must("mount", &["-o", "remount,ro,bind", text(at)]);
         mount
     }
+
+    /// An overlay in `place` whose folders have relative names, which the mount table repeats as they were given: what is under it
+    /// cannot be seen.
+    pub(crate) fn hidden_overlay(place: &Path) -> Self {
+        for part in ["lower", "upper", "work", "merged"] {
+            std::fs::create_dir(place.join(part)).expect("a folder");
+        }
+        let mut command = Command::new("mount");
+        let options = "lowerdir=lower,upperdir=upper,workdir=work";
+        command.args(["-t", "overlay", "overlay", "-o", options, "merged"]).current_dir(place);
+        assert!(command.status().expect("mount").success());
+        Self { at: place.join("merged") }
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.at
+    }
 }
 
 impl Drop for Mount {
@@ -125,7 +143,7 @@ impl Ground {
 }
 
 /// Nothing may be written behind a test's back: no lazy initialisation.
-fn make_options(kind: &str) -> &'static [&'static str] {
+pub(crate) fn make_options(kind: &str) -> &'static [&'static str] {
     match kind {
         "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
         "xfs" | "btrfs" => &["-q", "-f", "-K"],

@@ -33,47 +33,32 @@ const fn row(
 }
 
 #[rustfmt::skip]
-const EXPECTED: [Expectation; 30] = [
+const EXPECTED: [Expectation; 16] = [
     row("raf-seek+write",        &[],                      &["lseek", "write"]),
     row("raf-append",            &[],                      &["write"]),
     row("channel-heap-at",       &[],                      &["pwrite64"]),
     row("channel-direct-at",     &[],                      &["pwrite64"]),
-    row("channel-heap",          &[],                      &["write"]),
-    row("channel-direct",        &[],                      &["write"]),
     row("channel-append",        &["O_APPEND"],            &["write"]),
     row("mapped-buffer",         &[],                      &[]),
-    row("mapped-segment",        &[],                      &[]),
     row("ffm-pwrite",            &[],                      &["pwrite64"]),
-    row("ffm-pwrite-critical",   &[],                      &["pwrite64"]),
-    row("ffm-pwrite-heap",       &[],                      &["pwrite64"]),
     row("channel-odirect",       &["O_DIRECT"],            &["pwrite64"]),
     row("raf-rwd",               &["O_DSYNC"],             &["lseek", "write"]),
-    row("raf-rws",               &["O_SYNC"],              &["lseek", "write"]),
-    row("raf-fd-sync",           &[],                      &["lseek", "write", "fsync"]),
-    row("channel-heap-dsync",    &["O_DSYNC"],             &["pwrite64"]),
     row("channel-dsync",         &["O_DSYNC"],             &["pwrite64"]),
-    row("channel-sync",          &["O_SYNC"],              &["pwrite64"]),
     row("channel-append-dsync",  &["O_APPEND", "O_DSYNC"], &["write"]),
     row("channel-force-false",   &[],                      &["pwrite64", "fdatasync"]),
     row("channel-force-true",    &[],                      &["pwrite64", "fsync"]),
     row("channel-odirect-dsync", &["O_DSYNC", "O_DIRECT"], &["pwrite64"]),
     row("mapped-buffer-force",   &[],                      &["msync"]),
-    row("mapped-segment-force",  &[],                      &["msync"]),
     row("ffm-datasync",          &[],                      &["pwrite64", "fdatasync"]),
-    row("ffm-datasync-critical", &[],                      &["pwrite64", "fdatasync"]),
-    row("ffm-datasync-heap",     &[],                      &["pwrite64", "fdatasync"]),
-    row("ffm-dsync",             &[],                      &["pwritev2"]),
-    row("ffm-dsync-critical",    &[],                      &["pwritev2"]),
 ];
 
 /// Flags that are compared; access mode and `O_CLOEXEC` say nothing here.
 const FLAGS: [&str; 4] = ["O_APPEND", "O_DSYNC", "O_SYNC", "O_DIRECT"];
 
 /// Calls that are counted.
-const COUNTED: [&str; 8] =
-    ["lseek", "write", "pwrite64", "pwritev2", "fsync", "fdatasync", "msync", "sync_file_range"];
+const COUNTED: [&str; 7] = ["lseek", "write", "pwrite64", "fsync", "fdatasync", "msync", "sync_file_range"];
 
-const TRACE: &str = "trace=read,openat,lseek,write,pwrite64,pwritev2,fsync,fdatasync,msync,sync_file_range";
+const TRACE: &str = "trace=read,openat,lseek,write,pwrite64,fsync,fdatasync,msync,sync_file_range";
 
 /// A row of a JVM on the disk under `folder`, small.
 const SMALL: [&str; 8] = ["--jvm", "--rounds", "1", "--warm-up", "0", "--time", "1s", "--allow-memory"];
@@ -122,10 +107,9 @@ fn order(call: &Call) -> Option<String> {
     ["closed", "scheduled"].contains(&pace).then(|| format!("{row}/{pace}"))
 }
 
-/// Whether a call names the journal. The jar, out of which classes are loaded whenever they are first needed, is called
-/// much the same.
+/// Whether a call names the journal.
 fn names_journal(call: &Call) -> bool {
-    call.arguments.contains("seawall-jvm") && !call.arguments.contains(".jar")
+    call.arguments.contains("seawall-jvm")
 }
 
 /// What is wrong with a block of `writes` writes.
@@ -154,9 +138,6 @@ fn wrong(expected: &Expectation, calls: &[Call], writes: usize) -> Vec<String> {
         if found.len() < times || found.len() > most {
             wrong.push(format!("{writes} writes made {} calls of {name}, not {times}", found.len()));
         }
-        if name == "pwritev2" && found.iter().any(|call| !call.arguments.contains("RWF_DSYNC")) {
-            wrong.push("pwritev2 without RWF_DSYNC".to_owned());
-        }
         if name == "msync" && found.iter().any(|call| !call.arguments.contains("MS_SYNC")) {
             wrong.push("msync without MS_SYNC".to_owned());
         }
@@ -165,7 +146,7 @@ fn wrong(expected: &Expectation, calls: &[Call], writes: usize) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs strace, JDKs and Maven; run by `cargo xtask test`"]
+#[ignore = "needs strace and JDKs; run by `cargo xtask test`"]
 fn every_row_of_every_jdk_makes_exactly_its_calls() {
     let (folder, aside) = (folder(), folder());
     let path = aside.path().join("trace");
@@ -181,7 +162,7 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
             for pace in ["closed", "scheduled"] {
                 let id = format!("jdk{label}/{}/{pace}", expected.id);
                 let found = table(&result).row(&id).unwrap_or_else(|| panic!("{id} is not in the result"));
-                let foreign = expected.id.starts_with("ffm-") || expected.id.starts_with("mapped-segment");
+                let foreign = expected.id.starts_with("ffm-");
                 let measured = match &found.outcome {
                     Outcome::NotAvailable { reason } if foreign && jdk.major < FOREIGN => {
                         assert!(reason.contains("needs JDK 22"), "{id}: {reason}");
@@ -216,12 +197,12 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    assert!(compared >= 2 * 18, "only {compared} blocks were compared");
+    assert!(compared >= 2 * 14, "only {compared} blocks were compared");
 }
 
 #[test]
 fn every_row_of_the_table_has_an_expectation_in_table_order() {
-    let started = seawall_jvm::start(&[], &seawall_jvm::jar::JarPath::Nowhere, &mut |_| {});
+    let started = seawall_jvm::start(&[]);
     let rows: Vec<&str> = started.jvms[0].rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(rows, EXPECTED.map(|expected| expected.id));
 }
@@ -259,32 +240,5 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         for word in words {
             assert!(printed.contains(word), "{printed:?} does not say {word}");
         }
-    }
-}
-
-#[test]
-#[ignore = "needs a JDK; run by `cargo xtask test`"]
-fn without_jar_or_maven_the_rows_say_why_and_the_native_ones_run() {
-    let home = jdks()[0].1.home.display().to_string();
-    let aside = folder();
-    let broken = aside.path().join("broken.jar");
-    std::fs::write(&broken, "no jar").expect("written");
-    let absent = aside.path().join("to-be-built.jar");
-    for (jar, why) in [(&broken, "--jar"), (&absent, "install Maven")] {
-        let folder = folder();
-        let jar = jar.to_str().expect("UTF-8");
-        let options = [&SMALL[..], &["--jdk", &home, "--jar", jar]].concat();
-        let result = Bench::scenario("path", folder.path(), &options).with("PATH", "/nowhere").run().result();
-        let reasons: Vec<&str> = table(&result)
-            .rows
-            .iter()
-            .filter_map(|row| match &row.outcome {
-                Outcome::NotAvailable { reason } if row.id.starts_with("jdk") => Some(reason.as_str()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(reasons.len(), 2 * EXPECTED.len(), "{why}");
-        assert!(reasons.iter().all(|reason| reason.contains(why)), "{}", reasons[0]);
-        assert!(table(&result).measured().count() >= 10, "the native rows ran");
     }
 }

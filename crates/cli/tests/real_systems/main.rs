@@ -7,6 +7,7 @@
 //! * [`scenarios`]: every scenario runs, counts correctly, and cleans up;
 //! * [`log_faults`]: a call of the log that fails acknowledges nothing falsely (strace);
 //! * [`everywhere`]: every scenario on ext4, xfs, btrfs and in memory, several side by side, and all at once;
+//! * [`gates`]: no gate passes where figures are not a disk's; limits of control groups are read;
 //! * [`nvme`]: rows that need FUA, poll queues or atomic writes make their calls and their drive's requests;
 //! * [`others`]: what a user may do with another one's files;
 //! * [`refusals`]: bad input ends with a message, an exit code, and no file left behind.
@@ -18,6 +19,7 @@
 mod calls;
 mod everywhere;
 mod evidence;
+mod gates;
 mod ground;
 mod jvm;
 mod lies;

@@ -29,12 +29,12 @@ use crate::workload::Timeline;
 /// The log's directory in the file system.
 const LOG: &str = "log";
 
-/// Once in so many states the library's front end opens the log.
+/// The library's front end opens the log in one of N states.
 const LIBRARY_ONE_IN: u64 = 8;
 
-/// Once in so many states the recovery is recorded too.
+/// The recovery is recorded too in one of N states.
 const NESTED_ONE_IN: u64 = 61;
-/// Of the states of such a recording so many are judged.
+/// How many states of such a recording are judged.
 const NESTED_STATES_MAX: u64 = 24;
 
 /// What has been seen.
@@ -251,7 +251,7 @@ pub(crate) struct Search<'a> {
     pub(crate) pool: &'a DiskPool,
     /// States that are judged at the same time.
     pub(crate) jobs: usize,
-    /// Judge one in so many states, spread over the whole recording by chance.
+    /// Judge one in N states, chosen at random over the whole recording.
     pub(crate) one_in: u64,
     /// Judge this state only.
     pub(crate) only: Option<u64>,

@@ -38,7 +38,7 @@ pub(crate) struct FileSystem {
     pub(crate) name: &'static str,
     /// The size of the disk in bytes: as small as the file system takes.
     pub(crate) disk_bytes: u64,
-    /// In the bounded portion one in so many states is judged, because mounting takes its time.
+    /// In the bounded portion one in N states is judged, because mounting is slow.
     pub(crate) bounded_one_in: u64,
     mkfs: &'static [&'static str],
     options: &'static str,
@@ -141,6 +141,9 @@ impl LoopDevice {
         // From here on a failure detaches.
         let mut device = Self { path, backing: file.to_owned(), held: None };
         device.held = Some(std::fs::File::open(&device.path)?);
+        // The kernel keeps what another program has set for the device of this number.
+        let queue = format!("/sys/block/{}/queue/write_cache", device.path.trim_start_matches("/dev/"));
+        std::fs::write(queue, "write back")?;
         run("losetup", &["--detach", &device.path])?;
         Ok(device)
     }

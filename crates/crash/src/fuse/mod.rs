@@ -74,7 +74,7 @@ impl Mount {
         Ok(mounted)
     }
 
-    /// Holds back so many of 1000 replies to writes and syncs from now on.
+    /// From now on delays this many of 1000 replies to writes and syncs.
     pub(crate) fn hold_back(&self, in_1000: u64) {
         self.held_in_1000.store(in_1000, Ordering::SeqCst);
     }

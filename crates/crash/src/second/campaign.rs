@@ -76,7 +76,7 @@ pub(crate) struct CutOptions {
     /// Runs the rows that need FUA, poll queues and atomic writes once under strace; leaves their calls and results there
     #[arg(long, value_name = "DIR", conflicts_with = "states")]
     rows: Option<PathBuf>,
-    /// With --states: one in so many states is judged
+    /// With --states: judge one in N states
     #[arg(long, default_value_t = 1)]
     pub(super) one_in: u64,
     /// The longest time between the first acknowledgement and the cut, in milliseconds

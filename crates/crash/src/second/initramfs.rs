@@ -176,8 +176,8 @@ pub(super) enum Task {
         /// Its words, but for the method and the place of what it says.
         words: String,
     },
-    /// Waits for a word, then measures rows under strace, whose lines go to the virtual serial port.
-    Rows,
+    /// Waits for a word, then measures rows under strace by these commands, whose lines go to the virtual serial port, `$V`.
+    Rows(String),
 }
 
 /// Loads the modules, brings up the network and finds the disk; `$M` are the methods, `$P` is the port of the disk.
@@ -230,10 +230,9 @@ fn script(modules: &[Module], spec: &MachineSpec) -> String {
             "mkdir /disk/log; sync; echo SEAWALL ready; read -r word\n\
              /victim victim --dir /disk/log --marks $(echo /dev/vport*p1) --method $M {words}\n"
         ),
-        Task::Rows => format!(
-            "sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{}",
-            super::rows::script()
-        ),
+        Task::Rows(script) => {
+            format!("sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{script}")
+        }
     };
     set_up(modules, spec) + &mount + &task + "echo SEAWALL ended $?; sleep 3600\n"
 }
@@ -317,7 +316,7 @@ pub(super) fn build(
                 .extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
         }
         Task::Victim { program, .. } => files.push(("victim".to_owned(), PROGRAM, read(program)?)),
-        Task::Rows => files.extend(with_libraries("strace")?),
+        Task::Rows(_) => files.extend(with_libraries("strace")?),
     }
     let mut archive = Vec::new();
     for (number, (name, mode, data)) in (1..).zip(&files) {

@@ -55,7 +55,7 @@ const TARGETS: [BenchTarget; 2] = [
 const RESULT: &str = "result ";
 
 /// What the machine does: `$V` is the virtual serial port.
-pub(super) fn script() -> String {
+fn script() -> String {
     let mut script = String::new();
     for (at, BenchTarget { folder: place, methods, .. }) in TARGETS.iter().enumerate() {
         if at > 0 {
@@ -110,7 +110,7 @@ pub(super) fn run(options: &CutOptions, folder: &Path) -> Result<bool> {
     let scratch = tempfile::tempdir()?;
     let mut disk = Disk::new(Nature::Honest, options.fs.image_of(scratch.path(), DISK_BYTES)?);
     disk.atomic = true;
-    let watched = watch(options, &kernel, disk, Task::Rows, "", None)?;
+    let watched = watch(options, &kernel, disk, Task::Rows(script()), "", None)?;
     let places = texts(&watched.events);
     if places.len() != TARGETS.len() {
         let what = format!("{} of {} results arrived", places.len(), TARGETS.len());

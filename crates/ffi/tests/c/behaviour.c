@@ -23,6 +23,7 @@ static int line_count;
 static char case_dir[PATHS], dir[PATHS * 2];
 static seawall_log *hand;
 static seawall_pin *pin;
+static seawall_cursor *held;
 /* What a step gives: words, or the name of an error. */
 static char given[GIVEN];
 
@@ -49,8 +50,14 @@ static void let_go(void) {
     hand = NULL;
 }
 
+static void hold(seawall_cursor *cursor) {
+    seawall_cursor_free(held);
+    held = cursor;
+}
+
 static void begin(void) {
     let_go();
+    hold(NULL);
     snprintf(dir, sizeof dir, "%s/log", case_dir);
 }
 
@@ -89,20 +96,26 @@ static void show(const seawall_record *record) {
     }
 }
 
+/* What a cursor waits for. */
+static int show_next(seawall_cursor *cursor, const char *ms) {
+    seawall_record record;
+    int32_t code = seawall_cursor_next(cursor, (int64_t)strtoull(ms, NULL, 10) * 1000000, &record);
+    if (code == SEAWALL_RECORD) show(&record);
+    if (code == 0) snprintf(given, sizeof given, "end");
+    return ok(code);
+}
+
 /* Everything that a cursor has now, or what it waits for. */
 static int show_all(seawall_cursor *cursor, int waits, const char *ms) {
     seawall_record record;
-    int32_t code;
-    if (waits) {
-        code = seawall_cursor_next(cursor, (int64_t)strtoull(ms, NULL, 10) * 1000000, &record);
-        if (code == SEAWALL_RECORD) show(&record);
-        if (code == 0) snprintf(given, sizeof given, "end");
-    } else {
+    int32_t code = 0;
+    int fine;
+    if (!waits) {
         while ((code = seawall_cursor_next(cursor, 0, &record)) == SEAWALL_RECORD) show(&record);
     }
-    waits = ok(code);
+    fine = waits ? show_next(cursor, ms) : ok(code);
     seawall_cursor_free(cursor);
-    return waits;
+    return fine;
 }
 
 static int show_one(int32_t code, seawall_record *record) {
@@ -263,6 +276,11 @@ static int of_log(char **words, int count) {
         else snprintf(given, sizeof given, "%s", opened->left_in_memory ? "worthless" : "nothing");
         return 1;
     }
+    if (is(words, "evidence", count, 1)) {
+        static const char *const names[] = {"not-confirmed", "confirmed", "not-needed"};
+        snprintf(given, sizeof given, "%s", names[seawall_log_opened(hand)->evidence]);
+        return 1;
+    }
     if (is(words, "close", count, 1)) return ok(seawall_log_close(hand));
     if (!strcmp(words[0], "append")) return append(words, count, 0);
     if (!strcmp(words[0], "transaction")) return append(words, count, 1);
@@ -314,6 +332,25 @@ static int of_log(char **words, int count) {
     return wrong("this interpreter has no such step");
 }
 
+static int of_view_stream(char **words, int count) {
+    uint32_t stream = (uint32_t)strtoul(words[1], NULL, 10);
+    uint64_t seq = count > 2 ? strtoull(words[2], NULL, 10) : 0, first = 0, next = 0;
+    seawall_view *view;
+    seawall_cursor *cursor = NULL;
+    int fine;
+    if (!ok(seawall_view_open(dir, &view))) return 0;
+    if (count == 2) {
+        fine = ok(seawall_view_stream_bounds(view, stream, &first, &next));
+        if (fine) give("%" PRIu64 " %" PRIu64, first, next);
+    } else {
+        fine = ok(seawall_view_stream_read(view, stream, seq, 0, &cursor));
+        if (fine && is(words, "view_stream_hold", count, 3)) hold(cursor);
+        else if (fine) fine = show_all(cursor, 0, NULL);
+    }
+    seawall_view_free(view);
+    return fine;
+}
+
 /* Runs a step; returns whether it succeeded, and leaves what it gives in `given`. */
 static int step(char **words, int count) {
     uint64_t bytes;
@@ -341,6 +378,8 @@ static int step(char **words, int count) {
         let_go();
         return 1;
     }
+    if (is(words, "view_stream_next", count, 2)) return show_next(held, words[1]);
+    if (!strncmp(words[0], "view_stream_", 12) && count > 1) return of_view_stream(words, count);
     if (!strncmp(words[0], "view", 4)) {
         if (!ok(seawall_view_open(dir, &view))) return 0;
         fine = ok(seawall_view_get_state(view, &state, sizeof state));
@@ -518,7 +557,7 @@ int main(int count, char **arguments) {
         begin();
         cases++;
         failed += !steps(check ? (then < 0 ? last : then) : at + 1, last);
-        let_go();
+        begin();
     }
     printf("%d cases, %d failed\n", cases, failed);
     return failed ? 1 : cases ? 0 : 2;

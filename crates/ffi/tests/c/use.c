@@ -1,9 +1,12 @@
 /* Tries every function of the interface: in use, with NULL, after close, in a forked child, from several threads, and when the disk
  * fails. C99, and C++ as well. Its argument is an empty directory; exit code 0 means that everything held. */
+#define _DEFAULT_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #include "seawall.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -133,6 +136,9 @@ static void no_pointer_is_needed(void) {
     CHECK(seawall_log_try_append(log, NULL, 1) == refused);
     CHECK(seawall_log_append_commit(NULL, "x", 1) == refused);
     CHECK(seawall_log_append_commit(log, NULL, 1) == refused);
+    CHECK(seawall_log_append_commit_timeout(NULL, "x", 1, -1) == refused);
+    CHECK(seawall_log_append_commit_timeout(log, NULL, 1, -1) == refused);
+    CHECK(seawall_log_notify_fd(NULL) == refused);
     CHECK(seawall_log_transaction(NULL, &part, 1) == refused);
     CHECK(seawall_log_transaction(log, NULL, 1) == refused);
     CHECK(seawall_log_transaction(log, &part, 1) == refused);
@@ -189,10 +195,15 @@ static void no_pointer_is_needed(void) {
     CHECK(seawall_view_get_state(NULL, &state, sizeof state) == refused);
     CHECK(seawall_view_read(NULL, 0, 0, &cursor) == refused && cursor == NULL);
     CHECK(seawall_view_read(NULL, 0, 0, NULL) == refused);
+    CHECK(seawall_view_stream_bounds(NULL, 1, NULL, NULL) == refused);
+    CHECK(seawall_view_stream_read(NULL, 1, 0, 0, &cursor) == refused && cursor == NULL);
+    CHECK(seawall_view_stream_read(NULL, 1, 0, 0, NULL) == refused);
     CHECK(seawall_verify(NULL, &report) == refused && report == NULL);
     CHECK(seawall_verify(path("null"), NULL) == refused);
     CHECK(seawall_backup(NULL, path("copy"), &report) == refused);
     CHECK(seawall_backup(path("null"), NULL, &report) == refused);
+    CHECK(seawall_salvage(NULL, path("copy"), NULL, NULL) == refused);
+    CHECK(seawall_salvage(path("null"), NULL, NULL, &report) == refused && report == NULL);
     CHECK(seawall_probe_run(NULL, 1, NULL) == refused);
     CHECK(seawall_probe_run(root, 1, NULL) == refused);
     seawall_options_free(NULL);
@@ -213,6 +224,8 @@ static void records_and_reports(void) {
     CHECK(found->tail == SEAWALL_TAIL_NEW && found->end == 0 && found->epoch == 1 && found->foreign_files == 0);
     CHECK(found->method_origin == 0 && strcmp(found->method, "buffered+fdatasync") == 0 && strcmp(found->engine, "portable") == 0);
     CHECK(found->dir[0] == '/' && says(found->dir, "use"));
+    CHECK(found->evidence >= SEAWALL_EVIDENCE_NOT_CONFIRMED && found->evidence <= SEAWALL_EVIDENCE_NOT_NEEDED);
+    CHECK((found->evidence_because != NULL) == (found->evidence == SEAWALL_EVIDENCE_NOT_CONFIRMED));
     CHECK(seawall_log_append_commit(log, "one", 3) == 7);
     CHECK(*seawall_log_durable_word(log) == 7);
     CHECK(seawall_log_try_append(log, "two", 3) == 14);
@@ -311,6 +324,13 @@ static void records_and_reports(void) {
     seawall_log_free(log);
     CHECK(seawall_backup(path("use"), copy, &report) == 0 && report->kept + report->copied == 1);
     seawall_report_free(report);
+    char saved[4096];
+    snprintf(saved, sizeof saved, "%s", path("saved"));
+    seawall_options *options = small();
+    CHECK(seawall_salvage(copy, saved, options, &report) == 11 && report->damages == 0 && report->end == 175);
+    seawall_report_free(report);
+    CHECK(seawall_salvage(copy, saved, options, NULL) < 0);
+    seawall_options_free(options);
     CHECK(seawall_verify(copy, &report) == 0);
     CHECK(report->damages == 0 && report->tail == SEAWALL_TAIL_CLEAN && report->first == 7 && report->end == 175);
     CHECK(report->records == 13 && report->block_bytes == 4096 && report->segments == 1 && report->foreign_files == 0);
@@ -339,6 +359,68 @@ static void records_and_reports(void) {
     seawall_probe_free(probe);
     CHECK(seawall_probe_run(path("no such place"), 300000000, &probe) == 0 && probe->fastest == NULL && probe->problem != NULL);
     seawall_probe_free(probe);
+}
+
+/* Every number that a call takes, at both of its ends. */
+static void numbers_at_both_ends(void) {
+    const int64_t past = SEAWALL_BEYOND_END, behind = SEAWALL_STREAM_END, refused = SEAWALL_INVALID_ARGUMENT;
+    const uint64_t most = UINT64_MAX;
+    seawall_log *log = opened("ends");
+    seawall_view *view = NULL;
+    seawall_cursor *cursor = NULL;
+    seawall_pin *pin = NULL;
+    seawall_record record;
+    const seawall_probe *probe = NULL;
+    uint64_t seq = 0;
+    uint32_t stream = 0;
+    CHECK(seawall_stream_append(log, 0, "a", 1, &seq) == 17 && seawall_stream_append(log, 0xffffff, "b", 1, &seq) == 34);
+    CHECK(seawall_log_commit(log, 34, 0, INT64_MAX) == 0 && seawall_log_commit(log, 0, 0, 0) == 0);
+    CHECK(seawall_view_open(path("ends"), &view) == 0);
+    const struct {
+        const char *call;
+        int64_t returned, expected;
+    } rows[] = {
+        {"commit", seawall_log_commit(log, most, 0, -1), past},
+        {"commit, time below", seawall_log_commit(log, 34, 0, INT64_MIN), 0},
+        {"commit, class below", seawall_log_commit(log, 34, -1, -1), refused},
+        {"commit, class above", seawall_log_commit(log, 34, 4, -1), refused},
+        {"lsn below", seawall_log_lsn(log, -1), refused},
+        {"lsn above", seawall_log_lsn(log, 5), refused},
+        {"lsn_at", seawall_log_lsn_at(log, 0), 0},
+        {"lsn_at, above", seawall_log_lsn_at(log, most), 34},
+        {"trim", seawall_log_trim(log, 0), 0},
+        {"trim, above", seawall_log_trim(log, most), past},
+        {"truncate_after", seawall_log_truncate_after(log, most), past},
+        {"pin", seawall_log_pin(log, most, &pin), past},
+        {"read", seawall_log_read(log, most, &cursor), past},
+        {"read_at", seawall_log_read_at(log, most, &record), past},
+        {"read_before", seawall_log_read_before(log, 0, &record), 0},
+        {"read_before, above", seawall_log_read_before(log, most, &record), past},
+        {"append_commit, time below", seawall_log_append_commit_timeout(log, NULL, 0, INT64_MIN), 38},
+        {"stream_append, above", seawall_stream_append(log, 1 << 24, "x", 1, &seq), refused},
+        {"stream_append, none", seawall_stream_append(log, SEAWALL_NO_STREAM, "x", 1, &seq), refused},
+        {"stream_get", seawall_stream_get(log, 0, most, &record), behind},
+        {"stream_read", seawall_stream_read(log, 0, most, &cursor), behind},
+        {"stream_trim", seawall_stream_trim(log, 0, most), behind},
+        {"stream_truncate", seawall_stream_truncate(log, 0, most), behind},
+        {"stream_list", seawall_stream_list(log, &stream, 0), 2},
+        {"view_read, ends", seawall_view_read(view, 0, -1, &cursor), refused},
+        {"view_stream_bounds", seawall_view_stream_bounds(view, 1 << 24, NULL, NULL), refused},
+        {"view_stream_read", seawall_view_stream_read(view, 0, most, 1, &cursor), behind},
+        {"view_stream_read, stream above", seawall_view_stream_read(view, SEAWALL_NO_STREAM, 0, 1, &cursor), refused},
+        {"view_stream_read, ends", seawall_view_stream_read(view, 0, 0, 2, &cursor), refused},
+        {"probe, no time", seawall_probe_run(root, 0, &probe), 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].returned != rows[i].expected) {
+            printf("%s: %lld, not %lld\n", rows[i].call, (long long)rows[i].returned, (long long)rows[i].expected);
+            failures++;
+        }
+    }
+    seawall_probe_free(probe);
+    seawall_view_free(view);
+    CHECK(seawall_log_close(log) == 0);
+    seawall_log_free(log);
 }
 
 static void what_a_closed_log_says(void) {
@@ -483,6 +565,93 @@ static void threads_share_a_log(void) {
     seawall_log_free(shared);
 }
 
+/* Whether a descriptor becomes readable, within a minute or at once. */
+static int readable(int fd, int wait) {
+    struct pollfd polled = {fd, POLLIN, 0};
+    return poll(&polled, 1, wait ? 60000 : 0) == 1;
+}
+
+static void a_descriptor_says_that_more_is_durable(void) {
+    seawall_log *log = opened("notify");
+    seawall_cursor *cursor = NULL;
+    seawall_record record;
+    char bytes[8];
+    int fd = seawall_log_notify_fd(log);
+    CHECK(fd > 2 && seawall_log_notify_fd(log) == fd && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+    /* At first, until it is read; then not, and reading it does not wait. */
+    CHECK(readable(fd, 0) && readable(fd, 0) && read(fd, bytes, sizeof bytes) > 0 && !readable(fd, 0));
+    CHECK(read(fd, bytes, sizeof bytes) == -1 && errno == EAGAIN);
+    CHECK(seawall_log_read(log, 0, &cursor) == 0);
+    CHECK(seawall_log_append(log, "one", 3) == 7 && !readable(fd, 0));
+    /* By whichever thread it was written, and however much: once. */
+    CHECK(seawall_log_commit(log, 7, 0, -1) == 0 && readable(fd, 1));
+    CHECK(seawall_log_append_commit(log, "two", 3) == 14 && seawall_log_append_commit(log, "three", 5) == 23);
+    CHECK(readable(fd, 1) && read(fd, bytes, sizeof bytes) > 0);
+    while (readable(fd, 0)) CHECK(read(fd, bytes, sizeof bytes) > 0);
+    for (int i = 0; i < 3; i++) CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD);
+    CHECK(seawall_cursor_next(cursor, 0, &record) == 0);
+    /* Requested only, as an event loop does it. */
+    CHECK(seawall_log_append(log, "four", 4) == 31);
+    (void)seawall_log_commit(log, 31, 0, 0);
+    while (seawall_log_lsn(log, SEAWALL_LSN_DURABLE) < 31) CHECK(readable(fd, 1) && read(fd, bytes, sizeof bytes) > 0);
+    CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD && is(&record, "four"));
+    /* A record of another thread wakes one that sleeps in poll(). */
+    CHECK(seawall_log_append_commit_timeout(log, "five", 4, INT64_C(60000000000)) == 39);
+    while (readable(fd, 0)) CHECK(read(fd, bytes, sizeof bytes) > 0);
+    CHECK(seawall_log_close(log) == 0 && readable(fd, 0) && seawall_log_notify_fd(log) == fd);
+    CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD && seawall_cursor_next(cursor, -1, &record) == 0);
+    seawall_cursor_free(cursor);
+    seawall_log_free(log);
+    CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+    /* One that fails, and one that is asked for when the log is closed already. */
+    log = opened("notify failing");
+    fd = seawall_log_notify_fd(log);
+    CHECK(read(fd, bytes, sizeof bytes) > 0);
+    disk_fails = 1;
+    CHECK(seawall_log_append_commit_timeout(log, "one", 3, -1) == SEAWALL_FAILED && readable(fd, 1));
+    disk_fails = 0;
+    CHECK(seawall_log_close(log) == SEAWALL_FAILED);
+    seawall_log_free(log);
+    log = opened("notify failing");
+    CHECK(seawall_log_close(log) == 0 && readable(seawall_log_notify_fd(log), 0));
+    seawall_log_free(log);
+}
+
+static void *is_cancelled(void *call) {
+    /* Not on the stack of the thread: the sanitizer does not see that a cancelled one is left. */
+    static const seawall_report *report;
+    static seawall_record record;
+    for (;;) {
+        switch (*(const char *)call) {
+        case 'c': (void)seawall_log_append_commit(shared, "x", 1); break;
+        case 'n': (void)seawall_cursor_next(shared_cursor, 1000000, &record); break;
+        default:
+            if (seawall_verify(path_of_case, &report) == 0) seawall_report_free(report);
+        }
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+static void a_cancelled_thread_ends_behind_its_call(void) {
+    const char *const calls[] = {"commit", "next", "verify"};
+    shared = opened("cancelled");
+    CHECK(seawall_log_append_commit(shared, "first", 5) == 9);
+    for (int i = 0; i < 30; i++) {
+        pthread_t thread;
+        void *result = NULL;
+        CHECK(seawall_log_read(shared, (uint64_t)seawall_log_lsn(shared, SEAWALL_LSN_DURABLE), &shared_cursor) == 0);
+        path("cancelled");
+        CHECK(pthread_create(&thread, NULL, is_cancelled, (void *)calls[i % 3]) == 0);
+        usleep(3000);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+        seawall_cursor_free(shared_cursor);
+    }
+    CHECK(seawall_log_append_commit(shared, "after", 5) > 9);
+    CHECK(seawall_log_close(shared) == 0);
+    seawall_log_free(shared);
+}
+
 static void a_forked_child_is_refused(void) {
     seawall_log *log = opened("forked");
     seawall_cursor *cursor = NULL;
@@ -500,7 +669,7 @@ static void a_forked_child_is_refused(void) {
         CHECK(seawall_log_commit(log, 7, 0, -1) == forked && seawall_log_lsn(log, SEAWALL_LSN_APPENDED) == forked);
         CHECK(seawall_log_get_stats(log, &stats, sizeof stats) == forked && seawall_stream_list(log, NULL, 0) == forked);
         CHECK(seawall_cursor_next(cursor, 0, &record) == forked && seawall_view_renew(view) == forked);
-        CHECK(seawall_log_close(log) == forked);
+        CHECK(seawall_log_close(log) == forked && seawall_log_notify_fd(log) == forked);
         seawall_pin_free(pin);
         seawall_cursor_free(cursor);
         seawall_view_free(view);
@@ -526,10 +695,13 @@ int main(int count, char **arguments) {
     versions_and_layout();
     no_pointer_is_needed();
     records_and_reports();
+    numbers_at_both_ends();
     what_a_closed_log_says();
     refusals_say_what_and_where();
     a_disk_that_fails_is_named();
     threads_share_a_log();
+    a_descriptor_says_that_more_is_durable();
+    a_cancelled_thread_ends_behind_its_call();
     a_forked_child_is_refused();
     printf("%d failures\n", failures);
     return failures ? 1 : 0;

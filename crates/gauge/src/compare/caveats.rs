@@ -78,6 +78,9 @@ fn conditions(comparison: &Comparison) -> Vec<String> {
     let Some((base, rest)) = comparison.sides.split_first() else { return out };
     for (index, side) in rest.iter().enumerate() {
         let letter = Comparison::letter(index + 1);
+        if let Some((of_base, own)) = base.cpu.as_ref().zip(side.cpu.as_ref()).filter(|(a, b)| a != b) {
+            out.push(format!("not the same machine: {own} in {letter}, {of_base} in A"));
+        }
         if side.scenario != base.scenario {
             out.push(format!("{letter} is of scenario `{}`, A of `{}`", side.scenario, base.scenario));
         }

@@ -120,6 +120,15 @@ enum Held {
 }
 
 fn judge_one(families: &Families, gate: &Gate) -> Judged {
+    let wrong = families
+        .comparisons
+        .iter()
+        .flat_map(|one| &one.sides)
+        .find_map(|side| Some((side, side.wrong.as_ref()?)));
+    if let Some((side, why)) = wrong {
+        let sentence = format!("cannot tell {}: of {}: {why}", gate.text, side.name);
+        return Judged { outcome: GateOutcome::CannotTell, sentence };
+    }
     let (mut held, mut beyond, mut noise) = (0, Vec::new(), Vec::new());
     for comparison in &families.comparisons {
         for (letter, base, cell) in pairs(comparison, gate) {
@@ -210,7 +219,7 @@ mod tests {
     use crate::result::RunResult;
     use crate::sample::{latency, measured, volatile};
 
-    /// The same machine, with one method's commits so many times slower in every round.
+    /// The same machine, with one method's commits slower by this factor in every round.
     fn slower(id: &str, times: u64) -> RunResult {
         let mut result = volatile(Vec::new());
         let one = measured(&mut result, id);

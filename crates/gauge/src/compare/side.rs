@@ -6,15 +6,14 @@ use super::Incomparable;
 use super::measure::{Measure, OWN};
 use super::published::{self, PREFIX, Table};
 use crate::figures::{bytes, count};
+use crate::judgement::Judgement;
 use crate::lookup;
 use crate::rank::{EffectiveClass, Ranking};
 use crate::report::facts;
 use crate::result::RunResult;
 use crate::row::{self, Measured, Round};
 use crate::study::{Column, Point, Source, Study};
-use seawall_sys::durability::{
-    Class, DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls, classify,
-};
+use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls, classify};
 use seawall_sys::method::{Depth, Method, System};
 use seawall_sys::methods;
 
@@ -25,6 +24,8 @@ pub struct Side {
     pub name: String,
     /// Machine, system, file system and device, in lines.
     pub about: Vec<(&'static str, String)>,
+    /// The CPU's name, where it is known.
+    pub cpu: Option<String>,
     /// The scenario.
     pub scenario: String,
     /// Whose methods its rows are, if they are methods.
@@ -39,6 +40,8 @@ pub struct Side {
     pub rows: Vec<Row>,
     /// What a reader must know.
     pub remarks: Vec<String>,
+    /// Why its figures decide nothing, if a finding says that they mean something else.
+    pub wrong: Option<String>,
 }
 
 /// One row of a side.
@@ -99,10 +102,13 @@ impl Side {
         if !result.complete {
             remarks.push("the run was interrupted: fewer rounds than planned".to_owned());
         }
-        remarks.extend(crate::findings::headline(&ranking));
+        let judgement = Judgement::of(&ranking);
+        remarks.extend(judgement.headline().map(str::to_owned));
+        let label = result.label.iter().map(|label| ("label", label.clone()));
         Self {
             name: name.to_owned(),
-            about: facts::place(&result.environment, &result.plan.pinned_to),
+            about: label.chain(facts::place(&result.environment, &result.plan.pinned_to)).collect(),
+            cpu: result.environment.cpu_model.clone(),
             scenario: result.scenario.clone(),
             system: study.ranked.then(|| lookup::system(result)),
             published: false,
@@ -110,6 +116,7 @@ impl Side {
             settings: settings(result),
             rows: study.measured().filter(ran).map(row).collect(),
             remarks,
+            wrong: judgement.cannot_tell().then_some(judgement.verdict),
         }
     }
 
@@ -136,6 +143,7 @@ impl Side {
                 ("files", table.files.clone()),
                 ("device", table.device.clone()),
             ],
+            cpu: None,
             scenario: table.scenario.clone(),
             system: table.system,
             published: true,
@@ -146,6 +154,7 @@ impl Side {
                 .collect(),
             rows: table.rows.iter().map(|row| printed_row(table, row)).collect(),
             remarks,
+            wrong: None,
         })
     }
 
@@ -265,13 +274,11 @@ fn class(method: &Method, file_state: FileState) -> EffectiveClass {
         device_cache: DeviceCache::Unknown,
         cached_image: false,
         forced_writes_honoured: None,
+        takes_fua: false,
+        synchronous: false,
         weak_calls: WeakCalls::default(),
         promiser: Promiser::Unknown,
         lies: Vec::new(),
     };
-    match classify(method, &around).class {
-        Class::PowerLoss => EffectiveClass::PowerLoss,
-        Class::SystemCrash => EffectiveClass::SystemCrash,
-        Class::ProcessCrash => EffectiveClass::ProcessCrash,
-    }
+    EffectiveClass::of(classify(method, &around).class, false)
 }

@@ -6,13 +6,18 @@ use super::machine::tail_wait;
 use super::{Found, Severity, say};
 use crate::evidence;
 use crate::figures::{bytes, duration_ns, listing, significant};
+use crate::judgement::capped;
 use crate::rank::{self, EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use seawall_sys::durability::FileState;
+use seawall_sys::inspect::FileSystem;
 
 /// A commit took far longer than the p99.
 pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: u64 = 20;
+    if capped::of(ranking).is_some() {
+        return None;
+    }
     let stall = |row: &&Ranked<'_>| {
         let p99_ns = row.measured.main().percentile(99.0).ns();
         // A wait for a CPU has its own finding.
@@ -63,9 +68,14 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
             "each first write converts an unwritten extent",
             "fill the journal once before use: --file-state zero-filled shows what it gains",
         ),
+        _ if journals_data(&ranking.result.environment.file_system) => (
+            "the file system writes the data twice, to its journal and to its place",
+            "mount it without data=journal",
+        ),
+        // The counters are the whole device's, so that the mount options alone are not to blame.
         FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => (
-            "though the journal's blocks were ready",
-            "look at the mount options (ext4 `data=journal`, RAID parity) and at what else is committed with the journal",
+            "though the journal's blocks were ready, and what other programs wrote to the device is counted too",
+            "stop what else writes to the device and run again; if it stays, look at RAID parity and at the mount options",
         ),
     };
     say(
@@ -77,6 +87,11 @@ pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
         ),
         remedy,
     )
+}
+
+/// Whether it is ext4 with `data=journal`, as the mount or the superblock has it: its files have no pages of their own to write.
+fn journals_data(file_system: &FileSystem) -> bool {
+    file_system.kind.starts_with("ext") && file_system.weak_calls.sync_file_range
 }
 
 /// Device writes of a commit that overwrites in place: its own, and a request for each flush.

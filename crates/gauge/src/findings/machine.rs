@@ -5,6 +5,7 @@
 use super::{Found, Severity, say, shown};
 use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
+use crate::judgement::capped;
 use crate::latency::Percentile;
 use crate::rank::{EffectiveClass, Ranked, Ranking, ToBest};
 use crate::row::Round;
@@ -32,12 +33,6 @@ pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, 
         .filter(|row| !durable || row.class <= EffectiveClass::NotConfirmed)
         .filter_map(|row| Some((row, tail_wait(row)?)))
         .collect()
-}
-
-/// Whether the commits of some row waited so, and not only its slow ones.
-pub(super) fn all_waited(ranking: &Ranking<'_>) -> bool {
-    let share = |row: &Ranked<'_>| row.measured.wait_share();
-    waiting(ranking).iter().any(|(row, _)| share(row).is_some_and(|share| share > CPU_WAIT_SHARE_MAX))
 }
 
 /// Slow commits waited for a CPU.
@@ -76,10 +71,39 @@ pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
             worst.id()
         ),
     };
+    if let Some(limit) = capped::cpu_limit(ranking) {
+        return say(
+            Severity::Caution,
+            format!(
+                "{what}{others} A limit of the control group bounds this process ({limit}): what waits is mostly throttled."
+            ),
+            "raise the limit of CPU time (cpu.max, `docker --cpus`, a pod's limit), or measure with the limit that production has",
+        );
+    }
     say(
         Severity::Caution,
         format!("{what}{others}"),
         "measure on an idle machine or pin the writers (--pin); in production give the journal's thread a CPU of its own",
+    )
+}
+
+/// The largest share of its commits' time that a row which is judged waited for a CPU; `None` where that is not counted.
+pub(super) fn own_wait(ranking: &Ranking<'_>) -> Option<f64> {
+    let durable = ranking.rows.iter().filter(|row| row.class <= EffectiveClass::NotConfirmed);
+    durable.filter_map(|row| row.measured.wait_share()).map(|share| share.min(1.0)).reduce(f64::max)
+}
+
+/// Every method makes the same rate.
+pub(super) fn capped(ranking: &Ranking<'_>) -> Found {
+    let cap = capped::of(ranking)?;
+    say(
+        Severity::Caution,
+        format!(
+            "{} {} it, though the fastest commits took a fraction of the mean. Ratios of methods say nothing here.",
+            cap.sentence(),
+            if cap.rows == 1 { "One row made".to_owned() } else { format!("{} rows made", cap.rows) }
+        ),
+        "raise the limit (the volume's type or size, io.max), or commit more in one write; waiting for an idle machine changes nothing",
     )
 }
 
@@ -164,10 +188,21 @@ pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
 /// Other work was on the CPUs before the run began.
 pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
-    let busy = Busy::of(&environment.pressure, environment.cpus)?;
+    let busy = Busy::of(&environment.pressure, environment.cpus)?.words(environment.cpus);
+    // What this program's own threads waited decides: a host's pressure is not its containers'.
+    if let Some(share) = own_wait(ranking).filter(|share| *share <= CPU_WAIT_SHARE_MAX) {
+        return say(
+            Severity::Note,
+            format!(
+                "The machine was busy when the run began ({busy}), but commits waited for a CPU in {} of their time only.",
+                percent(share)
+            ),
+            "the figures stand; on a quieter machine tails may be shorter",
+        );
+    }
     say(
         Severity::Caution,
-        format!("The machine was busy when the run began: {}.", busy.words(environment.cpus)),
+        format!("The machine was busy when the run began: {busy}."),
         "stop other work and run again",
     )
 }
@@ -217,6 +252,9 @@ pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.5;
     // What waited for a CPU says nothing of the device.
     let best = ranking.best_durable().filter(|best| tail_wait(best).is_none())?;
+    if capped::of(ranking).is_some() {
+        return None;
+    }
     let rounds: Vec<&Round> = best.measured.rounds.iter().filter(|round| round.commits >= 10).collect();
     if rounds.len() < 3 {
         return None;
@@ -347,7 +385,7 @@ pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
         .filter(|row| row.to_best.within_noise())
         .map(Ranked::id)
         .collect();
-    let best = ranking.best_durable().filter(|_| !same.is_empty())?;
+    let best = ranking.best_durable().filter(|_| !same.is_empty() && capped::of(ranking).is_none())?;
     let wide = ranking.of(EffectiveClass::PowerLoss).filter(|row| is_wide(&row.to_best)).count();
     if is_too_noisy(ranking) {
         return say(

@@ -4,12 +4,15 @@
 
 use super::machine::tail_wait;
 use super::{Found, Severity, say, shown};
-use crate::evidence::{self, BYTES_MISSING, EvidenceOutcome, NEIGHBOUR};
-use crate::figures::{bytes, duration_ns, listing, significant};
+use crate::evidence::{A_FEW_MISSING, BYTES_MISSING, EvidenceOutcome, NEIGHBOUR};
+use crate::figures::{bytes, duration_ns, listing, plural, significant};
+use crate::lookup;
 use crate::ranges::{self, MEMORY_NS};
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::row::Outcome;
-use seawall_sys::durability::{FileState, Lie, Medium, Promiser};
+use seawall_sys::counters::Verdict;
+use seawall_sys::durability::{DeviceCache, FileState, Lie, Medium, Promiser};
+use seawall_sys::method::Cache;
 
 /// Something turns syncs into nothing.
 pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
@@ -28,6 +31,9 @@ pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
                 Lie::BarriersOff => "the file system is mounted with barriers off and sends no flushes",
                 Lie::SyncDisabled => "the file system is set to ignore syncs",
                 Lie::WineFlags => "Wine ignores WRITE_THROUGH and NO_BUFFERING",
+                Lie::HiddenCache => {
+                    "the queue of a device hides its volatile cache, so that no flush is sent"
+                }
             };
             format!("{what} ({})", found.evidence)
         })
@@ -39,6 +45,9 @@ pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
             "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)"
         }
         Lie::WineFlags => "measure on Windows itself",
+        Lie::HiddenCache => {
+            "write \"write back\" to queue/write_cache, unless the cache outlives a power cut"
+        }
     };
     say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
 }
@@ -76,19 +85,25 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let rows: Vec<_> = ranking.of(EffectiveClass::NotConfirmed).collect();
     let first = rows.first()?;
     let ids: Vec<&str> = rows.iter().map(|row| row.id()).collect();
-    let each = first.evidence.per_commit?;
-    let writes = f64::from(ranking.result.plan.writes);
-    let is_short = each.writes * evidence::writers(ranking.result, first.row) < 0.9 * writes;
-    let what = if is_short { "write" } else { "flush" };
-    say(
-        Severity::Wrong,
-        format!(
-            "The {what} never reached the device: {} requested it with each commit, yet the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {}), and its cache is volatile.",
-            listing(&ids, 3),
+    let volatile = ranking.result.environment.device_cache() != DeviceCache::WriteThrough;
+    let watched = first.measured.watched.as_ref().map(|watched| watched.verdict(volatile));
+    let seen = match (watched, first.evidence.per_commit) {
+        (Some(Verdict::Missing(seen)), _) => format!("{seen} by {}", first.id()),
+        (_, Some(each)) => format!(
+            "the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {})",
             each.writes,
             each.flushes,
             crate::figures::count(first.measured.commits),
             first.id()
+        ),
+        (_, None) => "the device counted too few".to_owned(),
+    };
+    let cache = if volatile { ", and its cache is volatile" } else { "" };
+    say(
+        Severity::Wrong,
+        format!(
+            "Commits go missing on their way: {} requested a flush with each, yet {seen}{cache}.",
+            listing(&ids, 3)
         ),
         "look for what swallows it (mount options, the hypervisor's cache mode, a preloaded library); until then count on a system crash at most",
     )
@@ -147,13 +162,26 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
 
 /// Faster than any device.
 pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
-    let best = ranking.best_durable().filter(|best| best.p50_ns() < MEMORY_NS)?;
+    // Whatever its class: calls that ask the device to make data stable are not answered by one so fast, nor is a write around
+    // the cache.
+    let asks = |row: &&Ranked<'_>| {
+        let method = lookup::method(ranking.result, row.row);
+        row.class <= EffectiveClass::NotConfirmed
+            || row.measured.letter == Some('D')
+            || method.is_some_and(|method| method.cache == Cache::Direct)
+    };
+    let fast: Vec<_> = ranking.rows.iter().filter(asks).filter(|row| row.p50_ns() < MEMORY_NS).collect();
+    let first = fast.iter().min_by_key(|row| row.p50_ns())?;
+    let others = match fast.len() - 1 {
+        0 => String::new(),
+        others => format!(" {} as fast.", plural(others as u64, "other row is", "other rows are")),
+    };
     say(
         Severity::Wrong,
         format!(
-            "{} takes {} a commit, and under {} nothing has left memory: whatever acknowledged it was no disk.",
-            best.id(),
-            duration_ns(best.p50_ns()),
+            "{} takes {} a commit, and under {} nothing has left memory: whatever acknowledged it was no disk.{others}",
+            first.id(),
+            duration_ns(first.p50_ns()),
             duration_ns(MEMORY_NS)
         ),
         "check what is behind the device (a RAM disk, a hypervisor's write cache in `unsafe` mode)",
@@ -268,11 +296,12 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     if reason == NEIGHBOUR {
         return None;
     }
-    say(
-        Severity::Note,
-        format!("The classes are computed and not confirmed by evidence: {reason}."),
-        "on Linux 5.5 or newer the device's flush counter decides it",
-    )
+    let (severity, remedy) = if reason == A_FEW_MISSING {
+        (Severity::Caution, "something may drop flushes now and then: a longer run (--time 2m) counts more")
+    } else {
+        (Severity::Note, "on Linux 5.5 or newer the device's flush counter decides it")
+    };
+    say(severity, format!("The classes are computed and not confirmed by evidence: {reason}."), remedy)
 }
 
 /// Direct I/O alone looks like the winner.

@@ -174,7 +174,7 @@ fn overview(machines: &[&Machine]) -> String {
     }
     out += "</tbody></table></div>\n";
     out + "<p class=\"soft\">A commit of one writer's transaction, by the method that the report of that machine recommends; \
-           \"nothing recommended\", \"interrupted\" and published tables: by the fastest that outlives power loss. Not durable: the fastest method there whose commits a power cut loses. p50: the median; mean: all that a published table states.</p>\n"
+           \"nothing recommended\", \"at most\", \"interrupted\" and published tables: by the fastest that outlives power loss, if who promises that keeps its word; \"cannot tell\": the figures mean something else. Not durable: the fastest method there whose commits a power cut loses. p50: the median; mean: all that a published table states.</p>\n"
 }
 
 fn dot(class: EffectiveClass) -> String {
@@ -220,7 +220,10 @@ fn span(machine: &Machine) -> String {
 
 fn legend() -> String {
     let words = [
-        (EffectiveClass::PowerLoss, "solid: outlives power loss"),
+        (
+            EffectiveClass::PowerLoss,
+            "solid: outlives power loss, if who promises it on that machine keeps its word",
+        ),
         (EffectiveClass::NotConfirmed, "double: claims to, and the device's counters say otherwise"),
         (EffectiveClass::SystemCrash, "dashed: outlives a crash of the system only"),
         (EffectiveClass::ProcessCrash, "dotted: outlives a crash of the process only"),

@@ -3,10 +3,10 @@
 //! Invariants: class, order and recommended method are those of every other report; what a source does not state is `None`.
 
 use super::device_kind;
-use crate::advise;
 use crate::compare::published::PREFIX;
 use crate::compare::side::{self, Side};
 use crate::figures::plural;
+use crate::judgement::{Answer, Judgement};
 use crate::lookup;
 use crate::ranges;
 use crate::rank::{EffectiveClass, Ranking};
@@ -52,11 +52,12 @@ impl Machine {
             Some(plural(environment.cpus as u64, "CPU", "CPUs")),
             Some(plural(u64::from(result.plan.threads), "writer", "writers")),
             Some(result.plan.transaction()),
+            Some(format!("power loss: {}", facts::condition(result))),
         ];
         let model = environment.leaves().find_map(|leaf| leaf.model.clone());
         let site = environment.hypervisor.clone().or_else(|| environment.cpu_model.clone());
         let name = [site, model].into_iter().flatten().collect::<Vec<_>>().join(" · ");
-        let is_advised = advise::advise(&ranking).method.is_some();
+        let doubt = doubt(Judgement::of(&ranking).answer);
         let method = |row: &crate::rank::Ranked<'_>| Method {
             id: row.id().to_owned(),
             class: row.class,
@@ -79,13 +80,7 @@ impl Machine {
             files: environment.file_system.kind.clone(),
             system: lookup::system(result),
             is_published: false,
-            doubt: if is_advised {
-                None
-            } else if result.complete {
-                Some("nothing recommended")
-            } else {
-                Some("interrupted")
-            },
+            doubt,
             methods,
         }
     }
@@ -133,7 +128,8 @@ impl Machine {
 
     /// The method for durable commits.
     pub(super) fn durable(&self) -> Option<&Method> {
-        self.methods.iter().find(|method| method.class == EffectiveClass::PowerLoss)
+        let trusted = self.doubt != doubt(Answer::CannotTell);
+        self.methods.iter().find(|method| trusted && method.class == EffectiveClass::PowerLoss)
     }
 
     /// The fastest one that is not durable.
@@ -148,5 +144,17 @@ impl Machine {
     pub(super) fn price(&self) -> Option<f64> {
         let (durable, weak) = (self.durable()?, self.not_durable()?);
         (weak.typical_ns > 0.0).then(|| durable.typical_ns / weak.typical_ns)
+    }
+}
+
+/// What is to be known of a result before its figures are read, in a word or two.
+fn doubt(answer: Answer) -> Option<&'static str> {
+    match answer {
+        Answer::Costs => None,
+        Answer::Capped => Some("held at a rate"),
+        Answer::AtMost => Some("at most"),
+        Answer::Interrupted => Some("interrupted"),
+        Answer::CannotTell => Some("cannot tell"),
+        Answer::Few | Answer::None | Answer::NotRanked => Some("nothing recommended"),
     }
 }

@@ -1,4 +1,4 @@
-//! Makes of a result what a gallery shows of it: by a list of what is allowed, field by field.
+//! Projects a result onto an allow-list of fields: what a gallery shows of it.
 //!
 //! ```text
 //!   field of a result           shown
@@ -17,8 +17,9 @@ use crate::result::{PlanRecord, RunResult};
 use crate::row::{Measured, NamedLatency, Outcome, Row, Series};
 use crate::scenario::commit::{LATENCIES, table};
 use seawall_sys::clock::Resolution;
+use seawall_sys::counters::Watched;
 use seawall_sys::durability::{Durability, Lie, classify};
-use seawall_sys::inspect::{Device, Environment, FileSystem, FoundLie};
+use seawall_sys::inspect::{Device, Environment, FileSystem, FoundLie, Limit, LimitKind};
 use std::fmt;
 
 /// What is shown of a result, and what is not.
@@ -220,7 +221,18 @@ fn environment(of: &Environment, left_out: &mut LeftOut) -> Environment {
             .map(|found| FoundLie { lie: found.lie, evidence: lie(found.lie).to_owned() })
             .collect(),
         writeback: of.writeback.iter().filter_map(writeback).collect(),
+        limits: of.limits.iter().map(limit).collect(),
     }
+}
+
+/// A limit, without the file and the group that set it.
+fn limit(limit: &Limit) -> Limit {
+    let source = match limit.kind {
+        LimitKind::Cpu => "a limit of CPU time",
+        LimitKind::Requests => "a limit of requests",
+        LimitKind::Bytes => "a limit of bytes",
+    };
+    Limit { source: source.to_owned(), ..limit.clone() }
 }
 
 /// What stands for the evidence of a lie, which may name a library or a device.
@@ -228,6 +240,7 @@ fn lie(lie: Lie) -> &'static str {
     match lie {
         Lie::Preload => "a preloaded library",
         Lie::BarriersOff => "barriers off, or a hidden cache",
+        Lie::HiddenCache => "a hidden cache",
         Lie::SyncDisabled => "a setting of the file system",
         Lie::WineFlags => "Wine",
     }
@@ -251,6 +264,7 @@ fn file_system(of: &Environment, left_out: &mut LeftOut) -> FileSystem {
         copy_on_write: file_system.copy_on_write,
         shares_extents: file_system.shares_extents,
         weak_calls: file_system.weak_calls,
+        synchronous: file_system.synchronous,
         read_only: file_system.read_only,
         block_bytes: file_system.block_bytes,
         free_bytes: 0,
@@ -295,6 +309,7 @@ fn devices(of: &[Device], left_out: &mut LeftOut) -> Vec<Device> {
             polls: device.polls,
             scheduler: left_out.maybe("a device's scheduler", device.scheduler.as_ref(), words::scheduler),
             direct_io: device.direct_io,
+            counting: device.counting,
         });
     }
     devices
@@ -358,6 +373,14 @@ fn rows(
     rows
 }
 
+/// What was counted, without the names of devices.
+fn nameless(mut watched: Watched) -> Watched {
+    for (number, level) in (1..).zip(&mut watched.levels) {
+        level.devices = format!("level {number}");
+    }
+    watched
+}
+
 fn measured_of(of: &Measured, durability: Durability, letter: char, left_out: &mut LeftOut) -> Measured {
     let latency = |named: &NamedLatency| {
         let (name, title) = LATENCIES.into_iter().find(|(name, _)| *name == named.name)?;
@@ -372,6 +395,8 @@ fn measured_of(of: &Measured, durability: Durability, letter: char, left_out: &m
         left_out.note("notes of rows");
     }
     Measured {
+        claims: None,
+        watched: of.watched.clone().map(nameless),
         durability: Some(durability),
         letter: Some(letter),
         commits: of.commits,

@@ -5,11 +5,12 @@
 
 use super::text::{Page, elided, width_of};
 use super::{Role, Style, WIDTH_MIN, facts};
-use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, remedy, rows_words};
+use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, rows_words};
 use crate::advise::products::{PRODUCTS, Product};
 use crate::advise::{Advice, Setting, advise_for};
 use crate::error::{Error, Result};
-use crate::figures::plural;
+use crate::figures::{listing, plural};
+use crate::judgement::Answer;
 use crate::rank::Ranking;
 use crate::result::RunResult;
 use serde_json::{Value, json};
@@ -76,8 +77,15 @@ impl<'a> AdviceText<'a> {
     fn text(&self, scope: Scope<'_>, width: usize, style: Style) -> String {
         let mut page = Page::new(width, style);
         page.say(Role::Heading, "", &facts::title(self.result));
-        let role = if self.advice.method.is_some() { Role::Good } else { Role::Bad };
+        let role = match self.advice.answer {
+            Answer::Costs => Role::Good,
+            Answer::Capped | Answer::AtMost => Role::Caution,
+            _ => Role::Bad,
+        };
         page.say(role, "", &self.advice.sentence);
+        if let Some(caution) = &self.advice.caution {
+            page.say(Role::Caution, "", caution);
+        }
         if self.advice.method.is_none() {
             return page.out;
         }
@@ -120,9 +128,25 @@ impl<'a> AdviceText<'a> {
         page.say(
             Role::Dim,
             "",
-            "commits/s: of one client and a small transaction, on an otherwise idle disk. Every setting here outlives a power cut unless its reason says otherwise.",
+            &format!(
+                "commits/s: of one client and a small transaction, on an otherwise idle disk. {}",
+                self.outlives()
+            ),
         );
         page.say(Role::Dim, "", "Lines to copy, reasons and what the rates stand on: --verbose. Notes and sources too: --only PRODUCT.");
+    }
+
+    /// What the settings outlive, with the products whose do not by themselves.
+    fn outlives(&self) -> String {
+        let unsynced = self.advice.settings.iter().filter(|setting| setting.commits_per_s.is_none());
+        let names: Vec<&str> = unsynced.map(|setting| setting.product).collect();
+        if names.is_empty() {
+            return "Every setting here outlives a power cut.".to_owned();
+        }
+        format!(
+            "Every setting here outlives a power cut, but for {}, whose commits are not synced: only replicas on separate power keep them.",
+            listing(&names, names.len())
+        )
     }
 
     /// The product, its first setting with the number of further lines, and its rate.
@@ -153,9 +177,7 @@ impl<'a> AdviceText<'a> {
         if !self.expected.is_empty() {
             page.say(Role::Dim, "", &legend());
             page.say(Role::Dim, "", &self.stand_on());
-            if let Some(words) = remedy(&self.expected) {
-                page.say(Role::Dim, "", words);
-            }
+            page.say(Role::Dim, "", &self.outlives());
         }
         if !self.notes {
             page.say(Role::Dim, "", "All settings, notes and sources of a product: --only PRODUCT.");
@@ -196,7 +218,11 @@ impl<'a> AdviceText<'a> {
             for note in &setting.notes {
                 page.say(Role::Dim, "  note    ", note);
             }
-            page.say(Role::Dim, "  source  ", setting.source);
+            page.say(
+                Role::Dim,
+                "  source  ",
+                &format!("{}, looked at on {}", setting.source, setting.checked),
+            );
         }
     }
 
@@ -223,8 +249,10 @@ impl<'a> AdviceText<'a> {
         let value = json!({
             "format": FORMAT,
             "version": 1,
+            "answer": advice.answer,
             "method": advice.method,
             "sentence": advice.sentence,
+            "caution": advice.caution,
             "disturbed": advice.disturbed,
             "basis": advice.basis,
             "rows": self.rows,
@@ -242,6 +270,7 @@ fn setting_json(setting: &Setting) -> Value {
         "product": setting.product,
         "product_version": setting.version,
         "source": setting.source,
+        "checked": setting.checked,
         "lines": setting.lines,
         "why": setting.why,
         "notes": setting.notes,
@@ -251,6 +280,6 @@ fn setting_json(setting: &Setting) -> Value {
 
 fn legend() -> String {
     format!(
-        "Rates are of one client and the transaction named, on an otherwise idle disk: most by the method's median, least by its 90th percentile and the product's own work. A range of more than a factor of {SPREAD_MAX} is not given. Clients that commit together share syncs: how many do is not known before it is measured. Every setting here outlives a power cut unless it says otherwise."
+        "Rates are of one client and the transaction named, on an otherwise idle disk: most by the method's median, least by its 90th percentile and the product's own work. A range of more than a factor of {SPREAD_MAX} is not given. Clients that commit together share syncs: how many do is not known before it is measured."
     )
 }

@@ -16,8 +16,9 @@ use seawall_sys::durability::Promiser;
 type Field = (&'static str, fn(&Ranked<'_>) -> Option<String>);
 
 #[rustfmt::skip]
-const FIELDS: [Field; 45] = [
+const FIELDS: [Field; 46] = [
     ("outlives",                 |r| Some(r.class.name().to_owned())),
+    ("claims",                   |r| Some(r.durability.class.name().to_owned())),
     ("promised_by",              |r| Some(promiser(r.durability.promised_by).to_owned())),
     ("reach",                    |r| r.measured.letter.map(|letter| letter.to_string())),
     ("evidence",                 |r| Some(r.evidence.outcome.to_string())),
@@ -158,8 +159,16 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     fields.map(|field| quoted(&field)).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-/// `field` as it stands between commas.
+/// `field` as it stands between commas. One that a spreadsheet would take for a formula begins with an apostrophe; numbers stay.
 pub(crate) fn quoted(field: &str) -> String {
+    let acts = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    let plain;
+    let field = if acts && field != "-" {
+        plain = format!("'{field}");
+        &plain
+    } else {
+        field
+    };
     if field.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
@@ -175,5 +184,8 @@ mod tests {
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
         assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("=cmd|' /C calc'!A0.json"), "'=cmd|' /C calc'!A0.json");
+        assert_eq!([quoted("-1.5"), quoted("-"), quoted("+2")], ["-1.5", "-", "+2"]);
+        assert_eq!(quoted("@SUM(1,2)"), "\"'@SUM(1,2)\"");
     }
 }

@@ -40,11 +40,22 @@ pub fn title(result: &RunResult) -> String {
 /// The day and time at which a result was begun; `None` if its clock names no day of four-digit years.
 #[must_use]
 pub fn day(result: &RunResult) -> Option<String> {
+    Some(result.started_unix_s).filter(|seconds| *seconds > 0).and_then(day_of)
+}
+
+/// A Unix time in seconds as a date and time, UTC; `None` from the year 10,000 on.
+#[must_use]
+pub fn day_of(unix_s: u64) -> Option<String> {
     /// The last second that has a date of four digits for its year.
     const LAST_S: u64 = 253_402_300_799;
-    let seconds = Some(result.started_unix_s).filter(|seconds| (1..=LAST_S).contains(seconds))?;
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-    Some(humantime::format_rfc3339_seconds(at).to_string())
+    let at = || std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s);
+    (unix_s <= LAST_S).then(|| humantime::format_rfc3339_seconds(at()).to_string())
+}
+
+/// The same, or the seconds themselves where they have no such day: a clock without a battery may say anything.
+#[must_use]
+pub fn stamp_of(unix_s: u64) -> String {
+    day_of(unix_s).unwrap_or_else(|| format!("{unix_s}s"))
 }
 
 /// The lines above the table.
@@ -119,12 +130,12 @@ fn file_system(environment: &Environment) -> String {
     match file_system.medium {
         Medium::Memory => text += ", in memory",
         Medium::Server => text += ", with a server",
-        Medium::Block | Medium::Unknown => {}
+        Medium::Block | Medium::Unknown | Medium::NotMemory => {}
     }
     text
 }
 
-fn device(leaf: &Device) -> String {
+pub(crate) fn device(leaf: &Device) -> String {
     let mut parts = vec![leaf.name.clone()];
     parts.extend(leaf.model.as_ref().map(|model| model.trim().to_owned()));
     parts.extend(leaf.transport.clone());
@@ -187,11 +198,17 @@ pub fn promise(result: &RunResult) -> String {
 /// On whose word it hangs, for the heading over the methods that outlive a power cut.
 #[must_use]
 pub fn condition(result: &RunResult) -> String {
-    match result.environment.promiser() {
+    condition_of(&result.environment)
+}
+
+/// The same of a place.
+#[must_use]
+pub fn condition_of(environment: &Environment) -> String {
+    match environment.promiser() {
         Promiser::Device => "if the device keeps its word".to_owned(),
         Promiser::Hypervisor => format!(
             "if the hypervisor, {}, keeps its word",
-            result.environment.hypervisor.as_deref().unwrap_or("unnamed")
+            environment.hypervisor.as_deref().unwrap_or("unnamed")
         ),
         Promiser::Server => "if the server keeps its word".to_owned(),
         Promiser::Wine => "on paper: under Wine nobody promises it".to_owned(),

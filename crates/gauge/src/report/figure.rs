@@ -3,7 +3,7 @@
 //! ```text
 //!   title · device · when, label, provider, version         scene.rs   shapes and colours
 //!             1 µs      10 µs      100 µs                   svg.rs     as a file, or in a page
-//!   outlives power loss                                     png.rs     without a browser or a font (strokes.rs)
+//!   outlives power loss
 //!   name          |        ●━━━━━━━──────                p50  p99.9
 //!   ── below this line a power cut loses acknowledged commits ──
 //! ```
@@ -12,15 +12,12 @@
 //! a run from which nothing is recommended says so in the picture, because it is shown without the report.
 
 pub(crate) mod intervals;
-pub mod png;
 pub mod scene;
-mod strokes;
 pub mod svg;
 
 use super::facts;
-use crate::advise;
 use crate::figures::{duration_ns, round_duration};
-use crate::findings;
+use crate::judgement::Judgement;
 use crate::latency::Latency;
 use crate::ranges;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
@@ -122,8 +119,7 @@ fn title(result: &RunResult) -> String {
 }
 
 fn by_class<'a>(ranking: &Ranking<'a>) -> Vec<Band<'a>> {
-    let recommended = ranking.recommended().map(|row| row.row.id.clone());
-    let recommended = recommended.filter(|_| advise::advise(ranking).method.is_some());
+    let recommended = Judgement::of(ranking).recommended;
     let bar = |row: &Ranked<'a>| Bar {
         name: row.row.id.clone(),
         latency: row.measured.main(),
@@ -267,10 +263,10 @@ impl Drawing {
         self.y += 4.0;
         self.paragraph(self.face(Ink::Text), &place(result), lines);
         self.paragraph(self.face(Ink::Soft), &stamp(result), lines + 1);
-        if let Some(words) = warning(ranking) {
+        if let Some(words) = Judgement::of(ranking).headline() {
             self.y += 4.0;
             let face = Face { bold: true, ..self.face(Ink::Warning) };
-            self.paragraph(face, &words, 2 * lines);
+            self.paragraph(face, words, 2 * lines);
         }
         self.y += self.lengths.words * 1.9;
     }
@@ -400,20 +396,4 @@ pub fn stamp(result: &RunResult) -> String {
     parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
     parts.push(format!("seawall {}", result.seawall));
     parts.join(" · ")
-}
-
-/// Why nothing is recommended, if the picture would else be taken for an answer.
-fn warning(ranking: &Ranking<'_>) -> Option<String> {
-    if !ranking.result.study.ranked {
-        return findings::headline(ranking);
-    }
-    if let Some(grave) = findings::grave(ranking) {
-        return Some(grave.sentence.to_owned());
-    }
-    let advice = advise::advise(ranking);
-    match (advice.method, advice.disturbed) {
-        (Some(_), _) => None,
-        (None, Some(why)) => Some(format!("No recommendation from this run: {why}.")),
-        (None, None) => Some(advice.sentence),
-    }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   met, passed     testcase
 //!   missed          testcase / failure
-//!   cannot tell     testcase / error
+//!   cannot tell     testcase / error       no figure, or one that a finding calls wrong
 //!   not judged      testcase / skipped     commits waited for a CPU: the disk was not judged
 //! ```
 //!
@@ -16,7 +16,7 @@ use crate::require::{Checked, RequirementOutcome};
 
 /// A condition as CI sees it.
 struct Case<'a> {
-    name: &'a str,
+    name: String,
     outcome: Outcome,
     sentence: &'a str,
 }
@@ -49,11 +49,8 @@ pub fn requirements(checked: &[Checked]) -> String {
         RequirementOutcome::CannotTell => Outcome::Error,
         RequirementOutcome::NotJudged => Outcome::Skipped,
     };
-    let cases = checked.iter().map(|one| Case {
-        name: &one.condition.text,
-        outcome: outcome(one),
-        sentence: &one.sentence,
-    });
+    let cases =
+        checked.iter().map(|one| Case { name: one.name(), outcome: outcome(one), sentence: &one.sentence });
     document("seawall bench --require", &cases.collect::<Vec<_>>())
 }
 
@@ -65,8 +62,11 @@ pub fn gates(judged: &[(&str, &Judged)]) -> String {
         GateOutcome::Failed => Outcome::Failure,
         GateOutcome::CannotTell => Outcome::Error,
     };
-    let cases =
-        judged.iter().map(|(name, one)| Case { name, outcome: outcome(one), sentence: &one.sentence });
+    let cases = judged.iter().map(|(name, one)| Case {
+        name: (*name).to_owned(),
+        outcome: outcome(one),
+        sentence: &one.sentence,
+    });
     document("seawall compare --fail-if", &cases.collect::<Vec<_>>())
 }
 
@@ -119,6 +119,7 @@ mod tests {
             .zip(outcomes)
             .map(|(condition, outcome)| Checked {
                 condition,
+                subject: Some("dsync".to_owned()),
                 outcome,
                 sentence: "a <b> & \u{1b}[2J".to_owned(),
             })
@@ -126,7 +127,7 @@ mod tests {
         let text = requirements(&checked);
         assert!(text.contains("tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\""), "{text}");
         assert!(
-            text.contains("name=\"p99&lt;1ms\"") && text.contains("a &lt;b&gt; &amp; \u{fffd}[2J"),
+            text.contains("name=\"dsync:p99&lt;1ms\"") && text.contains("a &lt;b&gt; &amp; \u{fffd}[2J"),
             "{text}"
         );
         for element in ["<failure ", "<error ", "<skipped "] {

@@ -9,6 +9,7 @@ use super::grid::{Grid, Missing, missing};
 use crate::advise;
 use crate::figures::{capital, count, rate};
 use crate::findings;
+use crate::judgement::Judgement;
 use crate::ranges;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
@@ -21,8 +22,9 @@ use crate::study::Study;
 pub fn markdown(result: &RunResult) -> String {
     let ranking = Ranking::new(result);
     let mut out = format!("# {}\n\n", facts::title(result));
-    if let Some(headline) = findings::headline(&ranking) {
-        add(&mut out, &format!("**{headline}**\n\n"));
+    let judgement = Judgement::of(&ranking);
+    if let Some(headline) = judgement.headline() {
+        add(&mut out, &format!("**{}**\n\n", escaped(headline)));
     }
     for (label, text) in facts::facts(&ranking) {
         add(&mut out, &format!("- {label}: {}\n", escaped(&text)));
@@ -30,7 +32,7 @@ pub fn markdown(result: &RunResult) -> String {
     out += &table(&ranking);
     out += &calls_and_iterations(&result.study);
     out += &not_run(&result.study);
-    out += &found(&ranking);
+    out += &found(&judgement.findings);
     if result.study.ranked {
         out += &advice(&ranking);
         out += &published(&ranking);
@@ -120,8 +122,7 @@ fn not_run(study: &Study) -> String {
     if lines.is_empty() { String::new() } else { format!("\n## Not measured\n\n{}", lines.concat()) }
 }
 
-fn found(ranking: &Ranking<'_>) -> String {
-    let found = findings::find(ranking);
+fn found(found: &[findings::Finding]) -> String {
     if found.is_empty() {
         return "\n## Findings\n\nNone.\n".to_owned();
     }
@@ -138,7 +139,7 @@ fn found(ranking: &Ranking<'_>) -> String {
 
 fn advice(ranking: &Ranking<'_>) -> String {
     let advice = advise::advise(ranking);
-    let mut out = format!("\n## Recommended\n\n{}\n", escaped(&advice.sentence));
+    let mut out = format!("\n## Verdict\n\n{}\n", escaped(&advice.sentence));
     for setting in &advice.settings {
         let per_s = setting
             .commits_per_s

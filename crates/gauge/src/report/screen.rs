@@ -15,17 +15,19 @@
 use super::columns::{UNKNOWN, percentile};
 use super::grid::missing;
 use super::markdown::add;
-use super::table::{heading, role};
+use super::table::{heading, role, verdict};
 use super::text::{Page, elided, width_of};
-use super::{Role, Style, WIDTH_MIN, facts};
+use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, facts};
 use crate::advise::products::PRODUCTS;
-use crate::advise::{self, Advice};
-use crate::figures::{duration_ns, listing, plural, rate_tight, tight};
+use crate::figures::{listing, plural, rate_tight, tight};
 use crate::findings;
+use crate::judgement::{Answer, Judgement};
 use crate::lookup;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use crate::row::FAILED;
+use crate::scenario::commit::look::ALL_MEASURES;
+use seawall_sys::inspect::Device;
 use seawall_sys::method::Set;
 
 /// The narrowest range that says anything, columns.
@@ -57,18 +59,17 @@ const ORDER: [usize; 5] = [4, 0, 1, 3, 2];
 pub fn screen(result: &RunResult, kept: Option<&str>, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let mut page = Page::new(width.max(WIDTH_MIN), style);
-    let title = elided(&title(result), page.width);
-    page.line(Role::Heading, &title);
-    let device = elided(&device(result), page.width);
-    page.line(Role::Plain, &device);
-    let advice = advise::advise(&ranking);
+    page.say(Role::Heading, "", &title(result));
+    page.say(Role::Plain, "device  ", &device(result));
+    let judgement = Judgement::of(&ranking);
     if !ranking.rows.is_empty() {
-        table(&mut page, &ranking, &advice);
+        table(&mut page, &ranking, &judgement);
     }
     not_here(&mut page, result);
     page.blank();
-    verdict(&mut page, &ranking, &advice);
-    next(&mut page, &ranking, &advice, kept);
+    let banner = !matches!(judgement.answer, Answer::Costs | Answer::Capped | Answer::AtMost);
+    verdict(&mut page, if banner { "!!       " } else { "verdict  " }, &judgement);
+    next(&mut page, &ranking, &judgement, kept);
     page.out
 }
 
@@ -78,34 +79,41 @@ fn title(result: &RunResult) -> String {
     long.replace(", closed loop", "").replace(" in all · ", ", ").replace(" a method · ", " a method, ")
 }
 
-/// The device with its cache, the file system, and what is between it and this program.
+/// The devices with their caches, what is made of them, the file system, and what is between them and this program.
 fn device(result: &RunResult) -> String {
     let environment = &result.environment;
     let mut parts: Vec<String> = Vec::new();
-    let place = facts::place(environment, &[]);
-    let devices: Vec<&str> =
-        place.iter().filter(|(label, _)| *label == "device").map(|(_, words)| words.as_str()).collect();
-    match devices[..] {
-        // That most disks do not turn is no news.
-        [one] => {
-            parts.push(one.replace(", does not turn", "").replace("volatile write cache", "volatile cache"));
-        }
-        _ => parts.push(plural(devices.len() as u64, "device", "devices")),
-    }
+    // Partitions are parts of a disk; what a volume, an array or an image is made as decides what a flush means.
+    let made = environment.devices.iter().filter(|device| !device.stands_on.is_empty());
+    let made: Vec<String> = made
+        .filter(|device| device.kind != "partition")
+        .map(|device| format!("{} ({})", device.name, device.model.as_deref().unwrap_or(&device.kind)))
+        .collect();
+    let leaves: Vec<&Device> = environment.leaves().collect();
+    // That most disks do not turn is no news.
+    let brief = |leaf: &Device| {
+        facts::device(leaf).replace(", does not turn", "").replace("volatile write cache", "volatile cache")
+    };
+    let disks = match leaves[..] {
+        [] => "none that this system shows".to_owned(),
+        [one] => brief(one),
+        _ => leaves.iter().map(|leaf| leaf.name.as_str()).collect::<Vec<_>>().join(" and "),
+    };
+    parts.push(if made.is_empty() { disks } else { format!("{} on {disks}", made.join(", ")) });
     parts.push(environment.file_system.kind.clone());
     parts.extend(environment.hypervisor.as_ref().map(|name| format!("in {name}")));
     parts.extend(environment.wine.as_ref().map(|version| format!("Wine {version}")));
-    format!("device  {}", parts.join(" · "))
+    parts.join(" · ")
 }
 
-fn table(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
+fn table(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement) {
     let layout = Layout::new(ranking, page.width);
     page.blank();
     page.line(Role::Dim, &layout.head());
     if ranking.best_durable().is_none() {
         page.say(Role::Bad, "", "nothing measured here is shown to outlive POWER LOSS");
     }
-    let recommended = ranking.recommended().filter(|_| advice.method.is_some()).map(Ranked::id);
+    let recommended = judgement.recommended.as_deref();
     let mut drawn = false;
     for class in EffectiveClass::ALL {
         let rows: Vec<&Ranked<'_>> = ranking.of(class).collect();
@@ -119,16 +127,44 @@ fn table(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
                 format!("{words:─<width$}", width = page.width).chars().take(page.width).collect();
             page.line(Role::Bad, &line);
         }
-        let heading = elided(&heading(ranking.result, class, &rows), page.width);
-        page.line(role(class), &heading);
-        for row in rows {
+        let heading = heading(ranking.result, class, &rows);
+        if page.width < WIDTH_DEFAULT {
+            page.say(role(class), "", &heading);
+        } else {
+            page.line(role(class), &elided(&heading, page.width));
+        }
+        let (shown, folded): (Vec<&Ranked<'_>>, Vec<&Ranked<'_>>) =
+            rows.iter().copied().partition(|row| !is_folded(ranking, row, &rows));
+        for row in shown {
             let best = recommended == Some(row.id()) && class == EffectiveClass::PowerLoss;
             page.line(if best { Role::Good } else { Role::Plain }, &layout.row(row));
+        }
+        if let [first, .., last] | [first @ last] = &folded[..] {
+            let span = [first, last].map(|row| tight(row.p50_ns() as f64)).join(" to ");
+            let ids: Vec<&str> = folded.iter().map(|row| row.id()).collect();
+            let words = format!("{} more, p50 {span}: {}", folded.len(), listing(&ids, 3));
+            page.line(Role::Dim, &elided(&words, page.width));
         }
     }
     if layout.range > 0 {
         page.say(Role::Dim, "", &layout.legend(ranking));
     }
+}
+
+/// Whether a row of a default run stands in the whole report only: one that was measured for a product which calls it, and
+/// is no faster than a published one of its class.
+fn is_folded(ranking: &Ranking<'_>, row: &Ranked<'_>, class: &[&Ranked<'_>]) -> bool {
+    let published = |row: &Ranked<'_>| {
+        lookup::method(ranking.result, row.row).is_none_or(|method| method.set == Set::Published)
+    };
+    looked_at_all(ranking.result)
+        && !published(row)
+        && class.iter().any(|other| published(other) && other.p50_ns() <= row.p50_ns())
+}
+
+/// Whether the run had a short look at the methods that it does not list.
+fn looked_at_all(result: &RunResult) -> bool {
+    result.study.notes.iter().any(|note| note.ends_with(ALL_MEASURES))
 }
 
 /// How wide everything is, and the range's axis.
@@ -267,8 +303,9 @@ fn tight_round(ns: u64) -> String {
     crate::figures::round_duration(ns).replace(' ', "")
 }
 
-/// What failed, and which of the published methods cannot be had.
+/// What failed, and which methods cannot be had: of a run that looked at all the published ones, else those asked for.
 fn not_here(page: &mut Page, result: &RunResult) {
+    let looked_at_all = looked_at_all(result);
     let published = |id: &&str| {
         result
             .study
@@ -278,73 +315,28 @@ fn not_here(page: &mut Page, result: &RunResult) {
     };
     for one in missing(&result.study) {
         let failed = one.word == FAILED;
-        let ids: Vec<&str> = one.ids.iter().copied().filter(|id| failed || published(id)).collect();
+        let shown = |id: &&str| failed || !looked_at_all || published(id);
+        let ids: Vec<&str> = one.ids.iter().copied().filter(shown).collect();
         if !ids.is_empty() {
-            let words = elided(&format!("{}: {}: {}", one.word, listing(&ids, 3), one.reason), page.width);
-            page.line(if failed { Role::Bad } else { Role::Dim }, &words);
+            let role = if failed { Role::Bad } else { Role::Dim };
+            page.say(role, &format!("{}: ", one.word), &format!("{}: {}", listing(&ids, 3), one.reason));
         }
     }
-}
-
-/// What the run says, in a few lines: one banner, if it cannot tell.
-fn verdict(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
-    let best = ranking.recommended().filter(|_| advice.method.is_some());
-    if let Some(grave) = findings::grave(ranking) {
-        page.say(Role::Bad, "!!       ", grave.sentence);
-        return;
-    }
-    let Some(best) = best else {
-        let words = match &advice.disturbed {
-            Some(why) => format!("No recommendation from this run: {why}."),
-            None => advice.sentence.clone(),
-        };
-        page.say(Role::Bad, "!!       ", &words);
-        return;
-    };
-    page.say(Role::Good, "verdict  ", &costs(ranking, best));
-}
-
-/// What a durable commit costs, by which method, and which others are as good.
-fn costs(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
-    let waits = findings::waiting_for_cpu(ranking).contains(&best.id());
-    let p99 = best.measured.main().percentile(99.0).ns().filter(|_| !waits);
-    let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", duration_ns(ns)));
-    let others: Vec<&str> = ranking
-        .of(EffectiveClass::PowerLoss)
-        .filter(|row| row.id() != best.id() && row.to_best.within_noise())
-        .map(Ranked::id)
-        .collect();
-    let mut words = format!(
-        "A commit that outlives a power cut costs {} here{p99}, by {} ({}).",
-        duration_ns(best.p50_ns()),
-        best.id(),
-        best.calls()
-    );
-    if !others.is_empty() {
-        add(&mut words, &format!(" The same within noise: {}.", listing(&others, 2)));
-    }
-    if waits {
-        words += " Its slow commits waited for a CPU, not for the disk.";
-    }
-    words
 }
 
 /// What to do with it.
-fn next(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice, kept: Option<&str>) {
-    let result = ranking.result;
-    let first = match findings::grave(ranking) {
-        Some(grave) => grave.next.to_owned(),
-        None if advice.method.is_some() => {
-            format!("seawall advise: what to set in PostgreSQL, MySQL, etcd and {} more", PRODUCTS.len() - 3)
-        }
-        None if !result.complete => "let it run to its end".to_owned(),
-        None if advice.disturbed.is_some() => {
-            "measure again when the machine is idle; --time 2m takes more samples".to_owned()
-        }
-        None => "--methods durable measures only what claims to outlive a power cut".to_owned(),
+fn next(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement, kept: Option<&str>) {
+    let grave = findings::grave(ranking).map(|grave| grave.next);
+    let advised = format!(
+        "seawall advise: what to set in PostgreSQL, MySQL, etcd and {} more",
+        PRODUCTS.len().saturating_sub(3)
+    );
+    let first = match judgement.answer {
+        Answer::Costs => &advised,
+        _ => grave.or(judgement.remedy()).unwrap_or(&advised),
     };
-    page.say(Role::Plain, "next     ", &first);
-    let found = plural(findings::find(ranking).len() as u64, "finding", "findings");
+    page.say(Role::Plain, "next     ", first);
+    let found = plural(judgement.findings.len() as u64, "finding", "findings");
     let second = match kept {
         Some(folder) => format!("{found}: {folder}/report.html"),
         None => format!("{found}: --verbose prints them, --html FILE has pictures too"),

@@ -21,7 +21,8 @@ use super::text::{Page, elided, width_of};
 use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, WIDTH_NARROW, WIDTH_WIDE, facts, markdown};
 use crate::advise::{self, Advice};
 use crate::figures::rate;
-use crate::findings::{self, Severity};
+use crate::findings::Severity;
+use crate::judgement::{Answer, Judgement};
 use crate::ranges;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
@@ -45,13 +46,13 @@ const NAME_CUT_MAX: usize = 3;
 #[must_use]
 pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
+    let judgement = Judgement::of(&ranking);
     let mut page = Page::new(width.max(WIDTH_MIN), style);
-    header(&mut page, &ranking);
+    header(&mut page, &ranking, &judgement);
     let grid = Grid::new(&ranking);
     let advice = result.study.ranked.then(|| advise::advise(&ranking));
-    let recommended_id = advice.as_ref().and_then(|advice| advice.method.as_deref());
     if !grid.sections.is_empty() {
-        table(&mut page, &ranking, &grid, recommended_id);
+        table(&mut page, &ranking, &grid, judgement.recommended.as_deref());
     }
     calls(&mut page, &result.study);
     iterations(&mut page, &result.study);
@@ -62,9 +63,10 @@ pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     for note in &result.study.notes {
         page.say(Role::Dim, "", note);
     }
-    found(&mut page, &ranking);
+    found(&mut page, &judgement);
     if let Some(advice) = advice {
-        recommended(&mut page, &advice);
+        page.blank();
+        verdict(&mut page, "verdict      ", &judgement);
         expected(&mut page, &ranking);
         settings(&mut page, &advice);
     }
@@ -74,10 +76,10 @@ pub fn report(result: &RunResult, width: usize, style: Style) -> String {
     page.out
 }
 
-fn header(page: &mut Page, ranking: &Ranking<'_>) {
+fn header(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement) {
     page.say(Role::Heading, "", &facts::title(ranking.result));
-    if let Some(headline) = findings::headline(ranking) {
-        page.say(Role::Bad, "!! ", &headline);
+    if let Some(headline) = judgement.headline() {
+        page.say(Role::Bad, "!! ", headline);
     }
     // Whose promise it is stands in the table's heading.
     let facts: Vec<_> = facts::facts(ranking).into_iter().filter(|(label, _)| label != "promise").collect();
@@ -314,8 +316,8 @@ fn not_run(page: &mut Page, result: &RunResult) {
     }
 }
 
-fn found(page: &mut Page, ranking: &Ranking<'_>) {
-    let found = findings::find(ranking);
+fn found(page: &mut Page, judgement: &Judgement) {
+    let found = &judgement.findings;
     page.blank();
     if found.is_empty() {
         page.line(Role::Heading, "findings: none");
@@ -333,10 +335,17 @@ fn found(page: &mut Page, ranking: &Ranking<'_>) {
     }
 }
 
-fn recommended(page: &mut Page, advice: &Advice) {
-    page.blank();
-    let role = if advice.method.is_some() { Role::Good } else { Role::Bad };
-    page.say(role, "recommended  ", &advice.sentence);
+/// The verdict in the colour of its answer, and what it is not.
+pub(super) fn verdict(page: &mut Page, label: &str, judgement: &Judgement) {
+    let role = match judgement.answer {
+        Answer::Costs => Role::Good,
+        Answer::Capped | Answer::AtMost => Role::Caution,
+        _ => Role::Bad,
+    };
+    page.say(role, label, &judgement.verdict);
+    if let Some(caution) = &judgement.caution {
+        page.say(Role::Caution, &" ".repeat(width_of(label)), caution);
+    }
 }
 
 /// The products whose setting the figures chose, with lines to copy, and the names of the others. The notes are in

@@ -5,6 +5,7 @@
 use super::{Condition, Figure, Requirement};
 use crate::figures::{count, duration, percent, rate, significant};
 use crate::findings::CPU_WAIT_SHARE_MAX;
+use crate::judgement::{Judgement, capped};
 use crate::latency::{Latency, Percentile};
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::require::Preset;
@@ -40,21 +41,43 @@ impl RequirementOutcome {
 pub struct Checked {
     /// The condition.
     pub condition: Condition,
+    /// The row that it was held against: the one that it names, or the subject of all that name none.
+    pub subject: Option<String>,
     /// What became of it.
     pub outcome: RequirementOutcome,
     /// The figure and the method it is of, or why there is none.
     pub sentence: String,
 }
 
-/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`RequirementOutcome::Met`].
+impl Checked {
+    /// The condition with the row that it is about, as tests are called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let text = &self.condition.text;
+        match &self.subject {
+            Some(subject) if !text.contains(':') => format!("{subject}:{text}"),
+            _ => text.clone(),
+        }
+    }
+}
+
+/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`RequirementOutcome::Met`]. Where a
+/// finding says that the figures mean something else, none is.
 #[must_use]
 pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
+    let judgement = Judgement::of(ranking);
     requirement
         .conditions
         .iter()
         .map(|condition| {
             let preset = requirement.presets.iter().find(|preset| is_of(condition, preset));
-            let (outcome, mut sentence) = hold(ranking, condition, preset.copied());
+            let subject = condition.method.as_deref().or(judgement.subject.as_deref());
+            let (outcome, mut sentence) = match subject {
+                // What is added goes on behind a clause.
+                _ if judgement.cannot_tell() => cannot(judgement.verdict.trim_end_matches('.').to_owned()),
+                None => cannot("nothing measured here asks the device to make its data stable".to_owned()),
+                Some(id) => hold(ranking, condition, id, preset.copied()),
+            };
             if let Some(doubt) = preset.and_then(|preset| differs(ranking, preset)) {
                 sentence += &doubt;
             }
@@ -64,7 +87,7 @@ pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
             {
                 sentence.extend([" [", preset.name, " ", preset.version, ": ", preset.source, "]"]);
             }
-            Checked { condition: condition.clone(), outcome, sentence }
+            Checked { condition: condition.clone(), subject: subject.map(str::to_owned), outcome, sentence }
         })
         .collect()
 }
@@ -80,17 +103,15 @@ fn cannot(why: String) -> (RequirementOutcome, String) {
 fn hold(
     ranking: &Ranking<'_>,
     condition: &Condition,
+    id: &str,
     preset: Option<&Preset>,
 ) -> (RequirementOutcome, String) {
-    let row = match &condition.method {
-        Some(id) => match ranking.find(id) {
-            Some(row) => row,
-            None => return cannot(format!("{id} was not measured")),
-        },
-        None => match ranking.recommended() {
-            Some(row) => row,
-            None => return cannot("no method here is shown to outlive a power cut".to_owned()),
-        },
+    let Some(row) = ranking.find(id) else {
+        let row = ranking.result.study.row(id).and_then(|row| row.outcome.missing());
+        return cannot(match row {
+            Some((word, reason)) => format!("{id}: {word}: {reason}"),
+            None => format!("{id} was not measured"),
+        });
     };
     let latency = match (condition.sync_only, row.measured.latency("sync")) {
         (false, _) => row.measured.main(),
@@ -105,8 +126,10 @@ fn hold(
             condition.figure.name()
         ));
     };
-    // A preset is about a database's journal: fast and not durable does not meet it.
-    let durable_enough = preset.is_none() || row.class == EffectiveClass::PowerLoss;
+    // A preset is about a database's journal, and a bound without a method about a durable commit: fast and not durable
+    // does not meet it.
+    let needs_durable = preset.is_some() || condition.method.is_none();
+    let durable_enough = !needs_durable || row.class == EffectiveClass::PowerLoss;
     let waited = row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX);
     let outcome = match (within(condition, value), durable_enough, waited) {
         (true, true, _) => RequirementOutcome::Met,
@@ -128,13 +151,17 @@ fn hold(
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.class {
         EffectiveClass::PowerLoss => String::new(),
-        class if preset.is_some() => format!("; its class is not enough: {}", class.name()),
+        class if needs_durable => format!("; its class is not enough: {}", class.name()),
         class => format!("; note its class: {}", class.name()),
     };
     let name = condition.figure.name();
     let why = match (outcome, waited) {
         (RequirementOutcome::NotJudged, Some(share)) => {
-            format!("; not judged: CPU wait took {} of the time; measure on an idle machine", percent(share))
+            let remedy = capped::cpu_limit(ranking)
+                .map_or("measure on an idle machine".to_owned(), |limit| {
+                    format!("this process is limited ({limit})")
+                });
+            format!("; not judged: CPU wait took {} of the time; {remedy}", percent(share))
         }
         _ => String::new(),
     };
@@ -234,11 +261,11 @@ mod tests {
         }
         let mut few = volatile(Vec::new());
         *latency(measured(&mut few, "dsync")) = crate::latency::Latency::new();
-        (0..50).for_each(|_| latency(measured(&mut few, "dsync")).record(1000));
+        (0..50).for_each(|_| latency(measured(&mut few, "dsync")).record(60_000));
         let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
         assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("too few"), "{sentence}");
         let lying = volatile(vec![Plant::NoFlushes]);
-        assert!(check_all(&lying, "p99<1s")[0].1.contains("no method here"));
+        assert!(check_all(&lying, "p99<1s")[0].1.contains("go missing"));
     }
 
     #[test]
@@ -259,6 +286,35 @@ mod tests {
         assert!(check_all(&result, "openshift")[0].1.contains("heavily loaded cluster too"));
         let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
         let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
-        assert!(outcome == RequirementOutcome::Missed && sentence.contains("not enough"), "{sentence}");
+        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("go missing"), "{sentence}");
+        assert!(sentence.contains("confirmed here; the preset means --size 2300"), "{sentence}");
+        let weak = run("buffered,direct", Vec::new(), |_| {});
+        let (outcome, sentence) = check_all(&weak, "p99<1s").remove(0);
+        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("stable"), "{sentence}");
+    }
+
+    #[test]
+    fn a_condition_without_a_method_is_about_the_same_row_whatever_is_fastest() {
+        let subject = |result: &crate::result::RunResult, text: &str| {
+            let requirement = parse(text).expect("readable");
+            check(&Ranking::new(result), &requirement).remove(0).name()
+        };
+        let mut result = volatile(Vec::new());
+        assert_eq!(subject(&result, "p99<1ms"), "buffered+fdatasync:p99<1ms");
+        assert_eq!(subject(&result, "dsync:p99<1ms"), "dsync:p99<1ms");
+        for id in ["buffered+fdatasync", "dsync"] {
+            let p50_ns = measured(&mut result, id).main().p50_ns();
+            (0..40_000).for_each(|_| latency(measured(&mut result, id)).record(p50_ns * 7));
+            assert_eq!(subject(&result, "p99<1ms"), "buffered+fdatasync:p99<1ms");
+        }
+        let reason = "io_uring is not allowed here";
+        let missing = run(
+            "buffered+fdatasync,dsync",
+            vec![Plant::Missing { method: "buffered+fdatasync", reason }],
+            |_| {},
+        );
+        let (outcome, sentence) = check_all(&missing, "p99<1s").remove(0);
+        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains(reason), "{sentence}");
+        assert_eq!(subject(&run("direct,dsync,sync", Vec::new(), |_| {}), "p99<1s"), "dsync:p99<1s");
     }
 }

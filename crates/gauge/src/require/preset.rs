@@ -11,13 +11,13 @@ pub struct Preset {
     pub name: &'static str,
     /// Transaction size that it is about, bytes; `None`: any.
     pub transaction_bytes: Option<usize>,
-    /// The method that it is about; `None`: the recommended one.
+    /// The method that it is about; `None`: the run's subject.
     pub method: Option<&'static str>,
     /// The file state that it is about; `None`: any.
     pub file_state: Option<FileState>,
     /// The conditions, in the grammar of [`super::parse`], without a method.
     pub conditions: &'static [&'static str],
-    /// What a value of the first condition's figure means: up to so many nanoseconds, in words.
+    /// What the first condition's figure means, in words, for values up to these nanoseconds.
     pub grades: &'static [(u64, &'static str)],
     /// The versions of the system that it is for.
     pub version: &'static str,

@@ -30,7 +30,7 @@ fn errors_name_the_token_and_the_grammar() {
         ("sync-commits/s>3", "sync-commits/s"),
         ("p99<-1ms", "-1ms"),
         ("p99<0s", "`0s`"),
-        ("etcd,openshift", "another way than etcd"),
+        ("etcd,openshift", "same way as etcd"),
     ];
     for (text, token) in cases {
         let error = parse(text).expect_err(text).to_string();

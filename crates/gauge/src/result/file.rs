@@ -10,17 +10,17 @@
 //! Invariants: memory and time grow with the file's real size and with no size that it claims; a string of a result
 //! never moves a terminal's cursor; a refusal names the field and the bound.
 
-use super::{FORMAT, RunResult, VERSION, version1};
+use super::refusal::{Impossible, Refusal, VALUES_MAX};
+use super::{FORMAT, RunResult, VERSION, VERSION_OLDEST};
 use crate::Error;
 use crate::latency;
-use crate::row::{Measured, Round};
+use crate::row::{Measured, Round, Row};
 use crate::scenario::settings::WRITES_MAX;
 use crate::study::Study;
 use seawall_sys::text::printable;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
 use std::fs::File;
 use std::hash::Hash;
 use std::io::{self, Read as _};
@@ -28,8 +28,6 @@ use std::path::Path;
 
 /// The largest file that is read: twenty times the largest that a run of a day with every method has been seen to write.
 const BYTES_MAX: u64 = 128 << 20;
-/// Values in all, so that a list of empty things does not take many times the file's size.
-const VALUES_MAX: u64 = 8_000_000;
 /// What a small file may take in histograms: 1,000 of them at their usual range.
 const HISTOGRAM_BYTES_MIN: u64 = 256 << 20;
 /// And what a byte of a larger file may.
@@ -44,86 +42,6 @@ const ROUNDS_MAX: usize = 10_000;
 const NS_MAX: u64 = 400_000_000_000_000_000;
 /// More of anything than a device can do or hold in that time.
 const COUNT_MAX: u64 = 1_000_000_000_000_000_000;
-
-/// Why the text of a result file is refused. `Display` is what follows the file's name.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// It is not JSON with the head of a result.
-    NotAResult(serde_json::Error),
-    /// It states another format.
-    Format(String),
-    /// It is of this newer version.
-    Newer(u32),
-    /// It has more values than a result may have.
-    Values,
-    /// A field is missing or has a value that no result has.
-    Damaged(serde_json::Error),
-    /// No run has such values.
-    Impossible(Impossible),
-}
-
-/// What no run can have written.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Impossible {
-    /// A list is too long.
-    Listed {
-        /// What it lists.
-        what: &'static str,
-        /// How many.
-        n: usize,
-        /// The bound.
-        max: usize,
-    },
-    /// An identifier of this kind stands in it twice.
-    Twice(&'static str),
-    /// A figure of this kind is too large.
-    Figure(&'static str, u64),
-    /// The row of this id has such a value.
-    Row(String, Box<Self>),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NOT: &str = "is not a result of `seawall bench --json`";
-        match self {
-            Self::NotAResult(error) => write!(f, "{NOT}: {error}"),
-            Self::Format(format) => write!(f, "{NOT}: its format is {format:?}"),
-            Self::Newer(version) => {
-                write!(
-                    f,
-                    "is of format version {version}, this program reads up to {VERSION}: use a newer seawall"
-                )
-            }
-            Self::Values => {
-                write!(f, "is damaged: it has more than the {VALUES_MAX} values that a result may have")
-            }
-            Self::Damaged(error) => write!(f, "is damaged: {error}"),
-            Self::Impossible(what) => write!(f, "is damaged: {what}"),
-        }
-    }
-}
-
-impl fmt::Display for Impossible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listed { what, n, max } => write!(f, "it lists {n} {what}, of at most {max}"),
-            Self::Twice(what) => write!(f, "a {what} stands in it twice"),
-            Self::Figure(what, figure) => write!(f, "{what} of {figure} is more than a run can have"),
-            Self::Row(id, what) => write!(f, "{id}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotAResult(error) | Self::Damaged(error) => Some(error),
-            _ => None,
-        }
-    }
-}
 
 /// Reads the file at `path`; its text as well.
 ///
@@ -172,15 +90,14 @@ pub(super) fn parse(text: &str) -> Result<RunResult, Refusal> {
     if head.format != FORMAT {
         return Err(Refusal::Format(head.format));
     }
-    if head.version > VERSION {
-        return Err(Refusal::Newer(head.version));
+    if !(VERSION_OLDEST..=VERSION).contains(&head.version) {
+        return Err(Refusal::Version(head.version));
     }
     let budget = HISTOGRAM_BYTES_MIN + HISTOGRAM_BYTES_PER_BYTE * text.len() as u64;
-    let result = latency::within(budget, || match head.version {
-        1 => serde_json::from_str::<version1::Run>(&text).map(RunResult::from),
-        _ => serde_json::from_str(&text),
-    });
-    let result: RunResult = result.map_err(Refusal::Damaged)?;
+    let result = latency::within(budget, || serde_json::from_str::<RunResult>(&text));
+    let mut result = result.map_err(Refusal::Damaged)?;
+    result.version = VERSION;
+    result.study.rows.iter_mut().filter_map(Row::measured_mut).for_each(Measured::claim_again);
     check(&result).map_err(Refusal::Impossible)?;
     Ok(result)
 }
@@ -273,6 +190,7 @@ fn check_measured(measured: &Measured) -> Result<(), Impossible> {
         ("calls", measured.calls.len()),
         ("series", measured.series.len()),
         ("notes", measured.notes.len()),
+        ("levels", measured.watched.as_ref().map_or(0, |watched| watched.levels.len())),
     ];
     lists.into_iter().try_for_each(|(what, n)| at_most(what, n, COLUMNS_MAX))?;
     bounded("a count", COUNT_MAX, [measured.commits, measured.bytes, measured.tail.commits])?;

@@ -18,9 +18,10 @@ pub(crate) mod look;
 use super::rounds::{self, Course, Turn};
 use super::settings::{Amount, Settings};
 use super::{Observer, RunError};
-use crate::figures::{duration_ns, round_duration};
+use crate::advise::products::{PRODUCTS, Product, methods_of};
+use crate::block::{Sample, Slice};
+use crate::figures::{count, duration_ns, round_duration};
 use crate::latency::Latency;
-use crate::measure::{Sample, Slice};
 use crate::result::{JournalRecord, PlanRecord, RunResult};
 use crate::row::{Measured, NamedLatency, Outcome, Row, Series, SeriesPoint};
 use crate::study::Study;
@@ -50,16 +51,19 @@ pub fn settings() -> Settings {
         amount: Amount::TimeNs(30_000_000_000),
         bytes: PUBLISHED_TRANSACTION_BYTES,
         bytes_max: 64 << 20,
-        methods: of_set(true),
-        others: of_set(false),
+        methods: usual(true),
+        others: usual(false),
         journal: Recipe { fill_bytes: 1 << 20, ..defaults.journal },
         ..defaults
     }
 }
 
-/// The methods of this system that the published experiments measured, or all but those.
-fn of_set(published: bool) -> Vec<&'static Method> {
-    methods::here().iter().filter(|method| (method.set == Set::Published) == published).collect()
+/// The methods of this system that the published experiments measured and those that products call, or all but those.
+fn usual(usual: bool) -> Vec<&'static Method> {
+    let products: Vec<&Product> = PRODUCTS.iter().collect();
+    let called = methods_of(&products, methods::system());
+    let is = |method: &&Method| method.set == Set::Published || called.contains(&method.id);
+    methods::here().iter().filter(|method| is(method) == usual).collect()
 }
 
 /// The latencies of a row that commits, each with its title: the whole, its parts where there is a separate sync, and from
@@ -199,14 +203,24 @@ pub(crate) fn tally(block: &Block, transaction_bytes: u64) -> Measured {
 
 fn prove_all(settings: &Settings, testbed: &mut dyn Testbed) -> Result<Vec<Row>, RunError> {
     let around = testbed.environment(0).surroundings(settings.journal.state);
+    let block_bytes = testbed.environment(0).logical_block_bytes();
     let mut rows = Vec::new();
     for method in settings.methods.iter().copied() {
         // A load may have sizes that a method cannot write; what all of them are multiples of tells.
         let sizes = settings.workload.as_ref().map(|load| load.bytes_of_all() as usize);
-        let sizes = sizes.into_iter().chain([settings.bytes]);
-        let proven = sizes.map(|size| testbed.prove(method, &settings.journal, size)).find(Result::is_err);
-        let outcome = match proven.unwrap_or(Ok(())) {
-            Ok(()) => Outcome::Measured(Box::new(Measured {
+        let sizes: Vec<usize> = sizes.into_iter().chain([settings.bytes]).collect();
+        // The kernel says no more than "invalid argument".
+        if let Some(reason) = sizes.iter().find_map(|bytes| misfit(method, *bytes, block_bytes)) {
+            rows.push(row(method, Outcome::NotAvailable { reason }));
+            continue;
+        }
+        let mut proven = Ok(None);
+        for size in sizes {
+            proven = proven.and_then(|_| testbed.prove(method, &settings.journal, size));
+        }
+        let outcome = match proven {
+            Ok(watched) => Outcome::Measured(Box::new(Measured {
+                watched,
                 durability: Some(classify(method, &around)),
                 letter: Some(method.reach().letter()),
                 ..Measured::default()
@@ -217,6 +231,16 @@ fn prove_all(settings: &Settings, testbed: &mut dyn Testbed) -> Result<Vec<Row>,
         rows.push(row(method, outcome));
     }
     Ok(rows)
+}
+
+/// Why `method` cannot write `bytes` on a disk of such blocks.
+fn misfit(method: &Method, bytes: usize, block_bytes: u64) -> Option<String> {
+    (method.needs_alignment() && !(bytes as u64).is_multiple_of(block_bytes)).then(|| {
+        format!(
+            "writes around the cache must be multiples of this disk's logical block, {} bytes, and {bytes} is not",
+            count(block_bytes)
+        )
+    })
 }
 
 fn row(method: &Method, outcome: Outcome) -> Row {
@@ -359,6 +383,21 @@ mod tests {
 
     fn row<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
         result.measured().find(|(row, _)| row.id == id).map(|(_, measured)| measured).expect("measured")
+    }
+
+    #[test]
+    fn a_size_that_is_no_multiple_of_the_disk_s_block_is_refused_by_that_name() {
+        let mut testbed = SimTestbed::new(1, Vec::new());
+        testbed.environments_mut()[0].devices[0].logical_block_bytes = Some(4096);
+        for (bytes, whole) in [(4096, true), (512, false)] {
+            let plan = Settings { methods: choose_methods("direct,dsync").expect("two"), bytes, ..plan(8) };
+            let result = run(&plan, &mut testbed, &mut Watcher::default()).expect("a result");
+            let missing = result.study.row("direct").expect("a row").outcome.missing();
+            let reason = missing.map_or("", |(_, reason)| reason);
+            assert_eq!(reason.is_empty(), whole, "{reason}");
+            assert!(whole || reason.contains("4,096 bytes, and 512 is not"), "{reason}");
+            assert_eq!(row(&result, "dsync").commits, 8);
+        }
     }
 
     #[test]

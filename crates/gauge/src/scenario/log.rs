@@ -128,7 +128,7 @@ pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     let of = |one: &&workloads::Workload| match one.work {
         Work::ReadBack { .. } | Work::Points { .. } | Work::CatchUp { .. } | Work::Open { .. } => 0,
         Work::Append { .. } | Work::Paced => 2 * contest::IN_MEMORY_BYTES,
-        Work::Outlive { .. } => 3 * contest::IN_MEMORY_BYTES,
+        Work::Outlive(_) => 3 * contest::IN_MEMORY_BYTES,
         _ if one.is_floor() => 64 << 20,
         _ if one.by.grows => real::GROWN_BYTES_MAX + LOG_BYTES,
         _ if one.by.name == contest::APART.name => 4 * LOG_BYTES,

@@ -24,9 +24,9 @@ pub const WRITES_MAX: u32 = 64;
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// The whole run, preparation included, takes about so many nanoseconds.
+    /// The whole run, preparation included, takes about this long, nanoseconds.
     TimeNs(u64),
-    /// Each row commits exactly so many transactions.
+    /// Each row commits exactly N transactions.
     Transactions(u64),
     /// Each block does its own count of operations, however long that takes.
     Rounds,

@@ -7,14 +7,15 @@
 mod lane;
 
 use super::writers::{self, Crew};
-use super::{Block, BlockError, FILL_BYTES, Machine, MadeJournal, Testbed, Until};
-use crate::measure::Slice;
+use super::{Block, BlockError, FILL_BYTES, Lane as _, Machine, MadeJournal, Testbed, Until};
+use crate::block::Slice;
 use seawall::{Log, Options};
-use seawall_sys::counters::{Counts, Reader};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::counters::{CommitWatch, Counts, Reader, Watched};
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe, create, fill, layout, sync_and_evict};
-use seawall_sys::method::Method;
+use seawall_sys::method::{Depth, Method};
 use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
 use seawall_sys::scratch::Scratch;
@@ -210,6 +211,32 @@ impl RealTestbed {
         file.sync_all().map_err(|error| Error::new("fsync", path, error))
     }
 
+    /// What the devices count during single commits by `method`; `None` where they do not count, it leaves everything in memory,
+    /// or a commit fails, as one of the blocks will then.
+    fn watch(&self, method: &'static Method, target: &Target) -> Option<Watched> {
+        const COMMITS: u64 = 64;
+        /// What a slow device is watched for at least, and how long the rest may take.
+        const COMMITS_MIN: u64 = 16;
+        const TIME_NS_MAX: u64 = 250_000_000;
+        let environment = &self.places[0].environment;
+        if method.reach().data == Depth::Kernel && !environment.file_system.synchronous {
+            return None;
+        }
+        let mut watch = CommitWatch::open(environment, method)?;
+        let mut lane = RealLane::open(method, target).ok()?;
+        lane.load(Aligned::zeroed(target.write_bytes));
+        let began_ns = clock::monotonic_ns();
+        for commit in 0..COMMITS {
+            if commit >= COMMITS_MIN && clock::monotonic_ns() - began_ns > TIME_NS_MAX {
+                break;
+            }
+            watch.begin().ok()?;
+            lane.write(0, began_ns + commit).and_then(|()| lane.sync()).ok()?;
+            watch.end().ok()?;
+        }
+        Some(watch.watched().clone())
+    }
+
     pub(crate) fn counts_of(&self, place: usize) -> Option<Counts> {
         self.places[place].counters.as_ref()?.read().ok()
     }
@@ -344,20 +371,25 @@ impl Testbed for RealTestbed {
         method: &'static Method,
         recipe: &Recipe,
         write_bytes: usize,
-    ) -> Result<(), BlockError> {
+    ) -> Result<Option<Watched>, BlockError> {
         if let Some(device) = &self.device {
-            let path = device.path().to_path_buf();
-            return Ok(prove(method, &Target { path, journal_bytes: recipe.bytes, write_bytes })?);
+            let target =
+                Target { path: device.path().to_path_buf(), journal_bytes: recipe.bytes, write_bytes };
+            prove(method, &target)?;
+            return Ok(self.watch(method, &target));
         }
         let path = self.new_path(0, "proof")?;
         let bytes = write_bytes as u64;
         let zeroed = Recipe { state: FileState::ZeroFilled, bytes, fill_bytes: bytes, keep_cached: false };
         let file = create(&path).map_err(BlockError::run)?;
         let made = fill(file, &path, &zeroed, &mut |_| true)?;
-        let proof = prove(method, &Target { path: path.clone(), journal_bytes: bytes, write_bytes });
+        let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes };
+        let proof = prove(method, &target);
+        let watched = proof.is_ok().then(|| self.watch(method, &target)).flatten();
         drop(made);
         std::fs::remove_file(&path).map_err(|error| Error::new("unlink", &path, error))?;
-        Ok(proof?)
+        proof?;
+        Ok(watched)
     }
 
     fn make_journal(

@@ -15,11 +15,11 @@
 
 use super::writers::{self, Crew};
 use super::{Block, BlockError, Lane, Machine, MadeJournal, Testbed};
-use crate::measure::Slice;
+use crate::block::Slice;
 use crate::row::Tail;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::Resolution;
-use seawall_sys::counters::Counts;
+use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::durability::{DeviceCache, FileState, Medium, WeakCalls};
 use seawall_sys::inspect::{Device, Environment, FileSystem, Pressure};
 use seawall_sys::journal::{Layout, Recipe};
@@ -64,12 +64,12 @@ pub enum Plant {
     },
     /// The device counts no flush requests although the file system should send them.
     NoFlushes,
-    /// A neighbour writes so many requests a second to the same device.
+    /// A neighbour writes this many requests a second to the same device.
     Neighbour {
         /// Requests a second.
         writes_per_s: u64,
     },
-    /// The row is not to be had.
+    /// The row is not available.
     Missing {
         /// The row's id, a method's in `commit`.
         method: &'static str,
@@ -82,6 +82,11 @@ pub enum Plant {
         method: &'static str,
         /// Commits before it.
         after: u64,
+    },
+    /// The device is capped at this many writes a second, in steps of a tenth of one, as volumes and cgroups are.
+    Held {
+        /// Writes a second.
+        per_s: u64,
     },
     /// A sync looks through the cached pages of its file, as the published system did.
     CacheSearch {
@@ -108,6 +113,8 @@ pub(crate) struct State {
     /// Operations so far, row by row.
     done: Vec<(String, u64)>,
     plants: Vec<Plant>,
+    /// The current step of [`Plant::Held`], and the writes in it.
+    step: (u64, u64),
 }
 
 /// What the plants add to an operation.
@@ -138,6 +145,7 @@ impl SimTestbed {
             neighbours_begun: 0,
             done: Vec::new(),
             plants,
+            step: (0, 0),
         };
         Self {
             environments: vec![environment()],
@@ -188,6 +196,7 @@ fn environment() -> Environment {
             copy_on_write: false,
             shares_extents: false,
             weak_calls: WeakCalls::default(),
+            synchronous: false,
             read_only: false,
             block_bytes: 4096,
             free_bytes: 64 << 30,
@@ -209,12 +218,14 @@ fn environment() -> Environment {
             polls: Some(false),
             scheduler: Some("none".to_owned()),
             direct_io: None,
+            counting: None,
         }],
         lies: Vec::new(),
         writeback: vec![
             ("dirty_expire_centisecs".to_owned(), "3000".to_owned()),
             ("dirty_writeback_centisecs".to_owned(), "500".to_owned()),
         ],
+        limits: Vec::new(),
     }
 }
 
@@ -247,8 +258,14 @@ impl Testbed for SimTestbed {
         Some(4 << 30)
     }
 
-    fn prove(&mut self, method: &'static Method, _: &Recipe, _: usize) -> Result<(), BlockError> {
-        Ok(self.state().missing(method.id)?)
+    fn prove(
+        &mut self,
+        method: &'static Method,
+        _: &Recipe,
+        _: usize,
+    ) -> Result<Option<Watched>, BlockError> {
+        self.state().missing(method.id)?;
+        Ok(None)
     }
 
     fn make_journal(
@@ -314,6 +331,26 @@ impl State {
         }
     }
 
+    /// A write begins, when the step it falls into has room for it.
+    fn begin_write(&mut self) {
+        const STEP_NS: u64 = 100_000_000;
+        let held = self.plants.iter().find_map(|plant| match plant {
+            Plant::Held { per_s } => Some(per_s / 10),
+            _ => None,
+        });
+        let Some(most) = held else { return };
+        let (step, writes) = self.step;
+        let now = self.now_ns / STEP_NS;
+        if now != step {
+            self.step = (now, 1);
+        } else if writes < most {
+            self.step.1 += 1;
+        } else {
+            self.pass(STEP_NS - self.now_ns % STEP_NS);
+            self.step = (now + 1, 1);
+        }
+    }
+
     /// The jitter of an operation of a scenario's own block, nanoseconds.
     pub(crate) fn jitter(&mut self) -> u64 {
         self.random.u64(0..=BLOCK_JITTER_NS)
@@ -335,7 +372,7 @@ impl State {
         ]
     }
 
-    /// Whether row `id` is not to be had.
+    /// Whether row `id` is not available.
     fn missing(&self, id: &str) -> Result<(), OpenError> {
         let reason = self.plants.iter().find_map(|plant| match plant {
             Plant::Missing { method, reason } if *method == id => Some(*reason),
@@ -447,6 +484,7 @@ impl Lane for SimLane {
         state.cpu_ns += COPY_NS;
         state.pass(COPY_NS);
         if self.method.reach().data != Depth::Kernel {
+            state.begin_write();
             state.counts.writes += 1;
             state.counts.sectors += self.bytes.div_ceil(512);
             state.pass(TRANSFER_NS);

@@ -3,7 +3,8 @@
 //! Invariant: the first error of any writer is the block's; the other writers finish their share.
 
 use super::{Block, BlockError, Lane, Until};
-use crate::measure::{self, Slice};
+use crate::block::Slice;
+use crate::measure;
 use crate::workload::Workload;
 use seawall_sys::Error;
 use seawall_sys::buffer::Aligned;
@@ -25,7 +26,7 @@ pub struct Crew<'a> {
     pub until: Until<'a>,
 }
 
-/// A writer's part of a journal: from `base` on, so many transactions.
+/// A writer's part of a journal: `capacity` transactions from `base` on.
 pub(crate) fn slice(base: u64, capacity: u64, until: Until<'_>) -> Slice {
     Slice {
         base,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   due ── the device is looked at for a moment ──► busy with others' I/O: put off, due again after `every`
-//!                                               └─► burst: so many commits at most, 0.1 % of `every` at most
+//!                                               └─► burst: at most N commits, at most 0.1 % of `every`
 //!                                                        └─► due again after `every`, or 1,000 times what it took
 //! ```
 //!
@@ -11,7 +11,7 @@
 
 use seawall_sys::counters::Activity;
 
-/// A burst may take one part in so many of the time until the next.
+/// A burst may take this fraction (1/N) of the time until the next.
 pub const SHARE: u64 = 1_000;
 /// The longest pause behind a burst that took long, so that a disk in trouble is still looked at, nanoseconds.
 pub const PAUSE_NS_MAX: u64 = 600_000_000_000;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use seawall::{
     Durability, Error, LeftInMemory, Log, Lsn, MethodChoice, Options, ReadPin, Record, StreamId, Tail, View,
+    ViewStreamFollower,
 };
 
 /// Makes the command of a child that is given these arguments.
@@ -215,11 +216,12 @@ struct State {
     dir: PathBuf,
     log: Option<Log>,
     pin: Option<ReadPin>,
+    held: Option<ViewStreamFollower>,
 }
 
 impl State {
     fn new(root: PathBuf) -> Self {
-        Self { dir: root.join("log"), root, log: None, pin: None }
+        Self { dir: root.join("log"), root, log: None, pin: None, held: None }
     }
 
     fn step(&mut self, step: &str) -> Given {
@@ -248,6 +250,20 @@ impl State {
                 let mut follower = View::open(&self.dir)?.follow(lsn(from)?)?;
                 let found = follower.next_record_timeout(time(ms)?)?;
                 return Ok(shown(&found.ok_or("timed_out")?));
+            }
+            ["view_stream_bounds", number] => {
+                let stream = View::open(&self.dir)?.stream(id(number)?)?;
+                return Ok(format!("{} {}", stream.first_seq(), stream.next_seq()));
+            }
+            ["view_stream_read", stream, seq] => {
+                return all(View::open(&self.dir)?.stream(id(stream)?)?.read(number(seq)?)?);
+            }
+            ["view_stream_hold", stream, seq] => {
+                self.held = Some(View::open(&self.dir)?.stream(id(stream)?)?.follow(number(seq)?)?);
+            }
+            ["view_stream_next", ms] => {
+                let held = self.held.as_mut().ok_or("there is no follower in hand")?;
+                return Ok(shown(&held.next_record_timeout(time(ms)?)?.ok_or("timed_out")?));
             }
             ["verify"] => {
                 let report = seawall::verify(&self.dir)?;
@@ -304,6 +320,7 @@ impl State {
                     _ => "worthless".to_owned(),
                 });
             }
+            ["evidence"] => return Ok(log.opened().evidence.name().to_owned()),
             ["close"] => return Ok(log.close_async().wait().map(|()| String::new())?),
             ["append", ref payloads @ ..] => {
                 let ends: Result<Vec<Lsn>, Error> =

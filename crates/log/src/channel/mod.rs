@@ -43,7 +43,7 @@ use seawall_sys::shared_memory;
 
 use crate::channel::words::Field;
 use crate::format::LogId;
-use crate::lock::LOCK_FILE;
+use crate::format::names::LOCK_FILE;
 
 /// Length of the page in bytes.
 const PAGE_BYTES: usize = 4096;

@@ -14,7 +14,6 @@ use seawall_sys::shared_memory::{self, SharedFile, SharedMemory};
 use crate::channel::words::{Field, WriterWords, announce};
 use crate::channel::{HEADER_BYTES, MAGIC, Owner, PAGE_BYTES, PREFIX, at, name_in, named_in};
 use crate::format::LogId;
-use crate::log::new_id;
 use crate::lsn::Lsn;
 
 /// Publishes what one opening of a log makes durable.
@@ -110,7 +109,7 @@ impl Page {
     pub(crate) fn make(lock: &File, (log_id, epoch): (LogId, u64), durable: (Lsn, u64)) -> io::Result<Self> {
         let folder = shared_memory::folder()?;
         let owner = Owner::here(log_id, epoch, lock)?;
-        let name = format!("{PREFIX}{}", new_id());
+        let name = format!("{PREFIX}{}", LogId::random());
         let memory = SharedMemory::create(&folder, &name, PAGE_BYTES, lock)?;
         let numbers = std::iter::once(u64::from_le_bytes(MAGIC)).chain(owner.numbers());
         for (at, number) in (0..HEADER_BYTES).step_by(8).zip(numbers) {

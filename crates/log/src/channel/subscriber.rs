@@ -13,7 +13,6 @@ use seawall_sys::shared_memory::{self, SharedFile};
 use crate::channel::words::{Field, FollowerWords, Published, look, sleep_past};
 use crate::channel::{HEADER_BYTES, Owner, PAGE_BYTES, at, named};
 use crate::format::LogId;
-use crate::log::new_id;
 
 /// How often a number is read until it was the same twice.
 const READS_MAX: u32 = 100;
@@ -62,7 +61,7 @@ impl Subscriber {
         if let Some(refusal) = refusal {
             return Err(format!("{what}: {refusal}"));
         }
-        let tag = AtomicU32::new(u32::from_le_bytes(new_id().0[..4].try_into().unwrap_or_default()));
+        let tag = AtomicU32::new(u32::from_le_bytes(LogId::random().0[..4].try_into().unwrap_or_default()));
         let subscriber = Self { file, name, tag };
         if subscriber.file.is_writable() || subscriber.number(super::ALWAYS).map_err(failed(&what))? == 1 {
             Ok(subscriber)

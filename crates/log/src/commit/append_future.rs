@@ -49,7 +49,7 @@ impl Future for Append<'_> {
         let polled = queue.poll(place, size, context, || log.try_in_line(record));
         *ended = polled.is_ready();
         if place.is_taken() && !waited {
-            log.group.recorder().stalled();
+            log.group.recorder().stalled(log.group.core().lags());
         }
         polled
     }

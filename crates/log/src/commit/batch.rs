@@ -66,6 +66,8 @@ pub(crate) struct Batch {
     pub(crate) cuts: bool,
     /// How many of its records cut the log.
     pub(crate) log_cuts: u64,
+    /// What records take in it that were rewritten, bytes.
+    pub(crate) rewritten: u64,
 }
 
 impl Batch {
@@ -87,6 +89,7 @@ impl Batch {
             tagged: false,
             cuts: false,
             log_cuts: 0,
+            rewritten: 0,
         }
     }
 
@@ -95,11 +98,12 @@ impl Batch {
         self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
     }
 
-    /// Notes that it holds a record with this tag.
-    pub(crate) fn note(&mut self, tag: &Tag) {
+    /// Notes that it holds a record with this tag, of so many bytes.
+    pub(crate) fn note(&mut self, tag: &Tag, bytes: usize) {
         self.tagged = true;
         self.cuts |= matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts);
         self.log_cuts += u64::from(tag.kind == TagKind::LogCut);
+        self.rewritten += if tag.kind == TagKind::Copy { bytes as u64 } else { 0 };
     }
 
     /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.

@@ -24,6 +24,8 @@ pub struct Commit {
     group: Arc<Group>,
     lsn: Lsn,
     level: AckLevel,
+    /// What it waits for was reached when it was made.
+    done: bool,
     registration: Registration,
 }
 
@@ -39,7 +41,12 @@ impl Commit {
         if group.reached(level) < lsn && group.status().is_owner_process() {
             group.request(lsn, level);
         }
-        Self { group: Arc::clone(group), lsn, level, registration: Registration::default() }
+        Self { group: Arc::clone(group), lsn, level, done: false, registration: Registration::default() }
+    }
+
+    /// One that waits for nothing any more.
+    pub(crate) fn done(group: &Arc<Group>, lsn: Lsn, level: AckLevel) -> Self {
+        Self { group: Arc::clone(group), lsn, level, done: true, registration: Registration::default() }
     }
 
     /// The LSN that it waits for.
@@ -51,7 +58,7 @@ impl Commit {
     /// Whether it is ready now: whether everything before its LSN has reached the requested class.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.group.reached(self.level) >= self.lsn
+        self.done || self.group.reached(self.level) >= self.lsn
     }
 
     /// Waits for it, without a runtime. The caller writes the batch itself if no other thread does, as in
@@ -61,7 +68,10 @@ impl Commit {
     /// # Errors
     /// As [`Log::commit`](crate::Log::commit).
     pub fn wait(self) -> Result<Lsn> {
-        self.group.commit(self.lsn, self.level).map(|()| self.lsn)
+        if !self.done {
+            self.group.commit(self.lsn, self.level)?;
+        }
+        Ok(self.lsn)
     }
 
     /// Waits for it, without a runtime, for at most `timeout`; it can be waited for again after that. The caller never writes
@@ -97,7 +107,7 @@ impl Future for Commit {
         if self.lsn > end {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }
-        let Self { group, lsn, level, registration } = &mut *self;
+        let Self { group, lsn, level, registration, .. } = &mut *self;
         group.waiters().register(registration, (*level, *lsn), context.waker());
         // It may have become durable between the first look and the registration.
         if let Some(ready) = self.look() {

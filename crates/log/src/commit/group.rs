@@ -33,6 +33,7 @@ use crate::commit::stall::Stalls;
 use crate::commit::state::{Closing, Core, CoreConfig, Issue, Refusal};
 use crate::commit::stats::{Recorder, Stats};
 use crate::commit::status::Status;
+use crate::commit::stream_cuts::StreamCuts;
 use crate::commit::sync::{
     AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock, monotonic_ns, time_us, try_lock,
     yield_now,
@@ -40,10 +41,11 @@ use crate::commit::sync::{
 use crate::commit::threads::Threads;
 use crate::commit::waiters::Waiters;
 use crate::error::{Error, Result};
-use crate::format::BatchKind;
+use crate::format::{BatchKind, Tag};
 use crate::lock::Writing;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::method::evidence::Evidence;
 use crate::segment::inventory::SegmentInventory;
 use crate::stream::cuts::CutList;
 
@@ -57,11 +59,12 @@ struct CutChanges(AtomicU64);
 pub(crate) struct Group {
     config: CoreConfig,
     core: Mutex<Core>,
-    /// What is cut off the log, for readers; `None` as long as nothing is.
-    cuts: Mutex<Option<Arc<CutList>>>,
+    /// What was cut off the log when a reader looked last, and how often that had changed.
+    cuts: Mutex<(u64, Arc<CutList>)>,
     /// Counts the changes of `cuts`, 0 as long as nothing is cut off.
     cut_changes: CutChanges,
     stream_changes: AtomicU64,
+    stream_cuts: StreamCuts,
     chain: Mutex<Chain>,
     writers: SegmentWriters,
     memory: CrashMemory,
@@ -96,8 +99,9 @@ impl Group {
             waiters: Waiters::new(core.acknowledged()),
             recorder: Recorder::new(writers.dir(), config.own()),
             cut_changes: CutChanges(AtomicU64::new(u64::from(!core.tagged().cuts.is_empty()))),
-            cuts: Mutex::new(Some(Arc::new(core.tagged().cuts.clone())).filter(|cuts| !cuts.is_empty())),
+            cuts: Mutex::new(<(u64, Arc<CutList>)>::default()),
             stream_changes: AtomicU64::new(0),
+            stream_cuts: StreamCuts::default(),
             core: Mutex::new(core),
             chain: Mutex::new(chain),
             writers,
@@ -123,18 +127,20 @@ impl Group {
     pub(crate) fn trimmed(&self) {
         self.threads.note_activity();
         self.threads.wake_sleeping_writer();
+        self.threads.wake_rewriter();
         if self.is_bounded {
             self.threads.wake_maintenance();
         }
     }
 
-    /// Moves the first LSN on where a pin held back what streams let go.
-    pub(crate) fn move_trim(&self) {
+    /// States the trims that were held back at the cap if that lets a segment go.
+    pub(crate) fn let_held_go(&self) {
         let mut core = self.core();
-        if core.tagged().streams_from != 0 && core.move_trim() {
-            drop(core);
-            self.threads.note_activity();
-            self.threads.wake_sleeping_writer();
+        let stated = core.let_held_go();
+        let end = core.appended();
+        drop(core);
+        if stated {
+            self.request(end, self.config.own());
         }
     }
 
@@ -229,15 +235,31 @@ impl Group {
         Ok(rows.level(class))
     }
 
-    /// The end of what has reached the level. One above the log's own, which only closing requests,
-    /// is read from the core.
+    /// The end of what has reached the level by what was written. One above the log's own, which only closing requests, is read from
+    /// the core; at its own it is what readers show.
     pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
-        if level > self.config.own() { self.core().reached(level) } else { self.waiters.reached(level) }
+        match level.cmp(&self.config.own()) {
+            std::cmp::Ordering::Greater => self.core().reached(level),
+            std::cmp::Ordering::Equal => self.durable(),
+            std::cmp::Ordering::Less => self.waiters.reached(level),
+        }
     }
 
     /// What is cut off the log, `None` if nothing is.
     pub(crate) fn cuts(&self) -> Option<Arc<CutList>> {
-        if self.cut_changes() > 0 { lock(&self.cuts).clone() } else { None }
+        let changes = self.cut_changes();
+        if changes == 0 {
+            return None;
+        }
+        let seen = lock(&self.cuts).clone();
+        if seen.0 == changes {
+            return Some(seen.1);
+        }
+        // Copied for the first reader that comes after a cut: cutting alone costs the same however much is cut.
+        let core = self.core();
+        let cuts = Arc::new(core.tagged().cuts.clone());
+        *lock(&self.cuts) = (self.cut_changes(), Arc::clone(&cuts));
+        Some(cuts)
     }
 
     /// Counts the changes of what is cut off the log, 0 as long as nothing is.
@@ -251,8 +273,19 @@ impl Group {
         self.stream_changes.load(Ordering::Acquire)
     }
 
-    /// A stream was trimmed or cut: readers look up again where their records are. Called under the core lock.
-    pub(crate) fn note_stream_change(&self) {
+    /// Where readers of streams learn what is cut. Asked and told under the core lock.
+    pub(crate) fn stream_cuts(&self) -> &StreamCuts {
+        &self.stream_cuts
+    }
+
+    /// Streams were trimmed, cut or removed: readers look up again where their records are. Called under the core lock.
+    pub(crate) fn note_stream_changes(&self, tags: &[Tag]) {
+        if tags.is_empty() {
+            return;
+        }
+        for tag in tags {
+            self.stream_cuts.note(tag);
+        }
         self.stream_changes.fetch_add(1, Ordering::AcqRel);
         self.threads.wake_rewriter();
         if self.is_bounded {
@@ -261,13 +294,12 @@ impl Group {
         }
     }
 
-    /// Has readers see what is cut off now, as the core has it.
-    pub(crate) fn publish_cuts(&self, core: &Core) {
-        *lock(&self.cuts) = Some(Arc::new(core.tagged().cuts.clone()));
+    /// Has readers see what is cut off now, as the locked core has it.
+    pub(crate) fn publish_cuts(&self, _: &MutexGuard<'_, Core>) {
         self.cut_changes.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Has `accept` accept records, waiting for memory and segments as long as it must.
+    /// Calls `accept` until it accepts the records, waiting for memory and segments in between.
     pub(crate) fn accept(
         &self,
         accept: impl FnMut(&mut Core) -> std::result::Result<Lsn, Refusal>,
@@ -289,21 +321,20 @@ impl Group {
                 return Err(self.status.refusal());
             }
             let mut core = self.core();
-            let segment = match accept(&mut core) {
+            let refusal = match accept(&mut core) {
                 Ok(lsn) => {
                     if core.full_batches() > 0 {
                         self.threads.wake_writer();
                     }
                     return Ok((lsn, core));
                 }
-                // These two wait for nothing.
-                Err(Refusal::Failed) => return Err(self.status.refusal()),
-                Err(Refusal::TooLong) => return Err(too_long()),
-                Err(Refusal::Memory) => None,
-                Err(Refusal::Segment { bytes }) => Some(bytes),
+                Err(refusal) => refusal,
             };
+            if let Some(error) = self.refused(refusal) {
+                return Err(error);
+            }
             if WAIT {
-                self.recorder.stalled();
+                self.recorder.stalled(refusal == Refusal::Lag);
             }
             let gate = self.waiters.append_gate();
             let ticket = gate.ticket();
@@ -312,13 +343,19 @@ impl Group {
                 gate.leave();
                 return Err(self.status.refusal());
             }
-            if let Some(bytes) = segment {
+            if refusal == Refusal::Lag {
+                drop(core);
+                self.threads.wake_rewriter();
+            } else if let Refusal::Segment { bytes } = refusal {
                 drop(core);
                 if let Some(failure) = self.housekeeping.request_segment(bytes, requested) {
                     gate.leave();
                     return Err(failure);
                 }
                 self.threads.wake_maintenance();
+                if self.is_bounded {
+                    self.threads.wake_rewriter();
+                }
                 requested = true;
             } else {
                 // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
@@ -354,25 +391,30 @@ impl Group {
                 }
                 Ok(accepted)
             }
-            Err(Refusal::Failed) => Err(self.status.refusal()),
-            Err(Refusal::TooLong) => Err(too_long()),
-            Err(Refusal::Memory | Refusal::Segment { .. }) => Err(Error::WouldBlock),
+            Err(refusal) => Err(self.refused(refusal).unwrap_or(Error::WouldBlock)),
         }
     }
 
-    /// The level at which a commit that is to outlive `class` waits for everything before `lsn`. Where the end of the process
-    /// is enough, it is reached already if there is room in memory.
-    #[inline]
-    pub(crate) fn serve(&self, lsn: Lsn, class: Class) -> Result<AckLevel> {
-        if class == Class::ProcessCrash && self.outlives_process(lsn)? {
-            return Ok(AckLevel::Process);
+    /// What a refusal means that no wait will change; `None` for the others.
+    fn refused(&self, refusal: Refusal) -> Option<Error> {
+        match refusal {
+            Refusal::Failed => Some(self.status.refusal()),
+            Refusal::TooLong => Some(too_long()),
+            Refusal::Number { stream, number: seq, first, .. } if seq < first => {
+                Some(Error::StreamTrimmed { stream, seq, first })
+            }
+            Refusal::Number { stream, number: seq, next, .. } => Some(Error::StreamEnd { stream, seq, next }),
+            Refusal::Memory | Refusal::Segment { .. } | Refusal::Lag => None,
         }
-        self.level(class)
     }
 
-    /// Has everything before `lsn` outlive the process, if there is room for it in memory.
+    /// Has everything before `lsn` outlive `class` if that is the end of the process, and there is room for it in memory. In a log
+    /// of any class: one that promises no more than that writes for `Log::commit`, which covers what readers show.
     #[inline]
-    fn outlives_process(&self, lsn: Lsn) -> Result<bool> {
+    pub(crate) fn outlives(&self, lsn: Lsn, class: Class) -> Result<bool> {
+        if class != Class::ProcessCrash {
+            return Ok(false);
+        }
         if self.waiters.reached(AckLevel::Process) >= lsn {
             return Ok(true);
         }
@@ -598,19 +640,20 @@ impl Group {
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
         let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
-        let (trim, first_before) = (core.durable_trim(), core.trim());
+        let trim = core.durable_trim();
         core.done(job.id, job.into_buffer());
         let durable = core.acknowledged();
         // A commit that waits for a debt to be synced sleeps at the gate of a batch that was written long ago.
         let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
         let last = core.done_batch();
-        self.waiters.publish_durable(durable);
+        // Before any committer here returns: a view that is opened then must show the record.
         if let Some(publisher) = self.publisher.get() {
             let durable = planted!(PublishBeforeDurable, core.appended(), durable);
             // A follower looks for a cut once: when it learns of it the disk must have it.
             let cuts = planted!(CutsPublishedEarly, core.tagged().cut, core.acknowledged_cuts());
             publisher.publish(durable, cuts);
         }
+        self.waiters.publish_durable(durable);
         let behind = self.publish_relaxed(&core);
         let waiting = core.waiting();
         self.wait.batch_written(took_ns, bytes, records, core.gathered_records() + core.records_in_flight());
@@ -618,10 +661,11 @@ impl Group {
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
         // Waking a thread takes half as long as a short write: it is not done in vain.
         let news = starts.is_some() || core.durable_trim() > trim;
-        // Streams may have let go what appends wait for, which no batch states yet.
-        let bounds = self.is_bounded && (starts.is_some() || core.trim() > first_before);
+        // Streams may have let a segment go, which the holds on the log may keep, or what is held back.
+        let looks =
+            core.awaits_look() || (self.is_bounded && (starts.is_some() || core.tagged().streams.holds()));
         let task =
-            bounds || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
+            looks || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
         drop(core);
         self.threads.note_activity();
         let room = self.config.batch_bytes;
@@ -753,6 +797,11 @@ impl Group {
         while self.leading.load(Ordering::Acquire) > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
+    }
+
+    /// Shows what the devices' counters say to the class.
+    pub(crate) fn show_evidence(&self, evidence: &Evidence) {
+        self.recorder.evidence(evidence);
     }
 
     /// What is counted here.

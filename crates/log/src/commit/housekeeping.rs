@@ -66,6 +66,10 @@ impl Housekeeping {
         let core = core();
         let inventory = lock(&self.inventory);
         let needed = request.needed?;
+        // There was none at the last look: what has changed since then has woken the thread.
+        if inventory.has_task(core.spares(), core.durable_trim()) {
+            return None;
+        }
         let cap = inventory.cap();
         // Nobody can trim a log that is not open yet.
         let waits = (full == OnFull::Wait && !core.is_taking_over()) || inventory.frees(core.trim());

@@ -21,8 +21,8 @@ const FILL_BYTES: usize = 128 << 10;
 /// How soon a trim that appends wait for is looked at again.
 const TRIM_AGAIN: Duration = Duration::from_millis(1);
 
-/// Runs until the log stops or fails. `retain` trims the log by its own rules, and returns when it is to be called again if
-/// nothing else happens; `full` is what appends get that find no room.
+/// Runs until the log stops or fails. `retain` trims the log by its own rules and as streams let go, and returns when it is to
+/// be called again if nothing else happens; `full` is what appends get that find no room.
 pub(crate) fn run<D: Disk>(
     group: &Arc<Group>,
     disk: &mut D,
@@ -32,7 +32,7 @@ pub(crate) fn run<D: Disk>(
     let mut unopened: Option<Spare> = None;
     while !group.status().is_stopping() {
         let look_again = retain();
-        group.move_trim();
+        group.let_held_go();
         let prepared = if let Some(spare) = unopened.take() {
             Ok(Some(spare))
         } else {
@@ -111,7 +111,7 @@ fn frees_awaited_room(group: &Group) -> bool {
 /// was, but for its open files, which may have to wait until the process has fewer open.
 fn undo(group: &Group) -> Option<Spare> {
     let held = group.core().held_spare();
-    if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, spare.bytes)) {
+    if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, (0, spare.bytes))) {
         return held;
     }
     group.core().release_spare();
@@ -170,7 +170,7 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
 
 /// Opens a prepared segment for writing and offers it to the commit path.
 fn offer(group: &Group, spare: Spare) -> Result<(), Error> {
-    group.writers().open(spare.number, spare.bytes)?;
+    group.writers().open(spare.number, (0, spare.bytes))?;
     group.housekeeping().meet_request(spare);
     group.recorder().metrics.count(Metric::SegmentsPrepared, 1);
     group.core().add_spare(spare);

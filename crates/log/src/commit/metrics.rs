@@ -13,11 +13,13 @@
 //! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
 //! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
 //! | `seawall_rewritten_bytes_total` | counter | bytes | of records that streams needed of segments that had to go |
+//! | `seawall_rewrite_stalls_total` | counter | waits | of an append until more of that was rewritten |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
 //! | `seawall_write_stalls_total` | counter | stalls | of the disk, longer than `Options::stall_threshold`, counted while they last |
 //! | `seawall_failures_total` | counter | failures | that ended a log |
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
 //! | `seawall_batch_records` | histogram | records | in one batch |
+//! | `seawall_confirmed` | gauge | 0 or 1 | whether the devices' counters bear out what the log promises, or it needs no flush |
 //!
 //! Every one has the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be
 //! installed before that.
@@ -27,7 +29,7 @@
 
 use std::path::Path;
 
-/// Whether a metric only grows or spreads over values.
+/// Whether a metric only grows, spreads over values or stands at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
 pub(crate) enum MetricKind {
@@ -35,6 +37,8 @@ pub(crate) enum MetricKind {
     Counter,
     /// It spreads over values.
     Histogram,
+    /// It stands at a value.
+    Gauge,
 }
 
 /// One row: name, kind, meaning.
@@ -52,16 +56,18 @@ pub(crate) enum Metric {
     SegmentsPrepared,
     SegmentsFilled,
     RewrittenBytes,
+    RewriteStalls,
     Stalls,
     WriteStalls,
     Failures,
     WriteSeconds,
     BatchRecords,
+    Confirmed,
 }
 
 /// Every metric, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-pub(crate) const METRICS: [Row; 14] = [
+pub(crate) const METRICS: [Row; 16] = [
     ("seawall_batches_total", MetricKind::Counter, "batches written and acknowledged, marks included"),
     (
         "seawall_relaxed_batches_total",
@@ -83,6 +89,11 @@ pub(crate) const METRICS: [Row; 14] = [
         MetricKind::Counter,
         "bytes of records that streams needed of segments that had to go",
     ),
+    (
+        "seawall_rewrite_stalls_total",
+        MetricKind::Counter,
+        "waits of an append until more of what lagging streams need was rewritten",
+    ),
     ("seawall_stalls_total", MetricKind::Counter, "waits of an append for memory or for a segment"),
     (
         "seawall_write_stalls_total",
@@ -96,6 +107,11 @@ pub(crate) const METRICS: [Row; 14] = [
         "seconds from the issue of a batch until it had reached its class",
     ),
     ("seawall_batch_records", MetricKind::Histogram, "records in one batch"),
+    (
+        "seawall_confirmed",
+        MetricKind::Gauge,
+        "1 if the devices' counters bear out what the log promises or it needs no flush, else 0",
+    ),
 ];
 
 /// The handles of one log.
@@ -103,13 +119,14 @@ pub(crate) const METRICS: [Row; 14] = [
 pub(crate) struct MetricHandles {
     counters: Vec<metrics::Counter>,
     histograms: Vec<metrics::Histogram>,
+    gauges: Vec<metrics::Gauge>,
 }
 
 #[cfg(feature = "metrics")]
 impl MetricHandles {
     /// Describes every metric and takes its handle, labelled with the directory of the log.
     pub(crate) fn new(dir: &Path) -> Self {
-        let (mut counters, mut histograms) = (Vec::new(), Vec::new());
+        let (mut counters, mut histograms, mut gauges) = (Vec::new(), Vec::new(), Vec::new());
         let dir = dir.display().to_string();
         for (name, kind, meaning) in METRICS {
             match kind {
@@ -117,13 +134,17 @@ impl MetricHandles {
                     metrics::describe_counter!(name, meaning);
                     counters.push(metrics::counter!(name, "log" => dir.clone()));
                 }
+                MetricKind::Gauge => {
+                    metrics::describe_gauge!(name, meaning);
+                    gauges.push(metrics::gauge!(name, "log" => dir.clone()));
+                }
                 MetricKind::Histogram => {
                     metrics::describe_histogram!(name, meaning);
                     histograms.push(metrics::histogram!(name, "log" => dir.clone()));
                 }
             }
         }
-        Self { counters, histograms }
+        Self { counters, histograms, gauges }
     }
 
     /// Counts `by` more.
@@ -139,6 +160,14 @@ impl MetricHandles {
     pub(crate) fn record(&self, metric: Metric, value: f64) {
         if let Some(histogram) = self.histograms.get((metric as usize).wrapping_sub(self.counters.len())) {
             histogram.record(value);
+        }
+    }
+
+    /// Sets a value.
+    pub(crate) fn set(&self, metric: Metric, value: f64) {
+        let before = self.counters.len() + self.histograms.len();
+        if let Some(gauge) = self.gauges.get((metric as usize).wrapping_sub(before)) {
+            gauge.set(value);
         }
     }
 }
@@ -159,6 +188,8 @@ impl MetricHandles {
 
     #[inline]
     pub(crate) fn record(&self, _: Metric, _: f64) {}
+
+    pub(crate) fn set(&self, _: Metric, _: f64) {}
 }
 
 impl std::fmt::Debug for MetricHandles {
@@ -178,7 +209,8 @@ mod tests {
         assert_eq!(named(Metric::Failures), "seawall_failures_total");
         assert_eq!(named(Metric::WriteSeconds), "seawall_write_seconds");
         assert_eq!(named(Metric::BatchRecords), "seawall_batch_records");
-        assert!(METRICS.is_sorted_by_key(|(_, kind, _)| *kind == MetricKind::Histogram));
+        assert_eq!(named(Metric::Confirmed), "seawall_confirmed");
+        assert!(METRICS.is_sorted_by_key(|(_, kind, _)| *kind as usize));
         for (name, kind, _) in METRICS {
             assert_eq!(name.ends_with("_total"), kind == MetricKind::Counter, "{name}");
         }

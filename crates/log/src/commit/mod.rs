@@ -7,7 +7,7 @@
 //! | [`transaction`] | puts the records of a transaction together |
 //! | [`state`] | the state machine: batches, watermarks, what may be issued |
 //! | [`batch`] | the memory that a batch gathers in |
-//! | [`free_buffers`], [`idle_memory`] | the memory of no batch: taken when it is needed, given back when the log is idle |
+//! | [`idle_memory`] | gives the memory of no batch back when the log is idle |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
 //! | [`process_crash`] | commits that are to outlive the process only |
@@ -16,6 +16,7 @@
 //! | [`append_future`], [`append_queue`] | appends that wait without a thread, in line |
 //! | [`commit_future`], [`deadline`] | commits that wait without a thread, or not for ever |
 //! | [`pin_floor`] | what pins hold, for the core |
+//! | [`stream_cuts`] | tells readers of a stream where it was cut |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
 //! | [`segment_writers`] | the open files of each segment, through which the writes go |
 //! | [`writer_thread`] | writes batches that have no leader, and idle marks |
@@ -23,7 +24,7 @@
 //! | [`threads`] | wakes these two |
 //! | [`status`], [`ending`] | whether the log is open, and how it ends |
 //! | [`close_future`] | closes the log on its own threads |
-//! | [`stall`] | reports a batch that the disk does not finish, while it lasts |
+//! | [`stall`], [`stall_watch`] | reports a batch that the disk does not finish, while it lasts |
 //! | [`stats`], [`metrics`] | counters and distributions |
 //! | [`sync`] | locks and atomics, of the standard library or of `loom` |
 //!
@@ -37,7 +38,6 @@ pub(crate) mod close_future;
 pub(crate) mod commit_future;
 pub(crate) mod deadline;
 pub(crate) mod ending;
-pub(crate) mod free_buffers;
 pub(crate) mod gate;
 pub(crate) mod group;
 pub(crate) mod group_wait;
@@ -54,9 +54,11 @@ pub(crate) mod segment_writers;
 #[path = "../testing/loom_writers.rs"]
 pub(crate) mod segment_writers;
 pub(crate) mod stall;
+pub(crate) mod stall_watch;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod stream_cuts;
 pub(crate) mod sync;
 pub(crate) mod sync_debt;
 pub(crate) mod threads;

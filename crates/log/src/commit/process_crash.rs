@@ -9,12 +9,13 @@
 //! full, when a commit requests more, and when the log is idle; what the segments then hold makes room in the memory.
 //!
 //! Invariants: what is acknowledged lies in the memory or in the segments without a gap; nothing is stored after the log
-//! has failed or ended, nor by a process that was forked off; why there is no memory is kept and shown.
+//! has failed or ended, nor by a process that was forked off; why there is no memory is kept and shown, and what could not be made
+//! for want of descriptors or room is tried again.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::commit::state::Core;
-use crate::commit::sync::{Mutex, lock};
+use crate::commit::sync::{Mutex, lock, monotonic_ns};
 use crate::crash_memory::ring::Ring;
 use crate::crash_memory::{MEMORY_FILE, Memory, MemoryHeader, SLOTS_AT};
 use crate::format::LogId;
@@ -62,43 +63,65 @@ pub(crate) struct MemoryPlan {
 #[derive(Debug)]
 pub(crate) struct CrashMemory {
     plan: Result<MemoryPlan, &'static str>,
-    ring: OnceLock<Result<Mutex<Ring<CrashMapping>>, String>>,
+    ring: OnceLock<Mutex<Ring<CrashMapping>>>,
+    refused: Mutex<Option<Refused>>,
 }
+
+/// Why it could not be made, and when that is tried again.
+#[derive(Debug)]
+struct Refused {
+    reason: String,
+    wait_ns: u64,
+    again_ns: u64,
+}
+
+/// How soon it is tried again to make what could not be made, for the first time and at last, in nanoseconds.
+const AGAIN_NS: (u64, u64) = (1_000_000_000, 60_000_000_000);
 
 impl CrashMemory {
     /// Memory that is made when it is needed, or why there is none.
     pub(crate) fn new(plan: Result<MemoryPlan, &'static str>) -> Self {
-        Self { plan, ring: OnceLock::new() }
+        Self { plan, ring: OnceLock::new(), refused: Mutex::default() }
     }
 
-    /// Whether there is memory, which is made now if it never was.
+    /// Whether there is memory, which is made now if it never was and no attempt has failed just before.
     #[inline]
     pub(crate) fn is_there(&self) -> bool {
-        self.ring.get_or_init(|| self.make()).is_ok()
+        self.ring.get().is_some() || self.is_made_at(monotonic_ns())
     }
 
     #[cold]
-    fn make(&self) -> Result<Mutex<Ring<CrashMapping>>, String> {
-        let made = self.plan.as_ref().map_err(|reason| (*reason).to_owned()).and_then(MemoryPlan::make);
-        match &made {
-            Ok(_) => tracing::debug!("commits that outlive the process only go to memory"),
-            Err(reason) => tracing::info!(%reason, "commits that outlive the process only are written"),
+    fn is_made_at(&self, now_ns: u64) -> bool {
+        let mut refused = lock(&self.refused);
+        if self.ring.get().is_some() || refused.as_ref().is_some_and(|refused| now_ns < refused.again_ns) {
+            return self.ring.get().is_some();
         }
-        made.map(Mutex::new)
+        match self.plan.as_ref().map_err(|reason| (*reason).to_owned()).and_then(MemoryPlan::make) {
+            Ok(ring) => {
+                tracing::debug!("commits that outlive the process only go to memory");
+                *refused = None;
+                self.ring.set(Mutex::new(ring)).is_ok()
+            }
+            Err(reason) => {
+                tracing::info!(%reason, "commits that outlive the process only are written");
+                // Descriptors and room on the disk come back; what the options say stays.
+                let wait_ns = refused.as_ref().map_or(AGAIN_NS.0, |last| (last.wait_ns * 2).min(AGAIN_NS.1));
+                let wait_ns = if self.plan.is_ok() { wait_ns } else { u64::MAX };
+                *refused = Some(Refused { reason, wait_ns, again_ns: now_ns.saturating_add(wait_ns) });
+                false
+            }
+        }
     }
 
     /// Stores what was not issued yet; returns up to where everything outlives the process.
     #[inline]
     pub(crate) fn store(&self, core: &mut Core) -> Lsn {
-        match self.ring.get() {
-            Some(Ok(ring)) => store_unissued(&mut lock(ring), core),
-            _ => Lsn::ZERO,
-        }
+        self.ring.get().map_or(Lsn::ZERO, |ring| store_unissued(&mut lock(ring), core))
     }
 
     /// Removes the memory of a log that was closed: everything in it is durable.
     pub(crate) fn remove(&self) {
-        if let (Ok(plan), Some(Ok(_))) = (&self.plan, self.ring.get())
+        if let (Ok(plan), Some(_)) = (&self.plan, self.ring.get())
             && let Err(error) = plan.dir.remove(MEMORY_FILE)
         {
             // The epoch of the next opening makes it worthless all the same once that has been opened.
@@ -108,11 +131,12 @@ impl CrashMemory {
 
     /// How such commits are served.
     pub(crate) fn shown(&self) -> ProcessCrashCommits {
-        match self.ring.get() {
-            None => ProcessCrashCommits::NoneYet,
-            Some(Ok(_)) => ProcessCrashCommits::InMemory,
-            Some(Err(reason)) => ProcessCrashCommits::Written { reason: reason.clone() },
+        if self.ring.get().is_some() {
+            return ProcessCrashCommits::InMemory;
         }
+        let refused = lock(&self.refused);
+        let written = |refused: &Refused| ProcessCrashCommits::Written { reason: refused.reason.clone() };
+        refused.as_ref().map_or(ProcessCrashCommits::NoneYet, written)
     }
 }
 

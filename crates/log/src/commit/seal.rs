@@ -235,6 +235,7 @@ mod tests {
     use crate::lsn::Lsn;
     use crate::method::ack_level::AckLevel;
     use crate::segment::{Place, Spare};
+    use crate::stream::cuts::CutList;
     use crate::stream::state::TaggedState;
     use crate::testing::fixtures;
 
@@ -272,6 +273,33 @@ mod tests {
             }
             assert_eq!(read, records);
             assert_eq!(core.durable() == core.appended(), round % 2 == 0);
+        }
+    }
+
+    /// The cuts that a segment states which starts behind a trim that no batch has stated yet.
+    fn stated_behind_an_unwritten_trim() -> CutList {
+        let mut tagged = TaggedState { cuts_from: 1, ..TaggedState::default() };
+        tagged.cuts.cut(Lsn::new(40), Lsn::new(60));
+        let place = Place { segment: 1, offset: 1 << 15, data_end: 1 << 15 };
+        let spares = vec![Spare { number: 2, bytes: 1 << 16 }];
+        let resume = ResumePoint { end: Lsn::new(100), trim: Lsn::ZERO, place, spares, tagged };
+        let mut core = Core::new(fixtures::config(512, 8192, 2), resume);
+        assert_eq!(core.set_trim(Lsn::new(80), Lsn::MAX), Lsn::new(80));
+        core.append(b"starts a segment").expect("there is a spare");
+        core.tagged().cuts.clone()
+    }
+
+    #[test]
+    fn a_segment_states_the_cuts_that_only_an_unwritten_trim_has_left_behind() {
+        let stated = stated_behind_an_unwritten_trim();
+        assert!(stated.hides(Lsn::new(40)), "a crash may lose the trim and keep the statement");
+        #[cfg(feature = "mutants")]
+        {
+            use crate::testing::mutant::{Mutant, set};
+            let (mutant, lost) = (Mutant::CutsRestatedPastTrim, Lsn::new(40));
+            set(Some(mutant));
+            assert!(!stated_behind_an_unwritten_trim().hides(lost));
+            set(None);
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use seawall_sys::Method;
 use seawall_sys::directory::Directory;
 use seawall_sys::engine::EngineContext;
+use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{BatchWrite, CommitHandle, Target};
 
 use crate::commit::seal::{Job, SegmentWrite};
@@ -113,12 +114,20 @@ impl SegmentWriters {
         self.dir.path()
     }
 
-    /// Opens the writers of a segment of `bytes` bytes.
-    pub(crate) fn open(&self, number: u64, bytes: u64) -> Result<()> {
+    /// Opens the writers of a segment of `bytes` bytes, which are written from `from` on. However the file came to be, every block
+    /// there is written when this returns: what a method promises counts on that.
+    pub(crate) fn open(&self, number: u64, (from, bytes): (u64, u64)) -> Result<()> {
         let path = self.dir.path().join(segment_name(number));
         #[cfg(feature = "simulation")]
         if let Some(Err(source)) = self.faults.as_ref().map(|faults| faults.open()) {
             return Err(Error::io("open", path, source));
+        }
+        let file = StoreFile::open_in(&self.dir, &segment_name(number), Access::Cached);
+        let file = file.map_err(|source| Error::io("open", &path, source))?;
+        let filled = file.fill_holes(from..bytes).map_err(|error| from_system(&error))?;
+        drop(file);
+        if filled > 0 {
+            tracing::info!(segment = number, bytes = filled, "holes of a prepared segment were filled");
         }
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
         let own = |writer| {

@@ -18,9 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::commit::group::Group;
-use crate::commit::metrics::Metric;
-use crate::commit::sync::{AtomicBool, AtomicU64, Ordering, monotonic_ns};
+use crate::commit::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::lsn::Lsn;
 use seawall_sys::planted;
 
@@ -110,7 +108,7 @@ impl Stalls {
     }
 
     /// When the oldest batch in flight began.
-    fn oldest_ns(&self) -> Option<u64> {
+    pub(crate) fn oldest_ns(&self) -> Option<u64> {
         let began = self.began_ns.iter().map(|slot| slot.load(Ordering::SeqCst));
         began.min().filter(|began| *began != NONE)
     }
@@ -126,17 +124,27 @@ impl Stalls {
     pub(crate) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
+
+    /// One more was seen.
+    pub(crate) fn note_seen(&self) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the watch thread sleeps without a limit from now on.
+    pub(crate) fn watcher_sleeps(&self, asleep: bool) {
+        self.watcher_asleep.store(asleep, Ordering::SeqCst);
+    }
 }
 
 /// What the watch thread has reported.
 #[derive(Debug, Default)]
-struct Watch {
+pub(crate) struct Watch {
     reported_ns: Option<u64>,
 }
 
 /// What the watch thread does next.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+pub(crate) enum Next {
     /// Nothing is in flight: it sleeps without a limit.
     Sleep,
     /// It looks again after this time.
@@ -147,7 +155,7 @@ enum Next {
 
 impl Watch {
     /// A batch that began before the last report hung together with the one that was reported.
-    fn look(&mut self, oldest_ns: Option<u64>, threshold: Duration, now_ns: u64) -> Next {
+    pub(crate) fn look(&mut self, oldest_ns: Option<u64>, threshold: Duration, now_ns: u64) -> Next {
         let Some(began_ns) = oldest_ns else { return Next::Sleep };
         let lasted = Duration::from_nanos(now_ns.saturating_sub(began_ns));
         if lasted < threshold {
@@ -158,37 +166,6 @@ impl Watch {
         }
         self.reported_ns = Some(now_ns);
         Next::Report(lasted)
-    }
-}
-
-/// Watches the batches of `group` until the log stops.
-pub(crate) fn watch(group: &Group, threshold: Duration, on_stall: Option<&OnStall>) {
-    let stalls = group.stalls();
-    let mut watch = Watch::default();
-    while !group.status().is_stopping() {
-        match watch.look(stalls.oldest_ns(), threshold, monotonic_ns()) {
-            Next::Sleep => {
-                stalls.watcher_asleep.store(true, Ordering::SeqCst);
-                if stalls.oldest_ns().is_none() && !group.status().is_stopping() {
-                    std::thread::park();
-                }
-                stalls.watcher_asleep.store(false, Ordering::SeqCst);
-            }
-            Next::LookAgain(rest) => std::thread::park_timeout(rest),
-            Next::Report(lasted) => report(group, lasted, on_stall),
-        }
-    }
-}
-
-fn report(group: &Group, lasted: Duration, on_stall: Option<&OnStall>) {
-    let stall = Stall { lasted, durable: group.durable(), appended: group.core().appended() };
-    group.stalls().seen.fetch_add(1, Ordering::Relaxed);
-    group.recorder().metrics.count(Metric::WriteStalls, 1);
-    let dir = group.writers().dir().display();
-    tracing::warn!(%dir, ?lasted, durable = %stall.durable, "the disk does not finish a batch");
-    let Some(OnStall(callback)) = on_stall else { return };
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(stall))).is_err() {
-        tracing::error!("the callback of Options::on_stall panicked");
     }
 }
 

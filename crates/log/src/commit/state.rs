@@ -17,15 +17,15 @@
 //! makes a trim durable only when all before it is durable; after one failure nothing is ever issued or acknowledged
 //! again; nothing is accepted or issued behind the close mark, where recovery ends.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::commit::batch::{Batch, Start};
-use crate::commit::free_buffers::FreeBuffers;
 use crate::commit::pin_floor::PinFloor;
 use crate::commit::sync_debt::SyncDebt;
 use crate::format::buffer::AlignedBuf;
+use crate::format::free_buffers::FreeBuffers;
 use crate::format::{
-    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, TAG_BYTES, Tag, TagKind,
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, RecordHead, Records, TAG_BYTES, Tag, TagKind,
     record_header, tagged_header,
 };
 use crate::lsn::Lsn;
@@ -95,6 +95,19 @@ pub(crate) enum Refusal {
     Segment {
         /// Size of the segment that is needed, in bytes.
         bytes: u64,
+    },
+    /// A stream lags so far behind that what it needs must be rewritten first.
+    Lag,
+    /// A stream has no record of this number: those that it has begin at `first`, and the next one gets `next`.
+    Number {
+        /// The stream.
+        stream: StreamId,
+        /// The number that was named.
+        number: u64,
+        /// The first number.
+        first: u64,
+        /// The next number.
+        next: u64,
     },
     /// Longer than the format allows.
     TooLong,
@@ -187,11 +200,35 @@ pub(crate) struct Core {
     acknowledged_cuts: u64,
     now: Appending,
     pins: PinFloor,
+    /// How far neither streams nor untagged records needed anything at some moment: what is appended later lies behind that.
+    free_to: Lsn,
+    /// The end of the oldest segment when the holds were looked at last: see [`Core::awaits_look`].
+    looked_at: Lsn,
     /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
     in_memory: Lsn,
+    /// Bytes of all issued batches, but for records that were rewritten.
+    written: u64,
+    /// How many of these records are accepted up to, while streams that lag are caught up with; `None` if any.
+    written_max: Option<u64>,
     failed: bool,
     /// The close mark is issued: recovery ends there, so nothing may follow it.
     closed: bool,
+}
+
+/// What the numbers of a stream are behind a record of this tag, where they were `bounds`, the first and the next one; `None` if there
+/// is no such stream.
+fn changed(stream: StreamId, tag: &Tag, bounds: Option<(u64, u64)>) -> Result<Option<(u64, u64)>, Refusal> {
+    let (first, next) = bounds.unwrap_or_default();
+    let number = tag.number;
+    let refused = Err(Refusal::Number { stream, number, first, next });
+    match tag.kind {
+        _ if tag.removes() => Ok(None),
+        TagKind::StreamTrim if number > next => refused,
+        TagKind::StreamTrim => Ok(bounds.map(|_| (first.max(number), next))),
+        TagKind::StreamCut if number < first || number > next => refused,
+        TagKind::StreamCut => Ok(bounds.map(|_| (first, number))),
+        _ => Ok(Some((first, next.saturating_add(1)))),
+    }
 }
 
 /// What is special about the record that is appended now.
@@ -199,17 +236,22 @@ pub(crate) struct Core {
 struct Appending {
     /// Its batch is opened to state all cuts.
     restates: bool,
-    /// It lets segments go.
-    frees: bool,
+    /// It may start so many of the segments that other records leave: all if it lets segments go.
+    takes: usize,
     /// It is taken from the memory of an earlier opening, and must keep its LSN.
     taken_over: bool,
 }
 
 impl Appending {
-    /// Whether it may use the segments that other records leave: what was accepted under the cap once fits under it, and
+    /// Whether it may use all segments that other records leave: what was accepted under the cap once fits under it, and
     /// nothing can be trimmed before it is there.
     fn takes_what_records_leave(self) -> bool {
-        self.frees || self.taken_over
+        self.takes == RECORDS_LEAVE || self.taken_over
+    }
+
+    /// The segments that it leaves.
+    fn leaves(self) -> usize {
+        if self.taken_over { 0 } else { RECORDS_LEAVE - self.takes }
     }
 }
 
@@ -261,7 +303,11 @@ impl Core {
             acknowledged_cuts: 0,
             now: Appending::default(),
             pins: PinFloor::default(),
+            free_to: resume.trim,
+            looked_at: Lsn::ZERO,
             in_memory: resume.end,
+            written: 0,
+            written_max: None,
             failed: false,
             closed: false,
         }
@@ -427,8 +473,38 @@ impl Core {
         self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
     }
 
+    /// Accepts records of so many bytes until this is called again, but for those that are rewritten and what lets segments go;
+    /// any number of them if there is none. Returns whether there was or is a bound.
+    pub(crate) fn pace(&mut self, bytes: Option<u64>) -> bool {
+        let most = bytes.map(|bytes| self.taken().saturating_add(bytes));
+        std::mem::replace(&mut self.written_max, most).is_some() || most.is_some()
+    }
+
+    /// What records take that were not rewritten, with those that wait to be issued, bytes on the disk.
+    fn taken(&self) -> u64 {
+        let waiting = self.ready.iter().chain(&self.open);
+        self.written + waiting.map(|batch| self.taken_by(batch)).sum::<u64>()
+    }
+
+    fn taken_by(&self, batch: &Batch) -> u64 {
+        self.padded(batch.used).saturating_sub(batch.rewritten)
+    }
+
+    /// Whether records wait for streams that lag.
+    pub(crate) fn lags(&self) -> bool {
+        self.keep_pace().is_err()
+    }
+
+    /// Refuses a record that comes faster than streams that lag are caught up with.
+    #[inline]
+    fn keep_pace(&self) -> Result<(), Refusal> {
+        let Some(most) = self.written_max else { return Ok(()) };
+        if planted!(LagUnbounded, false, self.taken() >= most) { Err(Refusal::Lag) } else { Ok(()) }
+    }
+
     /// Accepts one record.
     pub(crate) fn append(&mut self, payload: &[u8]) -> Result<Lsn, Refusal> {
+        self.keep_pace()?;
         let head = record_header(payload.len(), false).ok_or(Refusal::TooLong)?;
         let bytes = RECORD_HEADER_BYTES + payload.len();
         self.reserve(bytes)?.put([&head, payload], 1);
@@ -440,9 +516,29 @@ impl Core {
 
     /// Accepts the next record of a stream; returns the end of it and its number in the stream.
     pub(crate) fn append_to(&mut self, stream: StreamId, payload: &[u8]) -> Result<(Lsn, u64), Refusal> {
+        self.keep_pace()?;
         let number = self.tagged.streams.next_number(stream);
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number };
         self.append_tagged(&tag, payload).map(|end| (end, number))
+    }
+
+    /// Trims, cuts or removes a stream, if it has that number; what changes nothing is not appended. Returns the end.
+    pub(crate) fn change_stream(&mut self, tag: &Tag) -> Result<Lsn, Refusal> {
+        let Some(stream) = StreamId::new(tag.stream) else { return Ok(self.appended) };
+        let bounds = self.tagged.streams.bounds(stream);
+        let changed = changed(stream, tag, bounds)?;
+        if bounds.is_none() || bounds == changed { Ok(self.appended) } else { self.append_tagged(tag, &[]) }
+    }
+
+    /// Whether streams have the numbers that a transaction trims and cuts, each with what stands in front of it.
+    fn check_numbers(&self, records: &[u8]) -> Result<(), Refusal> {
+        let mut streams = HashMap::new();
+        for tag in Records::new(records).filter_map(|record| record.tag) {
+            let Some(stream) = StreamId::new(tag.stream) else { continue };
+            let bounds = streams.entry(stream).or_insert_with(|| self.tagged.streams.bounds(stream));
+            *bounds = changed(stream, &tag, *bounds)?;
+        }
+        Ok(())
     }
 
     /// Accepts one tagged record; what it says holds from now on.
@@ -450,19 +546,87 @@ impl Core {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
         let bytes = head.len() + payload.len();
         // What lets segments go may use those that records must leave.
-        self.now.frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
+        let frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
+        let holds = self.tagged.streams.holds() && self.is_full();
+        if planted!(TrimsTakeLastSegment, false, frees && (holds || self.is_short(bytes))) {
+            return self.hold_back(tag);
+        }
+        if !matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts) {
+            self.state_held(bytes)?;
+        }
+        // A copy may take one, so that a log at its cap can be trimmed whatever streams hold; the other one is for a trim.
+        let rewrites = matches!(tag.kind, TagKind::Copy | TagKind::StreamState);
+        self.now.takes = if frees { RECORDS_LEAVE } else { usize::from(rewrites) };
         let reserved = self.reserve(bytes).map(drop);
-        self.now.frees = false;
+        self.now.takes = 0;
         reserved?;
         self.put_tagged(tag, [&head, payload])
+    }
+
+    /// Whether a trim would take some of the last segment, which is for those that let a segment go.
+    fn is_short(&self, bytes: usize) -> bool {
+        let open = self.open.as_ref();
+        let joins =
+            open.is_some_and(|open| open.kind == BatchKind::Records && open.used + bytes <= open.room);
+        let at = self.place.offset + open.map_or(0, |open| self.padded(open.used));
+        let block = u64::from(self.config.block_bytes);
+        let fits = joins || at + self.padded(BATCH_HEADER_BYTES + bytes) + block <= self.place.data_end;
+        self.ahead() == 0 || (self.ahead() == 1 && !fits)
+    }
+
+    /// A trim, cut or removal holds from now on, and is stated with the one that lets a segment go.
+    fn hold_back(&mut self, tag: &Tag) -> Result<Lsn, Refusal> {
+        if self.has_ended() {
+            return Err(Refusal::Failed);
+        }
+        self.tagged.streams.hold_back(tag);
+        self.let_held_go();
+        Ok(self.appended)
+    }
+
+    /// States the trims that are held back if that lets the oldest segment go; whether it did.
+    pub(crate) fn let_held_go(&mut self) -> bool {
+        let Some(end) = self.tagged.streams.held_lets_go() else { return false };
+        if self.trim_without_streams() < end || self.pins.bound(end) < end {
+            return false;
+        }
+        [None, Some(end)].into_iter().any(|before| self.state(&self.tagged.streams.held(before)).is_ok())
+    }
+
+    /// States all trims that are held back in front of a record of `bytes` bytes, if there is room for records.
+    fn state_held(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if !self.tagged.streams.holds() || self.now.taken_over {
+            return Ok(());
+        }
+        if self.is_full() {
+            let block = u64::from(self.config.block_bytes);
+            return Err(Refusal::Segment { bytes: self.padded(BATCH_HEADER_BYTES + bytes) + 3 * block });
+        }
+        self.state(&self.tagged.streams.held(None))
+    }
+
+    /// Appends trims as one transaction.
+    fn state(&mut self, tags: &[Tag]) -> Result<(), Refusal> {
+        let last = tags.len().saturating_sub(1);
+        let heads = tags.iter().enumerate().filter_map(|(at, tag)| tagged_header(0, at < last, tag));
+        let mut records: Vec<u8> = heads.flatten().collect();
+        self.now.takes = RECORDS_LEAVE;
+        let reserved = self.reserve(records.len()).map(drop);
+        self.now.takes = 0;
+        reserved?;
+        self.number(&mut records, Numbering::Kept);
+        let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
+        batch.put([&records, &[]], u32::try_from(tags.len()).unwrap_or(u32::MAX));
+        self.accepted(records.len());
+        Ok(())
     }
 
     /// Puts a tagged record with its header into the open batch, which has room for it.
     fn put_tagged(&mut self, tag: &Tag, [head, payload]: [&[u8]; 2]) -> Result<Lsn, Refusal> {
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
-        batch.note(tag);
-        batch.put([head, payload], 1);
         let (place, segment) = ((self.appended, head.len() + payload.len()), batch.segment);
+        batch.note(tag, place.1);
+        batch.put([head, payload], 1);
         self.accepted_records += u64::from(tag.kind == TagKind::Data);
         self.tagged.apply(tag, payload, place, segment);
         Ok(self.accepted(place.1))
@@ -481,12 +645,27 @@ impl Core {
                 return crate::testing::mutant::split(self, records, numbering);
             }
         );
+        self.admit(records, numbering)?;
         self.reserve(records.len())?;
         self.number(records, numbering);
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         batch.put([records, &[]], count);
         self.accepted_records += u64::from(count);
         Ok(self.accepted(records.len()))
+    }
+
+    /// Whether a transaction may be appended now; states in front of it what is held back.
+    fn admit(&mut self, records: &[u8], numbering: Numbering) -> Result<(), Refusal> {
+        if numbering != Numbering::Kept {
+            self.keep_pace()?;
+        }
+        if numbering == Numbering::Checked {
+            self.check_numbers(records)?;
+        }
+        if numbering == Numbering::Untagged {
+            return Ok(());
+        }
+        self.state_held(records.len())
     }
 
     /// Takes in the tags of the records of a transaction, as part of the open batch, and gives those of streams their numbers.
@@ -502,19 +681,24 @@ impl Core {
             let end = lsn.saturating_add(head.record_bytes() as u64);
             let room = at + RECORD_HEADER_BYTES..at + head.front_bytes();
             if let Some(mut tag) = records[room.clone()].try_into().ok().and_then(Tag::decode) {
-                if numbering == Numbering::Next {
-                    let stream = StreamId::new(tag.stream);
-                    tag.number = stream.map_or(0, |stream| self.tagged.streams.next_number(stream));
+                if numbering != Numbering::Kept {
+                    self.tagged.streams.number(&mut tag);
                     records[room].copy_from_slice(&tag.encode());
                 }
                 let payload = at + head.front_bytes()..at + head.record_bytes();
-                batch.note(&tag);
+                batch.note(&tag, head.record_bytes());
                 let place = (lsn, head.record_bytes());
-                planted!(
-                    NumberedOnceOnly,
-                    (),
-                    self.tagged.apply(&tag, &records[payload], place, batch.segment)
-                );
+                if planted!(
+                    TransactionTrimsUnseen,
+                    numbering == Numbering::Kept || tag.kind == TagKind::Data,
+                    true
+                ) {
+                    planted!(
+                        NumberedOnceOnly,
+                        (),
+                        self.tagged.apply(&tag, &records[payload], place, batch.segment)
+                    );
+                }
             } else {
                 self.tagged.plain_end = end;
             }
@@ -548,6 +732,8 @@ impl Core {
         if self.appended.checked_add(used as u64).is_none() {
             return Err(Refusal::TooLong);
         }
+        let records = buf.as_ref().map_or(&[][..], |buf| &buf.bytes()[BATCH_HEADER_BYTES..used]);
+        self.admit(records, numbering)?;
         self.open_batch(BatchKind::Records, used, buf)?;
         let Some(batch) = &mut self.open else { return Err(Refusal::Failed) };
         (batch.used, batch.sum, batch.summed, batch.records) = (used, sum, used, count);
@@ -634,14 +820,16 @@ impl Core {
             // Header, batch, close mark, second copy of the header; in the last segment a mark as well.
             // What is taken from memory states its cuts itself, and another record in between would move it.
             let silent = self.now.restates || planted!(MemoryMoved, false, self.now.taken_over);
-            let restated = if silent { None } else { self.tagged.restatement(self.trim) };
+            let restated = if silent { None } else { self.tagged.restatement(self.cuts_from_here()) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let behind = if is_records && self.ahead() <= 1 { MARKS } else { 1 };
             let needed = first + padded + (2 + behind) * block;
-            // What states the cuts starts the segment of what comes behind it, which was asked for its own right.
+            // The batch that restates the cuts does not check `may_start`: the records behind it did.
             let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
-            let held = self.held.is_some() || (asks && !self.may_start());
+            // A mark that states no trim leaves the last one to those that do.
+            let idle = kind == BatchKind::Mark && self.durable_trim == self.trim && self.ahead() <= 1;
+            let held = self.held.is_some() || idle || (asks && !self.may_start());
             let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             if let Some(cuts) = restated {
@@ -687,6 +875,12 @@ impl Core {
         };
         let end = place.data_end.saturating_sub(blocks * u64::from(self.config.block_bytes));
         usize::try_from(end.saturating_sub(place.offset).max(padded)).unwrap_or(usize::MAX)
+    }
+
+    /// Where the cuts begin that a new segment states again: the first LSN as the disk knows it. Memory that outlives the process
+    /// keeps the statement, and not the later trim of the batch that it was written in.
+    pub(crate) fn cuts_from_here(&self) -> Lsn {
+        planted!(CutsRestatedPastTrim, self.trim, self.durable_trim)
     }
 
     /// Starts the next segment with all cuts that are still needed.
@@ -822,26 +1016,54 @@ impl Core {
         planted!(RetireBeforeMark, self.trim, self.durable_trim)
     }
 
-    /// Moves the first LSN that must be present; takes effect on disk with the next batch, so not where there is none.
-    /// Never moves back, never past what is acknowledged. Returns what it is now.
-    pub(crate) fn set_trim(&mut self, lsn: Lsn) -> Lsn {
+    /// How far streams let the first LSN move by now. Asked before the holds are looked at: what is let go afterwards waits for
+    /// the next look.
+    pub(crate) fn let_go(&self) -> Lsn {
+        let needed = if self.tagged.streams_from == 0 { None } else { self.tagged.streams.needed_from() };
+        planted!(TrimPastStreams, None, needed).unwrap_or(Lsn::MAX).min(self.acknowledged())
+    }
+
+    /// Moves the first LSN that must be present: to `lsn` for records of no stream, and as streams had `let_go`. Takes effect on
+    /// disk with the next batch, so not where there is none. Never moves back, never past what is acknowledged or pinned. Returns
+    /// what it is now.
+    pub(crate) fn set_trim(&mut self, lsn: Lsn, let_go: Lsn) -> Lsn {
         if self.is_closed() {
             return self.trim;
         }
         self.plain_trim = self.plain_trim.max(lsn.min(self.acknowledged()));
-        self.move_trim();
+        let bound = self.free_to();
+        // In a log without streams whoever trims has looked at the pins itself.
+        let bound = if self.tagged.streams_from == 0 { bound } else { self.pins.bound(bound.min(let_go)) };
+        let oldest_end = self.oldest_end();
+        if let_go >= oldest_end {
+            self.looked_at = oldest_end;
+        }
+        self.trim = self.trim.max(bound);
+        self.tagged.streams.trimmed(self.trim);
         self.trim
     }
 
-    /// Moves the first LSN as far as neither untagged records nor streams need what lies before it; returns whether it moved.
-    pub(crate) fn move_trim(&mut self) -> bool {
-        let before = self.trim;
-        let bound = self.tagged.trim_bound(self.plain_trim).min(self.acknowledged());
-        // A trim by the user has looked at the pins itself.
-        let bound = if self.tagged.streams_from == 0 { bound } else { self.pins.bound(bound) };
-        self.trim = self.trim.max(bound);
-        self.tagged.streams.trimmed(self.trim);
-        self.trim > before
+    /// How far neither untagged records nor streams need what is acknowledged.
+    fn trim_bound(&self) -> Lsn {
+        self.tagged.trim_bound(self.plain_trim).min(self.acknowledged())
+    }
+
+    fn free_to(&self) -> Lsn {
+        self.free_to.max(self.trim_bound())
+    }
+
+    fn oldest_end(&self) -> Lsn {
+        self.tagged.streams.oldest().map_or(Lsn::MAX, |(_, end)| end)
+    }
+
+    /// Whether streams have let the oldest segment go, which pins and holds may keep.
+    pub(crate) fn is_let_go(&self) -> bool {
+        self.tagged.streams_from != 0 && self.oldest_end() <= self.free_to()
+    }
+
+    /// Whether they have since the holds were looked at.
+    pub(crate) fn awaits_look(&self) -> bool {
+        self.looked_at != self.oldest_end() && self.is_let_go()
     }
 
     /// How far the log could be trimmed if no stream needed anything.
@@ -864,10 +1086,14 @@ impl Core {
         self.spares.len().saturating_add(self.rooms)
     }
 
-    /// Whether records may start a segment, and leave enough to trims and openings.
+    /// Whether the log is at its cap: records may start no segment.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ahead() <= RECORDS_LEAVE
+    }
+
+    /// Whether the next record may start a segment, and leaves enough to trims and openings.
     fn may_start(&self) -> bool {
-        let leave = if self.now.takes_what_records_leave() { 0 } else { RECORDS_LEAVE };
-        self.ahead() > planted!(RecordsTakeLastSpare, 0, leave)
+        self.ahead() > planted!(RecordsTakeLastSpare, 0, self.now.leaves())
     }
 
     /// So many segments may still be prepared.
@@ -941,6 +1167,7 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
+        self.written += self.taken_by(&batch);
         let owed = self.sync_first(level);
         let sync_first = planted!(
             FullWithoutDebtSync,
@@ -1044,7 +1271,9 @@ impl Core {
         }
         if self.tagged.streams_from != 0 {
             self.tagged.streams.acknowledged(self.acknowledged());
-            self.move_trim();
+            // The first LSN moves when the holds have been looked at.
+            self.free_to = self.free_to();
+            planted!(TrimUnlooked, _ = self.set_trim(Lsn::ZERO, Lsn::MAX));
         }
     }
 

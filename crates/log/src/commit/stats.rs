@@ -11,6 +11,7 @@ use crate::commit::seal::Job;
 use crate::commit::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::method::evidence::Evidence;
 
 /// Quantiles of a latency or size distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Stats {
     pub rewritten_records: u64,
     /// What these take, bytes.
     pub rewritten_bytes: u64,
+    /// Times that an append had to wait until more of that was rewritten, because the log held three times what its streams need.
+    pub rewrite_stalls: u64,
     /// What the log takes on the disk, in bytes: its segments, those that are prepared or kept for reuse, and the one that is
     /// being prepared. This is what [`crate::Options::disk_bytes_max`] bounds.
     pub disk_bytes: u64,
@@ -85,6 +88,8 @@ pub struct Stats {
     pub engine: &'static str,
     /// Why another engine was refused, if one was and the portable one took over.
     pub engine_refused: Option<String>,
+    /// What the devices' counters say to the class of the log.
+    pub evidence: Evidence,
     /// How commits that are to outlive the process only are served: see `Log::commit_as`.
     pub process_crash: ProcessCrashCommits,
     /// How long one batch took to become durable, in nanoseconds.
@@ -97,8 +102,8 @@ pub struct Stats {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     kept: Mutex<Kept>,
-    /// Counted while the core is locked, so not among what is kept.
-    stalls: AtomicU64,
+    /// Counted while the core is locked, so not among what is kept: waits for memory or a segment, and for what is rewritten.
+    stalls: [AtomicU64; 2],
     pub(crate) metrics: MetricHandles,
     /// The level that the log promises.
     own: AckLevel,
@@ -132,7 +137,14 @@ impl Recorder {
     /// Nothing measured yet.
     pub(crate) fn new(dir: &Path, own: AckLevel) -> Self {
         let kept = Kept { write_ns: histogram(), batch_records: histogram(), counts: Stats::default() };
-        Self { kept: Mutex::new(kept), stalls: AtomicU64::new(0), metrics: MetricHandles::new(dir), own }
+        let stalls = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { kept: Mutex::new(kept), stalls, metrics: MetricHandles::new(dir), own }
+    }
+
+    /// What the devices' counters say to the class.
+    pub(crate) fn evidence(&self, evidence: &Evidence) {
+        let confirmed = !matches!(evidence, Evidence::NotConfirmed(_));
+        self.metrics.set(Metric::Confirmed, f64::from(u8::from(confirmed)));
     }
 
     /// A batch was written and has reached its level.
@@ -152,10 +164,10 @@ impl Recorder {
         counts.segments_started += u64::from(job.starts.is_some());
     }
 
-    /// An append has to wait for memory or for a segment.
-    pub(crate) fn stalled(&self) {
-        self.metrics.count(Metric::Stalls, 1);
-        self.stalls.fetch_add(1, Ordering::Relaxed);
+    /// An append has to wait for memory or for a segment, or, if a stream `lags`, until more of it is rewritten.
+    pub(crate) fn stalled(&self, lags: bool) {
+        self.metrics.count(if lags { Metric::RewriteStalls } else { Metric::Stalls }, 1);
+        self.stalls[usize::from(lags)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records of streams were rewritten.
@@ -193,7 +205,8 @@ impl Recorder {
         Stats {
             write_ns: summary(&kept.write_ns),
             batch_records: summary(&kept.batch_records),
-            stalls: self.stalls.load(Ordering::Relaxed),
+            stalls: self.stalls[0].load(Ordering::Relaxed),
+            rewrite_stalls: self.stalls[1].load(Ordering::Relaxed),
             ..kept.counts.clone()
         }
     }

@@ -43,6 +43,8 @@ pub struct Transaction {
     /// Where the header of the last record is, from the start of the records.
     last: usize,
     numbering: Numbering,
+    /// What it trims, cuts and removes.
+    changes: Vec<Tag>,
     bytes_max: usize,
 }
 
@@ -82,6 +84,7 @@ impl Transaction {
             count: 0,
             last: 0,
             numbering: Numbering::Untagged,
+            changes: Vec::new(),
             bytes_max,
         }
     }
@@ -108,8 +111,57 @@ impl Transaction {
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
         let head = tagged_header(record.len(), true, &tag);
         self.stage(head.as_ref().map_or(&[], |head| head.as_slice()), record)?;
-        self.numbering = Numbering::Next;
+        if self.numbering == Numbering::Untagged {
+            self.numbering = Numbering::Next;
+        }
         Ok(())
+    }
+
+    /// Trims the records of a stream before `seq`, as [`crate::Stream::trim`] does: together with the rest of the transaction or not at
+    /// all, as a snapshot and the trim of what it replaces, or trims of many streams. Numbers that the transaction appended before
+    /// count. A stream that lacks the number is found out when the transaction is appended, and refuses all of it.
+    ///
+    /// Other than a single trim, a transaction needs the room of a record where the log is at its cap.
+    ///
+    /// # Errors
+    /// As [`Transaction::append`], and [`Error::StreamEnd`] of the number that no record has. [`crate::Log::transaction`] returns
+    /// [`Error::StreamEnd`] past the next record.
+    pub fn trim(&mut self, stream: StreamId, seq: u64) -> Result<()> {
+        let tag = Tag { kind: TagKind::StreamTrim, stream: stream.get(), number: seq };
+        if tag.removes() {
+            return Err(Error::StreamEnd { stream, seq, next: seq - 1 });
+        }
+        self.change(tag)
+    }
+
+    /// Cuts off the record of sequence number `seq` and all behind it, those that the transaction appended before included, as
+    /// [`crate::Stream::truncate`] does.
+    ///
+    /// # Errors
+    /// As [`Transaction::trim`], and of [`crate::Log::transaction`] also [`Error::StreamTrimmed`] in front of the first record.
+    pub fn truncate(&mut self, stream: StreamId, seq: u64) -> Result<()> {
+        self.change(Tag { kind: TagKind::StreamCut, stream: stream.get(), number: seq })
+    }
+
+    /// Removes a stream with all its records, as [`crate::Stream::remove`] does.
+    ///
+    /// # Errors
+    /// As [`Transaction::append`].
+    pub fn remove(&mut self, stream: StreamId) -> Result<()> {
+        self.change(Tag::removal(stream.get()))
+    }
+
+    fn change(&mut self, tag: Tag) -> Result<()> {
+        let head = tagged_header(0, true, &tag);
+        self.stage(head.as_ref().map_or(&[], |head| head.as_slice()), &[])?;
+        self.numbering = Numbering::Checked;
+        self.changes.push(tag);
+        Ok(())
+    }
+
+    /// What it trims, cuts and removes, taken out.
+    pub(crate) fn take_changes(&mut self) -> Vec<Tag> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Adds a record with the tag that it has in another log, where all tagged ones of this transaction come from.

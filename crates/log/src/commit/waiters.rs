@@ -5,6 +5,7 @@
 //!   append gate      appends that found no memory or no prepared segment
 //!   follower gate    readers at the end of the log
 //!   wakers           commits and followers that are polled, each with the ack level and the LSN that it waits for
+//!   watcher          one waker that is called whenever a watermark may have moved
 //!   append queue     appends that are polled and found no room
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! finds it.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::task::Waker;
 
 use crate::commit::append_queue::AppendQueue;
@@ -35,6 +37,7 @@ pub(crate) struct Waiters {
     append_gate: Gate,
     follower_gate: Gate,
     wakers: Mutex<Wakers>,
+    watcher: OnceLock<Waker>,
     appends: AppendQueue,
 }
 
@@ -62,6 +65,7 @@ impl Waiters {
             append_gate: Gate::default(),
             follower_gate: Gate::default(),
             wakers: Mutex::default(),
+            watcher: OnceLock::new(),
             appends: AppendQueue::default(),
         }
     }
@@ -156,6 +160,12 @@ impl Waiters {
         }
     }
 
+    /// Has `waker` called whenever a watermark may have moved, and when the log has ended. The first one stays; returns whether
+    /// this is the first.
+    pub(crate) fn watch(&self, waker: Waker) -> bool {
+        self.watcher.set(waker).is_ok()
+    }
+
     /// There is room for appends, of about `bytes` bytes: those that wait look again. Not to be called under a lock.
     pub(crate) fn room_for_appends(&self, bytes: usize) {
         self.append_gate.open();
@@ -192,6 +202,7 @@ impl Waiters {
     }
 
     fn wake_futures(&self, ended: impl FnOnce() -> bool) {
+        self.watcher.get().cloned().into_iter().for_each(wake);
         let mut wakers = lock(&self.wakers);
         if wakers.waiting.iter().all(BTreeMap::is_empty) {
             return;

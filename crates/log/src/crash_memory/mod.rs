@@ -210,10 +210,13 @@ pub(crate) fn is_own(memory: &impl Memory) -> bool {
     let mut start = [0; WORD_BYTES];
     let bytes = memory.bytes().min(WORD_BYTES);
     memory.load(0, &mut start[..bytes]);
-    start == [0; WORD_BYTES] || start[..4] == MAGIC
+    // One that was cut short has a part of it.
+    start == [0; WORD_BYTES] || start[..bytes].iter().zip(MAGIC).all(|(found, byte)| *found == byte)
 }
 
-/// Makes the header unsound: nothing in the memory is ever believed again.
+/// Makes the header unsound: nothing in the memory is ever believed again. One that is shorter than that never was.
 fn forget(memory: &mut impl Memory) {
-    memory.publish(0, 0);
+    if memory.bytes() >= WORD_BYTES {
+        memory.publish(0, 0);
+    }
 }

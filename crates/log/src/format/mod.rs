@@ -115,6 +115,10 @@
 pub(crate) mod buffer;
 pub(crate) mod checksum;
 pub(crate) mod cursor;
+pub(crate) mod free_buffers;
+pub(crate) mod names;
+
+pub use names::{FileRole, file_role, preparing_name, segment_name};
 
 use seawall_sys::durability::Class;
 
@@ -246,6 +250,20 @@ const FAR: u32 = u32::MAX;
 /// The identity of one log, chosen at random when it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LogId(pub [u8; 16]);
+
+impl LogId {
+    /// An identity that no other log has, from the keys that the standard library gives each process.
+    pub(crate) fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        let mut id = [0; 16];
+        for half in id.chunks_mut(8) {
+            half.copy_from_slice(
+                &RandomState::new().hash_one(seawall_sys::clock::monotonic_ns()).to_le_bytes(),
+            );
+        }
+        Self(id)
+    }
+}
 
 impl std::fmt::Display for LogId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -686,6 +704,16 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// What removes a stream: a trim past all numbers.
+    pub(crate) const fn removal(stream: u32) -> Self {
+        Self { kind: TagKind::StreamTrim, stream, number: u64::MAX }
+    }
+
+    /// Whether it removes a stream.
+    pub(crate) fn removes(&self) -> bool {
+        *self == Self::removal(self.stream)
+    }
+
     /// Its bytes.
     #[must_use]
     #[inline]
@@ -843,53 +871,4 @@ impl<'a> Iterator for Records<'a> {
         self.rest = &rest[head.length..];
         Some(RawRecord { payload, more: head.more, tag })
     }
-}
-
-/// The name of segment `number`.
-#[must_use]
-pub fn segment_name(number: u64) -> String {
-    numbered(number, ".seg")
-}
-
-/// The name of segment `number` while it is being prepared.
-#[must_use]
-pub fn preparing_name(number: u64) -> String {
-    numbered(number, ".new")
-}
-
-/// The number in 20 digits, then the ending. Without the formatting machinery, because the crash campaign needs
-/// names by the hundred million.
-fn numbered(number: u64, ending: &str) -> String {
-    let mut digits = [b'0'; 20];
-    let (mut rest, mut at) = (number, digits.len());
-    while rest > 0 {
-        at -= 1;
-        digits[at] += u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-    }
-    let mut name = String::with_capacity(digits.len() + ending.len());
-    name.push_str(std::str::from_utf8(&digits).unwrap_or_default());
-    name.push_str(ending);
-    name
-}
-
-/// What a file in the log's directory is, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileRole {
-    /// A segment, started or waiting to be.
-    Segment(u64),
-    /// A segment that is being prepared.
-    Preparing(u64),
-}
-
-/// What a file named `name` is, `None` if it is not ours.
-#[must_use]
-pub fn file_role(name: &str) -> Option<FileRole> {
-    let (digits, role): (_, fn(u64) -> FileRole) = match name.rsplit_once('.')? {
-        (digits, "seg") => (digits, FileRole::Segment),
-        (digits, "new") => (digits, FileRole::Preparing),
-        _ => return None,
-    };
-    let canonical = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|number| canonical && *number > 0).map(role)
 }

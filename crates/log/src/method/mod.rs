@@ -7,6 +7,7 @@
 //! * [`select`] finds the permitted rows, remembers the fastest and starts its engine;
 //! * [`shared`] lets all logs of a process on one disk share one probe;
 //! * [`relaxed`] finds the rows that write relaxed commits, and the row that syncs them;
+//! * [`evidence`] holds the class against what the devices counted meanwhile;
 //! * [`trial`] measures rows in interleaved rounds on a scratch file;
 //! * [`probe`](mod@probe) is the public measurement for services at start-up.
 //!
@@ -15,6 +16,7 @@
 
 pub(crate) mod ack_level;
 pub(crate) mod eligible;
+pub(crate) mod evidence;
 pub(crate) mod probe;
 pub(crate) mod relaxed;
 pub(crate) mod select;

@@ -16,6 +16,7 @@ use seawall_sys::scratch::Scratch;
 
 use crate::error::from_system;
 use crate::method::eligible::reaching;
+use crate::method::evidence::{Evidence, judge};
 use crate::method::trial::{self, Bounds, Trial};
 
 /// The longest budget; a longer one counts as this.
@@ -42,6 +43,8 @@ pub struct Probe {
     pub promised_by: Option<Promiser>,
     /// Why the class is not higher, or what it rests on.
     pub because: Vec<String>,
+    /// What the devices' counters say to the class; a class that they contradict is lowered.
+    pub evidence: Evidence,
     /// How long the probe took.
     pub elapsed: Duration,
     /// What went wrong; `None` if all went well. What was found until then is in the other fields.
@@ -182,7 +185,7 @@ fn rows(environment: &Environment) -> Vec<&'static Method> {
 
 /// `made` takes the name of the folder that the probe makes.
 fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
-    let environment = match seawall_sys::inspect::environment(dir) {
+    let environment = match seawall_sys::inspect::tried_environment(dir) {
         Ok(environment) => environment,
         Err(error) => return Probe::trouble(error.to_string()),
     };
@@ -204,13 +207,18 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
         // Only this call sets it.
         let _ = made.set(folder.name().to_path_buf());
         let held = crate::lock::open_dir(folder.path())?;
-        trial::run((&held, "probe"), &rows, PROBE_COMMIT_BYTES, &bounds)
+        trial::run((&held, "probe"), &environment, &rows, PROBE_COMMIT_BYTES, &bounds)
     });
     let (trials, failed) = match tried {
         Ok(trials) => (trials, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    let fastest = trial::fastest(&trials).and_then(Tried::of);
+    let durability = durability.map(|claimed| borne_out(claimed, &trials, &environment));
+    let (durability, evidence, honest) = match durability {
+        Some((durability, evidence, honest)) => (Some(durability), evidence, honest),
+        None => (None, Evidence::default(), Vec::new()),
+    };
+    let fastest = trial::fastest(honest).and_then(Tried::of);
     let none = || "no commit fitted into the budget, or no method works here".to_owned();
     Probe {
         problem: failed.or_else(|| fastest.is_none().then(none)),
@@ -219,9 +227,40 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
         class: durability.as_ref().map(|durability| durability.class),
         promised_by: durability.as_ref().map(|durability| durability.promised_by),
         because: durability.map(|durability| durability.because).unwrap_or_default(),
+        evidence,
         elapsed: Duration::ZERO,
         left_behind: made.get().filter(|folder| folder.exists()).cloned(),
     }
+}
+
+/// The highest class that the counters leave to some of `trials`, with their evidence: the class that was `claimed`, unless each
+/// of them left out what it needs.
+fn borne_out<'a>(
+    mut claimed: Durability,
+    trials: &'a [Trial],
+    environment: &Environment,
+) -> (Durability, Evidence, Vec<&'a Trial>) {
+    let mut missing = None;
+    for class in Class::ALL.into_iter().rev().filter(|class| *class <= claimed.class) {
+        let (mut honest, mut evidence) = (Vec::new(), None);
+        for trial in trials {
+            match judge(trial, environment, class) {
+                Ok(found) => {
+                    honest.push(trial);
+                    evidence = evidence.or(Some(found));
+                }
+                Err(what) => missing = missing.or(Some(what)),
+            }
+        }
+        if honest.is_empty() && !trials.is_empty() {
+            continue;
+        }
+        if class < claimed.class {
+            claimed.because.splice(0..0, missing);
+        }
+        return (Durability { class, ..claimed }, evidence.unwrap_or_default(), honest);
+    }
+    (claimed, Evidence::default(), Vec::new())
 }
 
 #[cfg(test)]
@@ -244,7 +283,7 @@ mod tests {
     #[test]
     fn a_trial_that_did_not_come_to_a_commit_is_no_figure() {
         let method = &seawall_sys::methods::here()[0];
-        let trial = |times: &[u64]| Trial { method, times_ns: times.to_vec() };
+        let trial = |times: &[u64]| Trial { method, times_ns: times.to_vec(), watched: None };
         assert!(Tried::of(&trial(&[])).is_none());
         let three = Tried::of(&trial(&[1, 2, 9])).expect("figures");
         assert_eq!((three.commits, three.p50.as_nanos(), three.max.as_nanos()), (3, 2, 9));

@@ -13,7 +13,7 @@
 //! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused,
 //! and gives way again where it is permitted; so it stays from one opening to the next. A probe that is requested anew
 //! replaces it only by a row that is clearly better, in the same sense. `only ID` is the result of a trial for which an engine was requested by
-//! name.
+//! name. A line `evidence …` keeps what the devices counted ([`super::evidence`]).
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -25,10 +25,11 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::{OpenError, methods};
 
-use crate::commit::free_buffers::FreeBuffers;
 use crate::error::{Error, Result, from_open, from_system};
 use crate::format::buffer::AlignedBuf;
+use crate::format::free_buffers::FreeBuffers;
 use crate::method::eligible::{drivable, reaching};
+use crate::method::evidence::{self, Evidence, KeptEvidence};
 use crate::method::relaxed::Rows;
 use crate::method::shared;
 use crate::method::trial::{self, Bounds, Trial, clearly_less};
@@ -74,6 +75,8 @@ pub(crate) struct Selected {
     pub(crate) rows: Rows,
     /// Why another engine was refused and this one took over, if so.
     pub(crate) refused: Option<String>,
+    /// What the devices counted.
+    pub(crate) evidence: Evidence,
 }
 
 /// The rows that reach `class` in `dir`, the most promising first.
@@ -81,8 +84,8 @@ fn candidates(dir: &Path, environment: &Environment, class: Class) -> Result<Vec
     let around = environment.surroundings(FileState::ZeroFilled);
     let rows = reaching(environment, class);
     if rows.is_empty() {
-        let best =
-            methods::here().iter().map(|method| classify(method, &around)).max_by_key(|found| found.class);
+        let drivable = methods::here().iter().filter(|method| drivable(method));
+        let best = drivable.map(|method| classify(method, &around)).max_by_key(|found| found.class);
         let because = best.map_or_else(String::new, |best| best.because.join("; "));
         let reason = format!("no commit method outlives {} at {}: {because}", class.name(), dir.display());
         return Err(Error::InvalidOption { option: "durability", reason });
@@ -106,7 +109,7 @@ pub(crate) struct Permitted {
 
 /// The rows that the log in `dir` may use.
 pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
-    let environment = seawall_sys::inspect::environment(dir).map_err(|error| from_system(&error))?;
+    let environment = seawall_sys::inspect::tried_environment(dir).map_err(|error| from_system(&error))?;
     let mut rows = candidates(dir, &environment, options.durability)?;
     let mut reason = None;
     if let MethodChoice::Named(id) = &options.method {
@@ -144,10 +147,11 @@ impl Permitted {
         let mut again = options.method == MethodChoice::ProbeAgain;
         let warm: Vec<_> = buffers.warm().iter().filter_map(AlignedBuf::registrable).collect();
         loop {
-            let (method, origin) = match allowed.as_slice() {
-                [method] if named => (*method, MethodOrigin::Named),
+            let (method, origin, found) = match allowed.as_slice() {
+                [method] if named => (*method, MethodOrigin::Named, None),
                 rows => fastest(dir, (&environment, rows), options, again, block)?,
             };
+            let evidence = evidence_of(dir, &environment, (method, options), found)?;
             match EngineContext::start(method, options.in_flight_max, buffers.len(), &warm) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
@@ -155,7 +159,7 @@ impl Permitted {
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
                     let rows = Rows::select(method, options.durability, &around, methods::here());
-                    return Ok(Selected { works, origin, rows, refused: reason });
+                    return Ok(Selected { works, origin, rows, refused: reason, evidence });
                 }
                 // Allowed in general, but not for this log: too little memory may be locked.
                 Err(OpenError::Unavailable(why))
@@ -171,6 +175,32 @@ impl Permitted {
             }
         }
     }
+}
+
+/// What the devices counted of `method`: as the probe that chose it `found`, as the directory keeps it, or as a few commits show.
+fn evidence_of(
+    dir: &Directory,
+    environment: &Environment,
+    (method, options): (&'static Method, &Options),
+    found: Option<Evidence>,
+) -> Result<Evidence> {
+    let of = (method, options.durability);
+    let mut known = Known::read(dir)?;
+    let kept = known.evidence.as_ref().and_then(|kept| kept.of(dir.path(), environment, of));
+    if let Some(kept) = kept.filter(|_| found.is_none()) {
+        return Ok(kept);
+    }
+    let evidence = match found {
+        Some(found) => found,
+        None => evidence::watch(dir, environment, method, options.durability)?,
+    };
+    let keep = KeptEvidence::new(dir.path(), environment, of, &evidence);
+    if keep.is_some() && known.evidence != keep {
+        known.evidence = keep;
+        // On a full disk the next opening looks again.
+        let _ = remember(dir, &known, options);
+    }
+    Ok(evidence)
 }
 
 /// The row called `id`, if the log may use it.
@@ -202,29 +232,60 @@ fn fastest(
     options: &Options,
     again: bool,
     block: u16,
-) -> Result<(&'static Method, MethodOrigin)> {
+) -> Result<(&'static Method, MethodOrigin, Option<Evidence>)> {
     let only = options.engine != EngineChoice::Probe;
     let known = Known::read(dir)?;
     let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
     let kept = usable.find(|known| rows.iter().any(|row| row.id == known.id)).copied();
     if let Some(method) = kept.filter(|_| !again) {
-        return Ok((method, MethodOrigin::Remembered));
+        return Ok((method, MethodOrigin::Remembered, None));
     }
     let bytes = usize::from(block).max(4096);
+    let class = options.durability;
     let probe = || {
-        let trials = trial::run((dir, SCRATCH_FILE), rows, bytes, &Bounds { kept, ..PROBE })?;
-        Ok(judge(&trials, kept))
+        let trials = trial::run((dir, SCRATCH_FILE), environment, rows, bytes, &Bounds { kept, ..PROBE })?;
+        borne_out(trials, environment, kept, class)
+            .map_err(|what| evidence::refusal(dir.path(), class, &what))
     };
-    let (found, probed) = shared::found(environment, (rows, bytes), again, probe)?;
-    let first = found.first().copied();
-    let first = first.ok_or_else(|| {
+    let place = shared::Place { dir: dir.path(), environment, rows, bytes, class };
+    let (found, probed) = shared::found(&place, again, probe)?;
+    let first = found.first().cloned();
+    let (first, evidence) = first.ok_or_else(|| {
         refused(
             "method",
             format!("no commit method of the requested class works at {}", dir.path().display()),
         )
     })?;
-    remember(dir, &known.with(&found, only), options)?;
-    Ok((first, if probed { MethodOrigin::Probed } else { MethodOrigin::Shared }))
+    let found: Vec<&'static Method> = found.into_iter().map(|(method, _)| method).collect();
+    let mut known = known.with(&found, only);
+    known.evidence = KeptEvidence::new(dir.path(), environment, (first, class), &evidence);
+    remember(dir, &known, options)?;
+    Ok((first, if probed { MethodOrigin::Probed } else { MethodOrigin::Shared }, Some(evidence)))
+}
+
+/// The rows as [`judge`] orders them, without those that the devices' counters contradict; as an error what is missing if that is
+/// all of them.
+fn borne_out(
+    trials: Vec<Trial>,
+    environment: &Environment,
+    kept: Option<&'static Method>,
+    class: Class,
+) -> std::result::Result<shared::Ranked, String> {
+    let (mut honest, mut evidence, mut missing) = (Vec::new(), Vec::new(), None);
+    for trial in trials {
+        match evidence::judge(&trial, environment, class) {
+            Ok(found) => {
+                evidence.push((trial.method, found));
+                honest.push(trial);
+            }
+            Err(what) => missing = missing.or(Some(what)),
+        }
+    }
+    if let (true, Some(missing)) = (honest.is_empty(), missing) {
+        return Err(missing);
+    }
+    let of = |row: &'static Method| evidence.iter().find(|(method, _)| method.id == row.id).cloned();
+    Ok(judge(&honest, kept).into_iter().filter_map(of).collect())
 }
 
 /// What the log in a directory remembers of its probes. Lines that this system does not know are left out.
@@ -234,6 +295,8 @@ struct Known {
     ranked: Vec<&'static Method>,
     /// Rows of engines that were requested by name and not compared with others: they count only when requested again.
     alone: Vec<&'static Method>,
+    /// What the devices counted of the method that was used last.
+    evidence: Option<KeptEvidence>,
 }
 
 const ALONE: &str = "only ";
@@ -265,7 +328,7 @@ pub(crate) fn is_method_staging(name: &str) -> bool {
 }
 
 /// The text of `METHOD`; empty if there is none.
-fn read_text(dir: &Directory) -> io::Result<String> {
+pub(crate) fn read_text(dir: &Directory) -> io::Result<String> {
     let mut file = match dir.open_file(METHOD_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         opened => opened?,
@@ -290,6 +353,7 @@ impl Known {
         Ok(Self {
             ranked: ranked.into_iter().filter_map(find).collect(),
             alone: alone.into_iter().filter_map(find).collect(),
+            evidence: text.lines().find_map(KeptEvidence::parse),
         })
     }
 
@@ -306,7 +370,7 @@ impl Known {
     fn text(&self) -> String {
         let ranked = self.ranked.iter().map(|row| ["", row.id, "\n"].concat());
         let alone = self.alone.iter().map(|row| [ALONE, row.id, "\n"].concat());
-        ranked.chain(alone).collect()
+        ranked.chain(alone).chain(self.evidence.iter().map(KeptEvidence::line)).collect()
     }
 }
 
@@ -314,6 +378,14 @@ impl Known {
 pub(crate) fn remembered(dir: &Directory) -> Result<Option<&'static Method>> {
     let known = Known::read(dir)?;
     Ok(known.ranked.first().or(known.alone.first()).copied())
+}
+
+/// What the log in `dir` remembers of what the devices counted; `None` if that was of another mount, or nothing is known.
+pub(crate) fn remembered_evidence(dir: &Directory, class: Class) -> Result<Option<Evidence>> {
+    let Some(kept) = Known::read(dir)?.evidence else { return Ok(None) };
+    let Some(method) = methods::find(kept.method()) else { return Ok(None) };
+    let environment = seawall_sys::inspect::environment(dir.path()).map_err(|error| from_system(&error))?;
+    Ok(kept.of(dir.path(), &environment, (method, class)))
 }
 
 /// The fastest trial of each engine, the one to use first. The trials come in the order of preference; `kept` goes before
@@ -351,7 +423,7 @@ mod tests {
     }
 
     fn trial(method: &'static Method, times: [u64; 5]) -> Trial {
-        Trial { method, times_ns: times.to_vec() }
+        Trial { method, times_ns: times.to_vec(), watched: None }
     }
 
     #[test]
@@ -397,7 +469,7 @@ mod tests {
             })
             .collect();
         times_ns.sort_unstable();
-        Trial { method, times_ns }
+        Trial { method, times_ns, watched: None }
     }
 
     #[test]
@@ -445,9 +517,9 @@ mod tests {
         let (a, b) = (rows[0], rows[rows.len() - 1]);
         let known = Known::default().with(&[b], true);
         assert_eq!((known.ranked.len(), known.alone.as_slice()), (0, &[b][..]));
-        let known = Known { ranked: vec![a], alone: Vec::new() }.with(&[a], true);
+        let known = Known { ranked: vec![a], ..Known::default() }.with(&[a], true);
         assert_eq!(known.text(), format!("only {}\n", a.id));
-        let known = Known { ranked: vec![a], alone: vec![] };
+        let known = Known { ranked: vec![a], ..Known::default() };
         std::fs::write(dir.path().join(METHOD_FILE), format!("no-such-row\n{}", known.text()))
             .expect("writes");
         let held = seawall_sys::Directory::open(dir.path()).expect("opens");

@@ -7,7 +7,9 @@
 //! is left out; one that fails after it was proven ends the trial.
 
 use seawall_sys::clock::monotonic_ns;
+use seawall_sys::counters::{CommitWatch, Watched};
 use seawall_sys::directory::{Directory, Permissions};
+use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::{CommitHandle, Target};
@@ -45,6 +47,8 @@ pub(crate) struct Trial {
     pub(crate) method: &'static Method,
     /// Each commit's latency, nanoseconds, ascending.
     pub(crate) times_ns: Vec<u64>,
+    /// What the devices counted meanwhile; `None` where nothing counts.
+    pub(crate) watched: Option<Watched>,
 }
 
 /// A figure of a sample with its standard error, both in nanoseconds.
@@ -95,16 +99,17 @@ pub(crate) fn fastest<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Option
     tried.reduce(|best, next| if clearly_less(next.median(), best.median()) { next } else { best })
 }
 
-/// A row at work.
-type Candidate = (Trial, Box<dyn CommitHandle>);
+/// A row at work, and what the devices count meanwhile.
+type Candidate = (Trial, Box<dyn CommitHandle>, Option<CommitWatch>);
 
 /// Drops the rows that are far behind the best of their engine, but for `kept`.
 fn screen(tried: &mut Vec<Candidate>, kept: Option<&'static Method>) {
-    for (trial, _) in tried.iter_mut() {
+    for (trial, ..) in tried.iter_mut() {
         trial.times_ns.sort_unstable();
     }
-    let medians: Vec<_> = tried.iter().map(|(trial, _)| (trial.method.engine(), trial.median_ns())).collect();
-    tried.retain(|(trial, _)| {
+    let medians: Vec<_> =
+        tried.iter().map(|(trial, ..)| (trial.method.engine(), trial.median_ns())).collect();
+    tried.retain(|(trial, ..)| {
         let own = medians.iter().filter(|(engine, _)| *engine == trial.method.engine());
         let best = own.filter_map(|(_, median)| *median).min().unwrap_or(u64::MAX);
         let near = trial.median_ns().is_none_or(|median| median <= best.saturating_add(best / 2));
@@ -112,9 +117,11 @@ fn screen(tried: &mut Vec<Candidate>, kept: Option<&'static Method>) {
     });
 }
 
-/// Tries `rows` with writes of `bytes` on a scratch file called `name` in `dir`; each row is proven first, which is one commit more.
+/// Tries `rows` with writes of `bytes` on a scratch file called `name` in `dir`, which is in `environment`; each row is proven
+/// first, which is one commit more.
 pub(crate) fn run(
     (dir, name): (&Directory, &str),
+    environment: &Environment,
     rows: &[&'static Method],
     bytes: usize,
     bounds: &Bounds,
@@ -128,34 +135,50 @@ pub(crate) fn run(
             && seawall_sys::prove_in(dir, method, &target).is_ok()
             && let Ok(commit) = seawall_sys::open_in(dir, method, &target)
         {
-            tried.push((Trial { method, times_ns: Vec::new() }, commit));
+            let watch = CommitWatch::open(environment, method);
+            tried.push((Trial { method, times_ns: Vec::new(), watched: None }, commit, watch));
         }
     }
-    let buf = AlignedBuf::zeroed(bytes);
+    let mut buf = AlignedBuf::zeroed(bytes);
     let mut offset = 0;
     for round in 0..bounds.rounds {
         if bounds.screened == Some(round) {
             screen(&mut tried, bounds.kept);
         }
-        for (trial, commit) in &mut tried {
+        for (trial, commit, watch) in &mut tried {
             for _ in 0..bounds.writes_per_round {
                 if bounds.reached() {
                     break;
                 }
                 let began = monotonic_ns();
+                // A device that finds what it holds already may write nothing.
+                if let Some(front) = buf.bytes_mut().first_chunk_mut() {
+                    *front = began.to_le_bytes();
+                }
+                counted(watch, CommitWatch::begin);
+                let began = monotonic_ns();
                 let written = commit.write(offset, buf.bytes()).and_then(|()| commit.sync());
                 written.map_err(|error| from_system(&error))?;
                 trial.times_ns.push(monotonic_ns() - began);
+                counted(watch, CommitWatch::end);
                 offset = (offset + bytes as u64) % scratch_bytes;
             }
         }
     }
     drop(scratch);
-    let sorted = |(mut trial, _): Candidate| {
+    let sorted = |(mut trial, _, watch): Candidate| {
         trial.times_ns.sort_unstable();
+        trial.watched = watch.map(|watch| watch.watched().clone());
         trial
     };
     Ok(tried.into_iter().map(sorted).collect())
+}
+
+/// Reads the counters; without any from the moment on at which a device is gone.
+fn counted(watch: &mut Option<CommitWatch>, read: fn(&mut CommitWatch) -> seawall_sys::Result<()>) {
+    if watch.as_mut().is_some_and(|watch| read(watch).is_err()) {
+        *watch = None;
+    }
 }
 
 /// The file that is written to; removed afterwards.

@@ -5,27 +5,33 @@
 //!              …                 what its owner notes behind that, which the log does not read
 //! ```
 //!
+//! Who moves a hold may lock it, so that only one does ([`Hold::lock`]): by a file of its own, because the hold is replaced.
+//!
 //! A trim reads the files, so that the one who moves a hold needs no connection to the writer. What cannot be read holds
 //! everything.
 //!
 //! Invariants: a hold is moved by a rename, so that each look finds the old one or the new one; its file is synced before it
 //! gets the name, and a hold that a crash sets back holds more.
 
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use seawall_sys::directory::{Directory, Permissions};
 
 use crate::error::{Error, Result};
+use crate::format::names::{HOLD_LOCK_PREFIX, HOLD_PREFIX, HOLD_STAGING_PREFIX};
 use crate::lock::open_any_dir;
 use crate::lsn::Lsn;
 
-/// What the names of all of them begin with.
-const HOLD_PREFIX: &str = "HOLD-";
-/// What the name of one that is being written begins with.
-const STAGING_PREFIX: &str = "HOLD.new-";
 /// The longest file that is read, in bytes.
 const HOLD_BYTES_MAX: u64 = 64 << 10;
+
+/// A hold that nobody else moves: see [`Hold::lock`].
+#[derive(Debug)]
+pub struct HoldLock {
+    _file: File,
+}
 
 /// A hold on a log: see [`Hold::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +60,7 @@ impl Hold {
     /// As [`Hold::read`].
     pub fn write(&self, dir: impl AsRef<Path>, name: &str) -> Result<()> {
         let dir = open_any_dir(dir.as_ref())?;
-        let (file, staging) = (file_name(name)?, format!("{STAGING_PREFIX}{name}"));
+        let (file, staging) = (file_name(name)?, format!("{HOLD_STAGING_PREFIX}{name}"));
         let write = || {
             remove_if_there(&dir, &staging)?;
             let mut made = dir.make_file(&staging, Permissions::OwnerOnly)?;
@@ -65,6 +71,32 @@ impl Hold {
             dir.sync()
         };
         write().map_err(|source| Error::io("write", dir.path().join(&file), source))
+    }
+
+    /// Locks the hold called `name`, which need not be there, until the lock is dropped or the process ends; `None` if another one has it.
+    ///
+    /// # Errors
+    /// As [`Hold::read`].
+    pub fn lock(dir: impl AsRef<Path>, name: &str) -> Result<Option<HoldLock>> {
+        let dir = open_any_dir(dir.as_ref())?;
+        file_name(name)?;
+        let file = format!("{HOLD_LOCK_PREFIX}{name}");
+        let open = || match dir.open_file(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                match dir.make_file(&file, Permissions::OwnerOnly) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => dir.open_file(&file),
+                    made => made,
+                }
+            }
+            opened => opened,
+        };
+        let failed = |source| Error::io("lock", dir.path().join(&file), source);
+        let file = open().map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(HoldLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
     }
 
     /// Removes the hold called `name`, if there is one.
@@ -107,11 +139,6 @@ fn read_in(dir: &Directory, file: &str) -> std::io::Result<Option<Hold>> {
     });
     let damaged = || std::io::Error::new(ErrorKind::InvalidData, "it does not begin with `hold LSN`");
     parsed.map(Some).ok_or_else(damaged)
-}
-
-/// Whether a file of this name is a hold, or one that is being written.
-pub(crate) fn is_hold(name: &str) -> bool {
-    name.starts_with(HOLD_PREFIX) || name.starts_with(STAGING_PREFIX)
 }
 
 /// The lowest LSN that a hold in `dir` names.

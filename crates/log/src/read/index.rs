@@ -12,6 +12,8 @@
 //! [`INDEX_BYTES_MAX`] together and [`FILES_MAX`] descriptors: those used least go first and are built again when they
 //! are needed.
 //!
+//! A batch whose records are damaged is stepped over by its header, so that it costs no record behind it.
+//!
 //! Invariants: nothing at or past the durable LSN is indexed; a record is handed out only if every block of it is what
 //! it was when its batch was found valid; an LSN at which no record starts is refused, whatever lies there.
 
@@ -19,10 +21,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use seawall_sys::directory::Directory;
+use seawall_sys::planted;
 
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
 use crate::format::cursor::Cursor;
@@ -85,12 +88,14 @@ pub(crate) struct SegmentIndex {
     sums: Vec<u32>,
     /// Where in each block the first record starts.
     firsts: Vec<u16>,
+    /// What is wrong with batches whose records are damaged.
+    damaged: Vec<Damage>,
 }
 
 impl SegmentIndex {
     pub(crate) fn new(segment: SegmentHeader) -> Self {
         let (lsns, starts, sums, firsts) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
-        Self { cursor: Cursor::start(segment), lsns, starts, sums, firsts }
+        Self { cursor: Cursor::start(segment), lsns, starts, sums, firsts, damaged: Vec::new() }
     }
 
     fn block_bytes(&self) -> usize {
@@ -113,11 +118,42 @@ impl SegmentIndex {
     fn extend(&mut self, files: &mut Files<Arc<Group>>, limit: Lsn) -> Result<()> {
         let left = usize::try_from(limit.since(self.cursor.lsn)).unwrap_or(usize::MAX);
         let mut scan = Scan::at(self.cursor.clone(), left.clamp(WALK_BYTES.0, WALK_BYTES.1));
-        while let Some(batch) = scan.next_batch(files, limit)? {
-            self.take(&batch);
+        loop {
+            match scan.next_batch(files, limit) {
+                Ok(Some(batch)) => self.take(&batch),
+                Ok(None) => return Ok(()),
+                Err(Error::Corrupt(damage)) => self.step_over(&mut scan, files, limit, damage)?,
+                Err(error) => return Err(error),
+            }
             self.cursor = scan.cursor().clone();
         }
-        Ok(())
+    }
+
+    /// Steps over the batch at which `scan` found `damage`, if its header is sound.
+    fn step_over(
+        &mut self,
+        scan: &mut Scan,
+        files: &mut Files<Arc<Group>>,
+        limit: Lsn,
+        damage: Damage,
+    ) -> Result<()> {
+        let offset = scan.cursor().offset;
+        let header = planted!(DamageEndsIndex, Ok(None), scan.step_over(files, limit));
+        match header {
+            Ok(Some(header)) if header.end() <= limit => {
+                self.lsns.push(header.lsn.get());
+                self.starts.push(u32::try_from(offset / self.block_bytes() as u64).unwrap_or(u32::MAX));
+                self.damaged.push(damage);
+                Ok(())
+            }
+            _ => Err(Error::Corrupt(damage)),
+        }
+    }
+
+    /// What is wrong with the batch that holds the byte at `inside`, if its records are damaged.
+    fn damage_at(&self, inside: Lsn) -> Option<&Damage> {
+        let batch = self.lsns.partition_point(|lsn| *lsn <= inside.get()).checked_sub(1)?;
+        self.damaged.iter().find(|damage| damage.lsn.get() == self.lsns[batch])
     }
 
     /// Adds a batch that was found valid.
@@ -293,8 +329,18 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(crate) struct RecordIndex {
     kept: Mutex<Kept>,
-    /// Memory for the blocks of a record.
-    idle: Mutex<Vec<AlignedBuf>>,
+    /// Blocks that were read for a record, whose memory takes those of another one.
+    idle: Mutex<Vec<IdleBlocks>>,
+}
+
+/// What was read last by one reader: where the next small record lies as well, if it reads in order.
+#[derive(Debug)]
+struct IdleBlocks {
+    /// The number of the segment and that of the first block.
+    at: (u64, usize),
+    /// Blocks that are what they were when their batch was found valid.
+    count: usize,
+    buf: AlignedBuf,
 }
 
 impl RecordIndex {
@@ -365,19 +411,34 @@ impl RecordIndex {
             kept.touch(header).file = Some(Arc::clone(&file));
             kept.tidy(header.number, held.bytes());
         }
+        if let Some(damage) = held.damage_at(inside) {
+            return Err(Error::Corrupt(damage.clone()));
+        }
         let start = held.start_before(inside).ok_or(Error::NoRecord { lsn: named })?;
-        let buf = lock(&self.idle).pop();
-        let buf = buf.unwrap_or_else(|| AlignedBuf::zeroed(BLOCKS_FIRST * held.block_bytes()));
         let first = start.at / held.block_bytes();
         let available = start.end_block - first;
-        let mut blocks = Blocks { index: &held, file: &file, buf, first, count: 0, available };
+        let (buf, count) = self.blocks_at((header.number, first), held.block_bytes());
+        let mut blocks = Blocks { index: &held, file: &file, buf, first, count, available };
         let record = blocks.record(wanted, start);
         if blocks.buf.capacity() <= BLOCKS_FIRST * held.block_bytes() {
-            lock(&self.idle).push(blocks.buf);
+            let count = if matches!(record, Ok(Some(_))) { blocks.count } else { 0 };
+            lock(&self.idle).push(IdleBlocks { at: (header.number, first), count, buf: blocks.buf });
         }
         record?.ok_or_else(|| {
             let what = "a block of it is not what it was when it was found valid";
             damage(header.number, start.at as u64, start.lsn, what)
         })
+    }
+
+    /// Memory for blocks from that one on, and how many of them it holds already.
+    fn blocks_at(&self, at: (u64, usize), block_bytes: usize) -> (AlignedBuf, usize) {
+        let mut idle = lock(&self.idle);
+        if let Some(same) = idle.iter().rposition(|idle| idle.at == at) {
+            let same = idle.swap_remove(same);
+            return (same.buf, same.count);
+        }
+        let other = idle.pop().map(|idle| idle.buf);
+        drop(idle);
+        (other.unwrap_or_else(|| AlignedBuf::zeroed(BLOCKS_FIRST * block_bytes)), 0)
     }
 }

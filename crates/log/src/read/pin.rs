@@ -41,6 +41,11 @@ impl Held {
         self.outside.map_or(pinned, |outside| Some(pinned.map_or(outside, |pinned| pinned.min(outside))))
     }
 
+    /// The lowest LSN that a hold named when they were looked at last.
+    pub(crate) fn outside(&self) -> Option<Lsn> {
+        self.outside
+    }
+
     /// How far a trim to `lsn` may go.
     pub(crate) fn bound(&self, lsn: Lsn) -> Lsn {
         self.lowest().map_or(lsn, |pinned| lsn.min(pinned))

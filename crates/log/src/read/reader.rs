@@ -137,12 +137,18 @@ pub(crate) trait SegmentLookup {
 
     /// Counts the changes of that.
     fn cut_changes(&self) -> u64;
+
+    /// From where on it says what is cut: what was trimmed is left out.
+    fn cuts_known_from(&self) -> Lsn {
+        Lsn::ZERO
+    }
 }
 
 impl SegmentLookup for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
         let segments = self.housekeeping().inventory();
-        segments.segments().iter().find(|header| header.number > number).copied()
+        let at = segments.segments().partition_point(|header| header.number <= number);
+        segments.segments().get(at).copied()
     }
 
     fn cuts(&self) -> Option<Arc<CutList>> {
@@ -152,6 +158,10 @@ impl SegmentLookup for Group {
     #[inline]
     fn cut_changes(&self) -> u64 {
         Group::cut_changes(self)
+    }
+
+    fn cuts_known_from(&self) -> Lsn {
+        self.core().trim()
     }
 }
 
@@ -253,7 +263,10 @@ pub(crate) struct RecordScan<S> {
     /// What is cut off, and which change of it that is.
     cuts: Option<Arc<CutList>>,
     cut_changes: u64,
+    cuts_known_from: Lsn,
     from: Lsn,
+    /// Whether records of streams that were rewritten are handed out where they are now.
+    shows_copies: bool,
 }
 
 impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
@@ -267,7 +280,15 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     ) -> (Self, Result<()>) {
         let mut scan = Scan::new(segment, read_bytes);
         let sought = scan.seek(&mut files, from, limit);
-        (Self { files, scan, unpacked: Unpacked::default(), cuts: None, cut_changes: 0, from }, sought)
+        let unpacked = Unpacked::default();
+        let (cut_changes, cuts_known_from) = (0, Lsn::ZERO);
+        let (cuts, shows_copies) = (None, false);
+        (Self { files, scan, unpacked, cuts, cut_changes, cuts_known_from, from, shows_copies }, sought)
+    }
+
+    /// Hands out rewritten records of streams too.
+    pub(crate) fn with_copies(self) -> Self {
+        Self { shows_copies: true, ..self }
     }
 
     /// The next record before `limit`.
@@ -290,8 +311,12 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         if self.cut_changes != self.files.segments.cut_changes() {
             self.look_at_cuts();
         }
-        let (from, cuts) = (self.from, self.cuts.as_deref());
-        let shown = |read: &ReadRecord| read.record.lsn >= from && read.is_shown(cuts);
+        if self.overtaken().is_some() {
+            return None;
+        }
+        let (from, cuts, copies) = (self.from, self.cuts.as_deref(), self.shows_copies);
+        let copy = |read: &ReadRecord| copies && read.kind == Some(TagKind::Copy);
+        let shown = |read: &ReadRecord| read.record.lsn >= from && (read.is_shown(cuts) || copy(read));
         std::iter::from_fn(|| self.unpacked.next()).find(shown).map(|read| read.record)
     }
 
@@ -300,10 +325,22 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         // In this order, so that a change in between is looked at again.
         self.cut_changes = self.files.segments.cut_changes();
         self.cuts = self.files.segments.cuts();
+        // Behind the cuts, so that they leave out nothing from there on.
+        self.cuts_known_from =
+            self.cuts.as_ref().map_or(Lsn::ZERO, |_| self.files.segments.cuts_known_from());
+    }
+
+    /// Where a trim has overtaken it in a batch that was read, of which it cannot be said any more what is cut.
+    fn overtaken(&self) -> Option<Lsn> {
+        let place = self.unpacked.place()?.max(self.from);
+        planted!(CutsPrunedUnseen, None, (place < self.cuts_known_from).then_some(place))
     }
 
     /// Reads the next batch before `limit`; returns whether there is one.
     fn read_batch(&mut self, limit: Lsn) -> Result<bool> {
+        if let Some(lsn) = self.overtaken() {
+            return Err(Error::Trimmed { lsn, first: self.cuts_known_from });
+        }
         let Some(batch) = self.scan.next_batch(&mut self.files, limit)? else { return Ok(false) };
         self.look_at_cuts();
         self.unpacked.load(batch);
@@ -397,7 +434,9 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
             inventory
         }
     );
-    let before = inventory.segments().iter().rev().find(|header| header.first_lsn <= from);
+    // In order of their numbers and of their LSNs, and a log may have thousands.
+    let behind = inventory.segments().partition_point(|header| header.first_lsn <= from);
+    let before = behind.checked_sub(1).and_then(|at| inventory.segments().get(at));
     let found = planted!(TrimDuringRead, before.or(inventory.segments().front()), before);
     Ok(found.copied())
 }
@@ -414,7 +453,15 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The next durable record, or `None` if there is none yet; a later call may find more.
+    /// Whether it has handed out all that was appended to the log: if not, [`Reader::next_record`] returns `None` because what follows is
+    /// not durable yet.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.records.place() >= self.group.core().appended()
+    }
+
+    /// The next durable record, or `None` if there is none yet, which [`Reader::is_at_end`] tells apart from the end; a later call may find
+    /// more.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the place of damaged data, [`Error::Trimmed`] if the log was trimmed past this

@@ -1,29 +1,32 @@
-//! Trims an open log by its own rules, on the maintenance thread.
+//! Trims an open log as its streams let go and by its own rules, on the maintenance thread.
 //!
 //! The rules are pure, in `segment/retention.rs`; this gives them the segments, their ages, the clock and the pins, and trims
-//! as `Log::trim` does.
+//! as `Log::trim` does. A hold of another process says nothing when it moves on: as long as one is in the way it is looked at
+//! again and again.
 //!
 //! The age of a full segment is that of its file: when it was last changed, which is when its last batch was written, or later
 //! where the file was copied. Batches state their times as well, by which `Log::lsn_at` searches; the two are apart because the
 //! time of a file costs one call, and that of the last batch a walk through the segment.
-//!
-//! Invariant: the pins are looked at and the trim takes effect under one lock, as in `Log::trim`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_sys::clock::unix_us;
+use seawall_sys::clock::{monotonic_ns, unix_us};
 use seawall_sys::directory::Directory;
 
 use crate::commit::group::Group;
+use crate::error::Result;
 use crate::format::{SegmentHeader, segment_name};
 use crate::read::index::RecordIndex;
 use crate::read::pin::Pins;
-use crate::segment::retention::{Aged, Retention, judge};
+use crate::read::trim::Trim;
+use crate::segment::retention::{Aged, Now, Retention, judge};
 
 /// Clocks may be set; an age is looked at again after this time at the latest.
 const AGAIN_MAX: Duration = Duration::from_mins(1);
+/// How soon a hold that is in the way, or cannot be read, is looked at again.
+const HELD_AGAIN: Duration = Duration::from_secs(1);
 
 /// What an open log is trimmed by.
 pub(crate) struct Retained {
@@ -36,11 +39,13 @@ pub(crate) struct Retained {
     pub(crate) oldest: Option<u64>,
     /// When the newest record of full segments was written, in microseconds since 1970.
     pub(crate) newest_us: BTreeMap<u64, u64>,
+    /// The clock that ages are counted by.
+    pub(crate) now: Now,
 }
 
 impl Retained {
-    /// Trims what the rules let go; returns when to look again, if only time will let more go. Called whenever a segment has
-    /// gone, which may be for another reason than these rules: then the index of records gives it up as well.
+    /// Trims what streams and the rules let go; returns when to look again, if only time will let more go. Called whenever a segment
+    /// has gone, which may be for another reason than these: then the index of records gives it up as well.
     pub(crate) fn trim(&mut self) -> Option<Duration> {
         let oldest = self.group.housekeeping().inventory().segments().front().map(|header| header.number);
         if self.oldest != oldest {
@@ -48,38 +53,46 @@ impl Retained {
             let first = self.group.core().trim();
             self.index.trimmed(&self.group, first);
         }
-        if !self.rules.is_set() {
+        let let_go = self.group.core().is_let_go();
+        if !let_go && !self.rules.is_set() {
             return None;
         }
+        let (again, held) = self.judge_and_trim().unwrap_or_else(|error| {
+            tracing::warn!(%error, "nothing is trimmed");
+            (None, true)
+        });
+        let held = held || (self.group.core().is_let_go() && self.pins.held().outside().is_some());
+        again.into_iter().chain(held.then_some(HELD_AGAIN)).min()
+    }
+
+    /// Does so once; also returns whether a hold is in the way of the rules.
+    fn judge_and_trim(&mut self) -> Result<(Option<Duration>, bool)> {
         let segments: Vec<SegmentHeader> =
             self.group.housekeeping().inventory().segments().iter().copied().collect();
         let aged: Vec<Aged> = segments.iter().map(|header| self.aged(header)).collect();
         let oldest = segments.first().map_or(0, |header| header.number);
         self.newest_us = self.newest_us.split_off(&oldest);
-        if let Err(error) = self.pins.look(&self.dir) {
-            tracing::warn!(%error, "nothing is trimmed");
-        }
-        let mut held = self.pins.held();
-        let now_us = unix_us();
-        let verdict = judge(&aged, &self.rules, now_us, held.lowest());
+        let age_us = self.rules.age.map_or(0, |age| u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+        let newest_us = aged.iter().rev().find_map(|segment| segment.newest_us);
+        let expires_us = newest_us.map(|newest| newest.saturating_add(age_us));
+        // At the beginning of time nothing is old.
+        let now_us = self.now.at(unix_us(), monotonic_ns() / 1000, expires_us).unwrap_or(0);
         let free = judge(&aged, &self.rules, now_us, None);
-        if verdict.trim != free.trim {
-            // A pin holds some of it: the next segment goes when the lowest pin is past it.
-            let next = aged.iter().map(|segment| segment.first_lsn).find(|first| Some(*first) > verdict.trim);
-            held.awaited = next;
-        }
-        let moved = verdict.trim.and_then(|lsn| {
-            let mut core = self.group.core();
-            let before = core.trim();
-            Some(core.set_trim(lsn)).filter(|first| *first > before)
-        });
-        drop(held);
-        if let Some(first) = moved {
-            tracing::debug!(%first, "trimmed by the rules of the log");
-            self.index.trimmed(&self.group, first);
-            self.group.trimmed();
-        }
-        verdict.again_us.map(|again| Duration::from_micros(again).min(AGAIN_MAX))
+        let (mut again, mut is_held) = (None, false);
+        let trim = Trim { group: &self.group, dir: &self.dir, pins: &self.pins, index: &self.index };
+        trim.to(|held, _| {
+            let verdict = judge(&aged, &self.rules, now_us, held.lowest());
+            again = verdict.again_us.map(|again| Duration::from_micros(again).min(AGAIN_MAX));
+            if verdict.trim != free.trim {
+                // A pin holds some of it: the next segment goes when the lowest pin is past it.
+                let next =
+                    aged.iter().map(|segment| segment.first_lsn).find(|first| Some(*first) > verdict.trim);
+                held.awaited = next;
+                is_held = held.outside().is_some();
+            }
+            Ok(verdict.trim.unwrap_or_default())
+        })?;
+        Ok((again, is_held))
     }
 
     fn aged(&mut self, header: &SegmentHeader) -> Aged {

@@ -6,11 +6,20 @@
 //!                                                    the segment goes when that copy is durable
 //! ```
 //!
-//! A segment is rewritten when it holds little that is needed, or when the whole log does: so at most a third of what is
-//! written are copies in the long run, and the log takes at most four times what its streams hold, and a few segments.
+//! A segment is rewritten when a quarter of it is needed or less, and whatever it holds when a third of the whole log is or less: so
+//! at most a third of what is written are copies in the long run. From then on records are accepted no faster than what is needed
+//! is rewritten, so that the log takes at most four times what its streams need, and eight segments:
+//!
+//! ```text
+//!   0         needed                      3 x needed            4 x needed + 8 segments
+//!   |----------|----------------------------|---------------------|
+//!               records come as they like    ◄──────room─────────►    a step that copies one part in N of what is needed
+//!                                                                     lets records take as much of the room that is left
+//! ```
 //!
 //! Invariants: a record is copied only if it is still where it was when the copy gets its place; the segment goes only when
-//! all copies are durable, because the trim that lets it go is stated behind them.
+//! all copies are durable, because the trim that lets it go is stated behind them; nobody waits for this thread while it does
+//! nothing.
 
 use std::sync::Arc;
 
@@ -27,12 +36,17 @@ use crate::read::index::{RecordIndex, Wanted};
 use crate::stream::state::Numbering;
 use crate::stream::table::Needed;
 
-/// Segments of a log that is left as it is.
+/// Segments of a log that is left as it is, unless it is at its cap.
 const SEGMENTS_MIN: usize = 4;
-/// A segment, or the log, is rewritten when less than one part in so many is needed.
-const NEEDED_SHARE: u64 = 4;
-/// Records that are copied between two commits.
-const AT_ONCE: usize = 256;
+/// A segment is rewritten when one part in so many of it is needed, or less.
+const SEGMENT_SHARE: u64 = 4;
+/// The same of the whole log.
+const LOG_SHARE: u64 = 3;
+/// A log takes at most so many times what is needed, and so many segments.
+const LOG_SHARE_MAX: u64 = 4;
+const SEGMENTS_MORE: u64 = 8;
+/// Records that are copied between two commits, at most; their bytes are those of a batch. What waits for room gets some after each.
+const AT_ONCE: usize = 8192;
 
 /// What a log holds, as far as that decides whether its oldest segment is rewritten.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +61,22 @@ struct Held {
 }
 
 impl Held {
-    fn is_rewritten(self) -> bool {
-        let sparse = |needed: u64, bytes: u64| needed.saturating_mul(NEEDED_SHARE) <= bytes;
-        self.segments > SEGMENTS_MIN
-            && (sparse(self.oldest_needed, self.oldest_bytes) || sparse(self.needed, self.bytes))
+    fn is_rewritten(self, is_full: bool) -> bool {
+        let oldest_is_sparse = self.oldest_needed.saturating_mul(SEGMENT_SHARE) <= self.oldest_bytes;
+        (self.segments > SEGMENTS_MIN || is_full) && (oldest_is_sparse || self.is_sparse())
+    }
+
+    fn is_sparse(self) -> bool {
+        self.needed.saturating_mul(LOG_SHARE) <= self.bytes
+    }
+
+    /// What records may take of the disk until `copied` bytes are rewritten; `None` if any number of bytes.
+    fn room(self, copied: u64) -> Option<u64> {
+        let segment_bytes = self.bytes / self.segments.max(1) as u64;
+        let most = self.needed * LOG_SHARE_MAX + segment_bytes * SEGMENTS_MORE;
+        let room = u128::from(most.saturating_sub(self.bytes));
+        let part = room * u128::from(copied) / u128::from(self.needed.max(copied).max(1));
+        self.is_sparse().then(|| u64::try_from(part).unwrap_or(u64::MAX))
     }
 }
 
@@ -67,44 +93,59 @@ impl Rewriter {
     pub(crate) fn run(&self) {
         while !self.group.status().is_stopping() {
             match self.step() {
-                Ok(true) => {}
-                Ok(false) => std::thread::park(),
+                Ok(true) => continue,
+                Ok(false) => {}
+                // A log that ends refuses the copies. Anything else is tried again when a segment is started.
                 Err(error) => {
-                    // A log that ends refuses the copies. Anything else is tried again when a segment is started.
                     if !self.group.status().is_closed() {
                         tracing::warn!(%error, "what streams need of the oldest segment could not be rewritten");
                     }
-                    std::thread::park();
                 }
             }
+            self.pace(None);
+            std::thread::park();
+        }
+        self.pace(None);
+    }
+
+    /// Lets records take so many bytes of the disk until this is called again; any number of them if there is none.
+    fn pace(&self, bytes: Option<u64>) {
+        let is_bound = self.group.core().pace(bytes);
+        if is_bound {
+            self.group.waiters().room_for_appends(self.group.config().batch_bytes);
         }
     }
 
-    /// The end of the oldest segment, if what is needed of it is to be rewritten.
-    fn due(&self) -> Option<Lsn> {
+    /// The end of the oldest segment, if what is needed of it is to be rewritten, and what the log holds.
+    fn due(&self) -> Option<(Lsn, Held)> {
         let core = self.group.core();
         let tagged = core.tagged();
         let (oldest_needed, end) = tagged.streams.oldest()?;
         // Without that the segment would not go either.
         let plain = core.trim_without_streams();
         let inventory = self.group.housekeeping().inventory();
-        let segments = inventory.segments();
+        // Those that were trimmed are removed as soon as that is durable.
+        let nexts = inventory.segments().iter().skip(1);
+        let trimmed = nexts.take_while(|next| next.first_lsn <= core.trim()).count();
+        let segments = inventory.segments().range(trimmed..);
         let held = Held {
             segments: segments.len(),
-            bytes: segments.iter().map(|segment| segment.segment_bytes).sum(),
-            oldest_bytes: segments.front().map_or(0, |segment| segment.segment_bytes),
+            bytes: segments.clone().map(|segment| segment.segment_bytes).sum(),
+            oldest_bytes: segments.clone().next().map_or(0, |segment| segment.segment_bytes),
             needed: tagged.streams.live_bytes(),
             oldest_needed,
         };
-        (plain >= end && oldest_needed > 0 && held.is_rewritten()).then_some(end)
+        (plain >= end && oldest_needed > 0 && held.is_rewritten(core.is_full())).then_some((end, held))
     }
 
     /// Rewrites some records; returns whether there may be more.
     fn step(&self) -> Result<bool> {
-        let Some(end) = self.due() else { return Ok(false) };
-        let needed = self.group.core().tagged().streams.needed_before(end, AT_ONCE);
+        let Some((end, held)) = self.due() else { return Ok(false) };
+        let at_once = (AT_ONCE, self.group.config().batch_bytes as u64);
+        let needed = self.group.core().tagged().streams.needed_before(end, at_once);
+        self.pace(held.room(needed.iter().map(Needed::bytes).sum()));
         let (mut records, mut bytes) = (0, 0);
-        for needed in needed.into_iter().take(AT_ONCE) {
+        for needed in needed {
             if self.copy(&needed)? {
                 records += 1;
                 bytes += needed.place.map_or(0, |place| u64::from(place.bytes));

@@ -28,10 +28,20 @@ use crate::lsn::Lsn;
 use crate::read::scan::ScannedBatch;
 use crate::read::view::View;
 use crate::read::view_follower::ViewFollower;
-use crate::repair::unfinished::Saved;
 
 /// How long a follower waits at its beginning for an LSN behind what the log itself proves durable.
 const PROVEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where a rebuild was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// The segment.
+    pub(crate) segment: u64,
+    /// Everything before this byte of it is durable.
+    pub(crate) offset: u64,
+    /// The link of the last batch.
+    pub(crate) link: u32,
+}
 
 /// A batch as it lies on the disk.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! memory, so a reader reads those and no others, each with the blocks that it lies in.
 //!
 //! Invariants: a record is shown only when it is durable; a record that is being rewritten is read where it was until the
-//! copy is durable; a reader that was overtaken by a trim says so, and skips nothing.
+//! copy is durable; a reader that was overtaken by a trim, or whose place was cut, says so, and skips nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,9 +12,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use seawall_sys::directory::Directory;
+use seawall_sys::planted;
 
 use crate::commit::deadline;
 use crate::commit::group::Group;
+use crate::commit::stream_cuts::CutWatch;
 use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::format::{Tag, TagKind};
@@ -106,8 +108,7 @@ impl<'a> Stream<'a> {
     }
 
     fn bounds(&self) -> (u64, u64) {
-        let core = self.log.group().core();
-        core.tagged().streams.get(self.id).map_or((0, 0), |state| (state.first(), state.next()))
+        self.log.group().core().tagged().streams.bounds(self.id).unwrap_or_default()
     }
 
     /// Reads the durable record of this sequence number, in a few microseconds if the page cache has it.
@@ -116,7 +117,7 @@ impl<'a> Stream<'a> {
     /// [`Error::StreamTrimmed`], [`Error::StreamEnd`] if there is no durable record of that number yet, [`Error::Corrupt`],
     /// [`Error::Io`], [`Error::Forked`].
     pub fn get(&self, seq: u64) -> Result<Record> {
-        let mut reader = self.read(seq)?;
+        let mut reader = self.reader(seq, false)?;
         reader.next_record()?.ok_or_else(|| {
             let next = self.next_seq();
             Error::StreamEnd { stream: self.id, seq, next: next.min(seq) }
@@ -128,8 +129,19 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::StreamTrimmed`], [`Error::StreamEnd`] past the next record, [`Error::Forked`].
     pub fn read(&self, from: u64) -> Result<StreamReader> {
-        self.log.group().status().check_readable()?;
-        let (first, next) = self.bounds();
+        self.reader(from, true)
+    }
+
+    /// Reads from there on; one that hands out a single record need not `watch` for cuts.
+    fn reader(&self, from: u64, watches: bool) -> Result<StreamReader> {
+        let group = self.log.group();
+        group.status().check_readable()?;
+        let core = group.core();
+        let (first, next) = core.tagged().streams.bounds(self.id).unwrap_or_default();
+        let end =
+            if watches { core.tagged().streams.durable_end(self.id, core.acknowledged()) } else { next };
+        let cut = watches.then(|| group.stream_cuts().watch(self.id));
+        drop(core);
         if from < first {
             return Err(Error::StreamTrimmed { stream: self.id, seq: from, first });
         }
@@ -143,6 +155,8 @@ impl<'a> Stream<'a> {
             index,
             id: self.id,
             next: from,
+            end: end.max(from),
+            cut,
             places: VecDeque::new(),
             at_once: 1,
             cuts: 0,
@@ -164,20 +178,20 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`Error::StreamEnd`] past the next record; as [`Log::append`].
     pub fn trim(&self, seq: u64) -> Result<Lsn> {
-        self.change(TagKind::StreamTrim, Some(seq))
+        self.change(TagKind::StreamTrim, seq)
     }
 
     /// Cuts off the record of sequence number `seq` and all behind it: the next record gets that number. Takes effect at
     /// once for this process; durable when everything before the returned LSN is, so that a crash before that may bring
     /// the records back.
     ///
-    /// A reader or follower that has handed out records which are cut off afterwards goes on with those that take their
-    /// numbers; it does not take anything back.
+    /// A reader or follower that has handed out records which are cut off afterwards does not take them back: it ends with
+    /// [`Error::StreamEnd`], which names the number at which the stream goes on.
     ///
     /// # Errors
     /// [`Error::StreamTrimmed`] in front of the first record, [`Error::StreamEnd`] past the next one; as [`Log::append`].
     pub fn truncate(&self, seq: u64) -> Result<Lsn> {
-        self.change(TagKind::StreamCut, Some(seq))
+        self.change(TagKind::StreamCut, seq)
     }
 
     /// Removes the stream with all its records; one of the same id that is written to later starts with number 0.
@@ -185,47 +199,36 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// As [`Log::append`].
     pub fn remove(&self) -> Result<Lsn> {
-        self.change(TagKind::StreamTrim, None)
+        self.append_change(Tag::removal(self.id.get()))
     }
 
-    /// Moves the first or the next number to `seq`, or removes the stream if there is none.
-    fn change(&self, kind: TagKind, seq: Option<u64>) -> Result<Lsn> {
-        let group = self.log.group();
-        // On the disk a trim to this number removes the stream; a caller's number, perhaps a wrong subtraction, never does.
-        let (removes, seq) = (seq.is_none(), seq.unwrap_or(u64::MAX));
-        let mut refused = None;
-        let accepted = group.accept(|core| {
-            let Some(state) = core.tagged().streams.get(self.id) else {
-                refused = (!removes && seq > 0).then_some(Error::StreamEnd { stream: self.id, seq, next: 0 });
-                return Ok(core.appended());
-            };
-            let (first, next) = (state.first(), state.next());
-            let stays = match kind {
-                TagKind::StreamTrim => seq <= first,
-                _ => seq == next,
-            };
-            if !removes && (seq > next || seq == u64::MAX) {
-                refused = Some(Error::StreamEnd { stream: self.id, seq, next });
-            } else if kind == TagKind::StreamCut && seq < first {
-                refused = Some(Error::StreamTrimmed { stream: self.id, seq, first });
-            } else if removes || !stays {
-                return core.append_tagged(&Tag { kind, stream: self.id.get(), number: seq }, &[]);
-            }
-            Ok(core.appended())
-        });
-        let (end, core) = accepted?;
-        if let Some(refused) = refused {
-            return Err(refused);
+    /// Moves the first or the next number to `seq`.
+    fn change(&self, kind: TagKind, seq: u64) -> Result<Lsn> {
+        let tag = Tag { kind, stream: self.id.get(), number: seq };
+        // A caller's number, perhaps a wrong subtraction, never removes the stream.
+        if tag.removes() {
+            return Err(Error::StreamEnd { stream: self.id, seq, next: self.next_seq() });
         }
-        group.note_stream_change();
+        self.append_change(tag)
+    }
+
+    fn append_change(&self, tag: Tag) -> Result<Lsn> {
+        let group = self.log.group();
+        let (end, core) = group.accept(|core| core.change_stream(&tag))?;
+        group.note_stream_changes(&[tag]);
+        let holds = core.tagged().streams.holds();
         drop(core);
+        if holds {
+            self.log.note_held()?;
+        }
         Ok(end)
     }
 }
 
 /// Reads the durable records of a stream in order.
 ///
-/// As an iterator it ends where it first finds no further record, and behind the first error;
+/// As an iterator it returns exactly the records that were durable when it was made, up to [`StreamReader::end_seq`], and ends behind
+/// the first error: a stream that was cut or removed meanwhile ends it with [`Error::StreamEnd`], never silently.
 /// [`StreamReader::next_record`] continues whenever it is called.
 pub struct StreamReader {
     group: Arc<Group>,
@@ -233,6 +236,9 @@ pub struct StreamReader {
     index: Arc<RecordIndex>,
     id: StreamId,
     next: u64,
+    /// Where the iterator ends.
+    end: u64,
+    cut: Option<CutWatch>,
     /// Where the next records are, as far as that was looked up.
     places: VecDeque<RecordPlace>,
     /// How many are looked up the next time.
@@ -257,11 +263,26 @@ impl StreamReader {
         self.next
     }
 
-    /// The next durable record, or `None` if there is none yet; a later call may find more.
+    /// The number behind the last record that was durable when the reader was made: where it ends as an iterator.
+    #[must_use]
+    pub fn end_seq(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether it has handed out all that was appended to the stream: if not, [`StreamReader::next_record`] returns `None` because the
+    /// next record is not durable yet.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.next >= self.group.core().tagged().streams.next_number(self.id)
+    }
+
+    /// The next durable record, or `None` if there is none yet, which [`StreamReader::is_at_end`] tells apart from the end; a later call may
+    /// find more.
     ///
     /// # Errors
-    /// [`Error::StreamTrimmed`] if the stream was trimmed past this reader, [`Error::StreamGap`], [`Error::Corrupt`] with the place of damaged
-    /// data, [`Error::Io`].
+    /// [`Error::StreamTrimmed`] if the stream was trimmed past this reader; [`Error::StreamEnd`] if records that it has handed out were cut,
+    /// with the number at which the stream goes on, which a new reader takes; [`Error::StreamGap`], [`Error::Corrupt`] with the place of
+    /// damaged data, [`Error::Io`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         let mut looks = 0;
         loop {
@@ -294,37 +315,55 @@ impl StreamReader {
 
     /// Looks up where the next records are that are durable.
     fn look_up(&mut self) -> Result<()> {
-        let durable = self.group.durable();
-        let core = self.group.core();
-        // Changed under the core lock, so that this number belongs to what is seen now.
-        self.cuts = self.group.stream_changes();
-        let Some(state) = core.tagged().streams.get(self.id) else { return Ok(()) };
-        if self.next < state.first() {
-            return Err(Error::StreamTrimmed { stream: self.id, seq: self.next, first: state.first() });
-        }
-        let places = core.tagged().streams.readable(self.id, self.next, self.at_once, durable);
-        if places.is_empty() {
-            let next = state.places().range(self.next, 1).first().map_or(state.next(), |(number, _)| *number);
-            if next > self.next {
-                return Err(Error::StreamGap { stream: self.id, seq: self.next, next });
-            }
-        }
+        let cut = self.cut.as_ref();
+        let (cuts, places) = durable_places(&self.group, (self.id, cut), self.next, self.at_once)?;
+        self.cuts = cuts;
         self.places.extend(places);
         self.at_once = (self.at_once * 2).min(PLACES_MAX);
         Ok(())
     }
 }
 
+/// Where the next records of a stream are that are durable, `count` at most; and how many cuts and trims there had been then. Refuses
+/// to go on where it was cut in front of the next one.
+pub(crate) fn durable_places(
+    group: &Group,
+    (id, cut): (StreamId, Option<&CutWatch>),
+    next: u64,
+    count: usize,
+) -> Result<(u64, Vec<RecordPlace>)> {
+    let early = planted!(DurableSeenBefore, Some(group.durable()), None);
+    let core = group.core();
+    // Both under the core lock, under which they change: a copy is acknowledged and where the record was is forgotten at once.
+    let (cuts, durable) = (group.stream_changes(), early.unwrap_or_else(|| core.acknowledged()));
+    if let Some(goes_on) = cut.and_then(|cut| cut.look(next)) {
+        return Err(Error::StreamEnd { stream: id, seq: next, next: goes_on });
+    }
+    let Some(state) = core.tagged().streams.get(id) else { return Ok((cuts, Vec::new())) };
+    if next < state.first() {
+        return Err(Error::StreamTrimmed { stream: id, seq: next, first: state.first() });
+    }
+    let places = core.tagged().streams.readable(id, next, count, durable);
+    if places.is_empty() {
+        let found = state.places().range(next, 1).first().map_or(state.next(), |(number, _)| *number);
+        if found > next {
+            return Err(Error::StreamGap { stream: id, seq: next, next: found });
+        }
+    }
+    Ok((cuts, places))
+}
+
 impl Iterator for StreamReader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        if self.ended || self.next >= planted!(StreamReadEndsEarly, u64::MAX, self.end) {
             return None;
         }
         let next = self.next_record().transpose();
         self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let cut = Error::StreamEnd { stream: self.id, seq: self.next, next: self.next };
+        next.or(planted!(StreamReadEndsEarly, None, Some(Err(cut))))
     }
 }
 

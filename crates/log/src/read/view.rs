@@ -1,7 +1,8 @@
 //! Read-only view of a log, without taking the writer's lock.
 //!
-//! While a writer holds the log, a [`View`] shows what the log itself proves durable: everything that some later
-//! batch or mark names durable. That is all but the last batch, and after a few idle milliseconds all of it. A log
+//! While a writer holds the log, a [`View`] shows what is durable at that moment, as the writer's page of shared memory says.
+//! Where there is no page, it shows what the log itself proves durable: everything that some later batch or mark names
+//! durable. That is all but the last batch, and after a few idle milliseconds all of it. A log
 //! without a writer is shown to the end that opening would find, which is made durable first; where the viewing
 //! process may not do that (Windows refuses a sync to a process that may only read), to the end that is known to be
 //! durable. Where it cannot be known whether there is a writer, there may be one.
@@ -17,12 +18,15 @@ use std::sync::Arc;
 use seawall_sys::Engine;
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
+use crate::channel::subscriber::Subscriber;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::{LogId, SegmentHeader, segment_name};
 use crate::lock::{is_held, open_dir};
 use crate::lsn::Lsn;
+use crate::method::evidence::Evidence;
 use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
 use crate::read::sealed::SealedFollower;
@@ -91,6 +95,8 @@ pub struct View {
     tail: Option<Tail>,
     writer: Option<bool>,
     watch: Watch,
+    /// How many batches of the last segment say what is cut, and up to where that was looked at: `Lsn::MAX` if none is behind that.
+    cuts: Option<(u64, Lsn)>,
 }
 
 /// The segments of a view, oldest first, and what is cut off the log.
@@ -98,15 +104,6 @@ pub struct View {
 pub(crate) struct ViewedSegments {
     pub(crate) headers: Vec<SegmentHeader>,
     pub(crate) cuts: Option<Arc<CutList>>,
-}
-
-impl ViewedSegments {
-    /// Those of a log that ends at `end`, a place in the last of them.
-    fn read<D: Disk>(disk: &mut D, headers: Vec<SegmentHeader>, end: &Cursor) -> Result<Self> {
-        let cuts = replay_cuts(disk, &mut Window::new(READ_BYTES), &headers, end)?;
-        let cuts = (!cuts.is_empty()).then(|| Arc::new(cuts));
-        Ok(Self { headers, cuts })
-    }
 }
 
 impl SegmentLookup for ViewedSegments {
@@ -151,7 +148,52 @@ impl View {
     }
 
     pub(crate) fn open_in(dir: &Arc<Directory>) -> Result<Self> {
-        undisturbed(dir, Self::look, |_| true)
+        let look = |disk: &mut OsDisk| {
+            let mut view = Self::look(disk)?;
+            let is_whole = view.take_page(disk)?;
+            Ok((view, is_whole))
+        };
+        // What the page names may lie in a segment that was started since the look.
+        undisturbed(dir, look, |(_, is_whole)| *is_whole).map(|(view, _)| view)
+    }
+
+    /// Shows what the writer's page says is durable, as far as the last segment holds it; returns whether that is all of it.
+    fn take_page(&mut self, disk: &mut OsDisk) -> Result<bool> {
+        let durable = planted!(ViewIgnoresPage, None, self.published()).unwrap_or(Lsn::ZERO);
+        if durable > self.watch.cursor.lsn {
+            self.walk_on(disk)?;
+        }
+        // Only whole batches that were found valid are shown, whatever the page says.
+        self.end = self.end.max(durable.min(self.watch.cursor.lsn));
+        self.look_at_cuts(disk)?;
+        Ok(durable <= self.watch.cursor.lsn)
+    }
+
+    /// What the writer's page says is durable.
+    fn published(&self) -> Option<Lsn> {
+        if !self.is_written() {
+            return None;
+        }
+        let page = Subscriber::connect(&self.dir, self.log_id(), self.newest_epoch()).ok()?;
+        page.look().ok().map(|published| Lsn::new(published.durable))
+    }
+
+    /// Finds out what is cut by the records that the view shows. A cut behind its end is not durable yet: what it cuts is there until
+    /// then, and again if that is lost.
+    fn look_at_cuts(&mut self, disk: &mut OsDisk) -> Result<()> {
+        let cursor = &self.watch.cursor;
+        let until = planted!(ViewCutsAhead, cursor.lsn, self.end);
+        let is_known = |(count, to)| count == cursor.cuts && (to == Lsn::MAX || to == until);
+        if self.cuts.is_some_and(is_known) {
+            return Ok(());
+        }
+        let headers = self.segments.headers.clone();
+        let cuts = replay_cuts(disk, &mut Window::new(READ_BYTES), &headers, (cursor, until))?;
+        let cuts = (!cuts.is_empty()).then(|| Arc::new(cuts));
+        let is_whole = cursor.cuts == 0 || until == cursor.lsn;
+        self.cuts = Some((cursor.cuts, if is_whole { Lsn::MAX } else { until }));
+        self.segments = Arc::new(ViewedSegments { headers, cuts });
+        Ok(())
     }
 
     fn look(disk: &mut OsDisk) -> Result<Self> {
@@ -195,10 +237,10 @@ impl View {
         }
         let broken = peek(disk, window, file, &cursor)?;
         disk.close(file);
-        let segments = Arc::new(ViewedSegments::read(disk, members, &cursor)?);
+        let segments = Arc::new(ViewedSegments { headers: members, cuts: None });
         let (dir, first) = (Arc::clone(disk.dir()), cursor.trim);
         let watch = Watch::new(cursor, broken, &found.unstarted, names);
-        Ok(Self { dir, segments, first, end, tail, writer, watch })
+        Ok(Self { dir, segments, first, end, tail, writer, watch, cuts: None })
     }
 
     /// Brings the view up to date, reading only new batches where possible; returns whether anything may have changed. While
@@ -234,18 +276,18 @@ impl View {
             self.walk_on(&mut disk)?;
             (self.writer, self.tail) = (writer, None);
         }
-        Ok(more)
+        let end = self.end;
+        // Segments that it reads may be trimmed meanwhile.
+        if !self.take_page(&mut disk).unwrap_or(false) {
+            *self = Self::open_in(&self.dir)?;
+        }
+        Ok(more || self.end > end)
     }
 
     /// Continues where the walk through the last segment stopped, while there may be a writer.
     fn walk_on(&mut self, disk: &mut OsDisk) -> Result<()> {
         let file = open_cold(disk, &segment_name(self.watch.cursor.segment.number))?;
-        let cuts = self.watch.cursor.cuts;
         walk(disk, &mut Window::new(MORE_BYTES), file, &mut self.watch.cursor)?;
-        if self.watch.cursor.cuts != cuts {
-            let headers = self.segments.headers.clone();
-            self.segments = Arc::new(ViewedSegments::read(disk, headers, &self.watch.cursor)?);
-        }
         self.first = self.watch.cursor.trim;
         self.end = self.end.max(self.watch.cursor.acknowledged);
         Ok(())
@@ -327,6 +369,15 @@ impl View {
         Ok(crate::method::select::remembered(&self.dir)?.map(|method| (method.id, method.engine())))
     }
 
+    /// What the devices' counters said to the class of this log since its file system was mounted; `None` if no writer has looked
+    /// since then.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file `METHOD` or the directory cannot be read.
+    pub fn evidence(&self) -> Result<Option<Evidence>> {
+        crate::method::select::remembered_evidence(&self.dir, self.class())
+    }
+
     /// Reads from the first record at or behind `from` to the end of the view.
     ///
     /// # Errors
@@ -392,6 +443,13 @@ impl View {
         let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, self.end);
         sought.map_err(|error| explain(&records, error))?;
         Ok(records)
+    }
+
+    /// When the newest batch was gathered by the clock of its writer, microseconds since 1970; no later batch says an earlier time. 0 if the
+    /// newest segment has none yet.
+    #[must_use]
+    pub fn time_us(&self) -> u64 {
+        self.watch.cursor.time_us
     }
 
     /// The directory.

@@ -21,7 +21,7 @@ use crate::channel::subscriber::Subscriber;
 use crate::channel::words::Published;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
-use crate::format::{FileRole, file_role};
+use crate::format::{FileRole, SegmentHeader, file_role};
 use crate::lock::is_held;
 use crate::lsn::Lsn;
 use crate::read::reader::{Record, RecordScan};
@@ -46,6 +46,8 @@ pub struct ViewFollower {
     source: Source,
     /// How many cuts its page counted when the segments were looked at last.
     cuts: u64,
+    /// That count had changed: it may be ahead of what was durable then.
+    cuts_changed: bool,
     ends_with_writer: bool,
     /// When to look whether the writer lives.
     check_at_ns: u64,
@@ -96,6 +98,7 @@ impl ViewFollower {
             end,
             source,
             cuts: 0,
+            cuts_changed: false,
             ends_with_writer: false,
             check_at_ns: 0,
             left: None,
@@ -179,6 +182,22 @@ impl ViewFollower {
         self.end
     }
 
+    /// Waits until more than `end` is durable, at most until then; returns whether more is.
+    pub(crate) fn wait_past(&mut self, end: Lsn, until_ns: u64) -> Result<bool> {
+        let more = |follower: &mut Self| {
+            if follower.end <= end {
+                follower.look().map_err(|error| error.in_dir(follower.view.dir()))?;
+            }
+            Ok((follower.end > end).then_some(()))
+        };
+        self.wait_until(until_ns, more).map(|more| more.is_some())
+    }
+
+    /// The segments that it knows, oldest first.
+    pub(crate) fn segments(&self) -> &[SegmentHeader] {
+        &self.records.files.segments.headers
+    }
+
     fn wait_until<T>(
         &mut self,
         until_ns: u64,
@@ -245,8 +264,11 @@ impl ViewFollower {
         }
         let durable = Lsn::new(published.durable);
         if durable > self.end {
-            if planted!(FollowerMissesCuts, false, self.cuts != published.cuts) {
-                // What was cut before this end must not be shown, though it lies before it.
+            let changed = self.cuts != published.cuts;
+            if planted!(FollowerMissesCuts, false, changed || self.cuts_changed) {
+                // What was cut before this end must not be shown, though it lies before it. A cut that is counted before the durable
+                // LSN has moved is seen when it has.
+                self.cuts_changed = changed;
                 self.view = View::open_in(self.view.directory())?;
                 self.records.files.segments = self.view.segments_shared();
                 self.cuts = published.cuts;
@@ -402,6 +424,10 @@ impl ViewFollower {
         self.failed_at = Some(lsn);
         self.records.forget();
         self.view = now;
+        if lsn <= self.view.end_lsn() {
+            // The segment that it read may have been replaced by another one that begins at the same LSN.
+            self.records = self.view.scan(lsn)?;
+        }
         // Nothing past what the log itself proves is read again, unless a page says so.
         self.end = lsn.max(self.view.end_lsn());
         self.adopt();

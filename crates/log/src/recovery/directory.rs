@@ -20,21 +20,28 @@ use crate::segment::Spare;
 use crate::storage::disk::{Access, Disk, FileId, open, read_full};
 use seawall_sys::planted;
 
-/// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial, crash memory.
-const OURS: [&str; 4] = [
-    crate::lock::LOCK_FILE,
+/// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial, crash memory, trims
+/// that a log at its cap could not state.
+const OURS: [&str; 6] = [
+    crate::format::names::LOCK_FILE,
     crate::method::select::METHOD_FILE,
     crate::method::select::SCRATCH_FILE,
     crate::crash_memory::MEMORY_FILE,
+    crate::recovery::held_trims::HELD_FILE,
+    crate::recovery::held_trims::HELD_STAGING,
 ];
 
 /// Whether a name is that of one of the log's own files that are no segments.
 pub(crate) fn is_ours(name: &str) -> bool {
     OURS.contains(&name)
         || crate::method::select::is_method_staging(name)
-        || crate::read::hold::is_hold(name)
-        || crate::repair::unfinished::is_marker(name)
+        || crate::format::names::is_hold(name)
+        || crate::format::names::is_rebuild_marker(name)
+        || name.starts_with(NOTE_PREFIX)
 }
+
+/// What the names of files begin with in which a service says what it is doing with the log, such as `NOTE-ship-…`: the log reads none of them.
+const NOTE_PREFIX: &str = "NOTE-";
 
 /// Everything is read in blocks of this many bytes from multiples of it, as a disk with the largest sectors demands.
 pub(crate) const READ_BLOCK_BYTES: usize = 4096;

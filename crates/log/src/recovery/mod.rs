@@ -6,6 +6,7 @@
 //! * [`copy_forward`](mod@copy_forward) copies the newest segment where no read bypasses the page cache;
 //! * [`tail`] finds the end of the log and decides whether it may end there;
 //! * [`replay`](mod@replay) reads the tagged records again: the state of the streams, and what of the log is cut;
+//! * [`held_trims`] is the file of what a log at its cap could not state;
 //! * [`foreign_file`] refuses files that only have the name of a segment;
 //! * this file acts on all that and makes the log ready;
 //! * [`sector_size`] explains a write that the disk refused.
@@ -30,6 +31,7 @@
 pub(crate) mod copy_forward;
 pub(crate) mod directory;
 pub(crate) mod foreign_file;
+pub(crate) mod held_trims;
 pub(crate) mod replay;
 pub(crate) mod sector_size;
 pub(crate) mod tail;
@@ -60,6 +62,9 @@ use seawall_sys::planted;
 
 /// The least size of a segment in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
+/// A segment that is started behind a torn one is so many times as large as what that held, so that a service which crashes
+/// again and again does not take a whole segment each time.
+const GROWTH: u64 = crate::segment::inventory::GROWTH;
 
 /// How recovery is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +150,8 @@ pub(crate) fn recover_with<D: Disk>(
     });
     let tagged = match missing {
         Some(missing) => Err(missing),
-        None => replay(disk, &mut window, &members, &judged.cursor),
+        None => held_trims::read(disk, last.log_id)
+            .and_then(|held| replay(disk, &mut window, &members, &judged.cursor, held)),
     };
     let tagged = tagged.inspect_err(|_| disk.close(file))?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
@@ -155,9 +161,11 @@ pub(crate) fn recover_with<D: Disk>(
     bind(last.log_id, epoch);
     planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_staging(disk, &found.staging)?;
+    held_trims::tidy(disk, tagged.streams.holds())?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
     let mut log = Reopened { plan, epoch, members, spares, judged, tagged };
-    let (bound, starts) = ((plan.disk_bytes_max, plan.segment_bytes), !log.continues_in_place());
+    let starts = (!log.continues_in_place()).then(|| log.start_bytes());
+    let bound = (plan.disk_bytes_max, plan.segment_bytes);
     check_opening(disk, bound, Some(&last), (&log.spares, starts)).inspect_err(|_| disk.close(file))?;
     let abandoned = log.abandoned();
     let recovered = if log.continues_in_place() {
@@ -217,7 +225,7 @@ fn create<D: Disk>(
     let (mut spares, others): (_, Vec<Spare>) = found.unstarted.into_iter().partition(fits);
     retire(disk, others.iter().map(|spare| spare.number))?;
     sync_dir(disk)?;
-    let first = take_spare(disk, plan, &mut spares, 0)?;
+    let first = take_spare(disk, plan, &mut spares, (0, plan.segment_bytes))?;
     let header = SegmentHeader {
         block_bytes: plan.block_bytes,
         log_id: plan.new_id,
@@ -241,7 +249,16 @@ fn create<D: Disk>(
 
 /// The prepared segment behind `last`, made if there is none: of the usual size, or as small as a segment may be on a full
 /// disk, because nothing could be trimmed if the log did not open.
-fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last: u64) -> Result<Spare> {
+fn take_spare<D: Disk>(
+    disk: &mut D,
+    plan: &Plan,
+    spares: &mut Vec<Spare>,
+    (last, bytes): (u64, u64),
+) -> Result<Spare> {
+    // Spares of a log that is to grow anew are too large for what comes behind the small one.
+    if bytes < plan.segment_bytes && spares.iter().any(|spare| spare.bytes > bytes) {
+        retire(disk, spares.drain(..).map(|spare| spare.number))?;
+    }
     if !spares.is_empty() {
         return Ok(spares.remove(0));
     }
@@ -251,8 +268,8 @@ fn take_spare<D: Disk>(disk: &mut D, plan: &Plan, spares: &mut Vec<Spare>, last:
         let prepared = SegmentTask::new(Task::Prepare(spare), plan.read_bytes).finish(disk);
         prepared.map(|_| spare).map_err(|failed| failed.error)
     };
-    match prepare(plan.segment_bytes) {
-        Err(full @ Error::DiskFull { .. }) if plan.segment_bytes > SEGMENT_BYTES_LEAST => {
+    match prepare(bytes) {
+        Err(full @ Error::DiskFull { .. }) if bytes > SEGMENT_BYTES_LEAST => {
             tracing::warn!(%full, "the log continues in a small segment: trim it, or make room");
             prepare(SEGMENT_BYTES_LEAST)
         }
@@ -376,6 +393,19 @@ impl Reopened<'_> {
         (self.last_is_empty() && !self.continues_in_place()).then_some(self.judged.cursor.segment.number)
     }
 
+    /// The size of the segment that is started: an ordinary one, or a small one behind a torn one that held little.
+    fn start_bytes(&self) -> u64 {
+        let most = self.plan.segment_bytes;
+        let cursor = &self.judged.cursor;
+        let wanted = cursor.offset.saturating_mul(GROWTH).next_multiple_of(SEGMENT_BYTES_LEAST);
+        let torn = !self.judged.clean;
+        if planted!(CrashTakesSegment, false, torn) {
+            wanted.max(SEGMENT_BYTES_LEAST).min(most)
+        } else {
+            most
+        }
+    }
+
     /// Starts a new segment behind a tail that is unknown or full.
     fn start_segment<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
         planted!(AppendBehindTornTail, {
@@ -384,7 +414,8 @@ impl Reopened<'_> {
         });
         let cursor = &self.judged.cursor;
         let last = cursor.segment;
-        let spare = take_spare(disk, self.plan, &mut self.spares, last.number)?;
+        let bytes = self.start_bytes();
+        let spare = take_spare(disk, self.plan, &mut self.spares, (last.number, bytes))?;
         let empty = self.last_is_empty();
         let header = SegmentHeader {
             block_bytes: last.block_bytes,

@@ -10,25 +10,32 @@
 
 use crate::error::Result;
 use crate::format::cursor::Cursor;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Records, SegmentHeader};
+use crate::format::{BATCH_HEADER_BYTES, BatchHeader, Records, SegmentHeader, Tag};
 use crate::lsn::Lsn;
 use crate::recovery::directory::{damage, in_segment};
 use crate::recovery::tail::Window;
 use crate::storage::disk::{Disk, FileId};
 use crate::stream::cuts::CutList;
-use crate::stream::state::TaggedState;
+use crate::stream::state::{HeldTrims, TaggedState};
 use seawall_sys::planted;
 
-/// What the tagged records of a log say that ends at `end`, a place in the last of `segments`.
+/// One read of what was added to a log since its streams were looked at, bytes.
+const STREAM_READ_BYTES: usize = 256 << 10;
+
+/// What the tagged records of a log say that ends at `end`, a place in the last of `segments`, and what of `held` belongs
+/// between them.
 pub(crate) fn replay<D: Disk>(
     disk: &mut D,
     window: &mut Window,
     segments: &[SegmentHeader],
     end: &Cursor,
+    held: Option<HeldTrims>,
 ) -> Result<TaggedState> {
     let mut state = TaggedState::of(segments);
+    let oldest = segments.first().map_or(end.lsn, |oldest| oldest.first_lsn);
+    state.held = held.filter(|held| held.at >= oldest && held.at <= end.lsn);
     let newest = &end.segment;
-    state.plain_end = segments.first().map_or(end.lsn, |oldest| oldest.first_lsn);
+    state.plain_end = oldest;
     let cuts_from = cuts_from(disk, window, end)?;
     let stated =
         [Some(newest.streams_from).filter(|number| *number != 0), cuts_from].into_iter().flatten().min();
@@ -44,24 +51,65 @@ pub(crate) fn replay<D: Disk>(
             state.plain_end = until;
             continue;
         }
-        replay_segment(disk, window, segment, until, |_| true, &mut state)?;
+        replay_segment(disk, window, Cursor::start(*segment), until, (|_| true, |_, _| true), &mut state)?;
     }
+    state.take_in_held(end.lsn);
     state.streams.acknowledged(Lsn::MAX);
     Ok(state)
 }
 
-/// What of a log is cut that ends at `end`.
+/// Brings what is known of one stream up to `until`, an end of the last of `segments`: from `at`, where an earlier call ended, or
+/// anew where that segment is gone or there was none. `tags` says which records concern the stream, by tag and LSN. Returns where it ended.
+pub(crate) fn replay_stream<D: Disk>(
+    disk: &mut D,
+    segments: &[SegmentHeader],
+    at: Option<Cursor>,
+    until: Lsn,
+    mut tags: impl FnMut(&Tag, Lsn) -> bool,
+    state: &mut TaggedState,
+) -> Result<Option<Cursor>> {
+    let at = at.filter(|at| segments.iter().any(|segment| segment.number == at.segment.number));
+    let Some(newest) = segments.last() else { return Ok(None) };
+    let from = match &at {
+        Some(at) => at.segment.number,
+        None if newest.streams_from != 0 => newest.streams_from,
+        None => newest.number,
+    };
+    if at.is_none() {
+        *state = TaggedState::default();
+    }
+    let mut cursor = at;
+    let window = &mut Window::new(STREAM_READ_BYTES);
+    for (index, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.number >= from) {
+        let end = segments.get(index + 1).map_or(until, |next| next.first_lsn.min(until));
+        let start = cursor.take().filter(|cursor| cursor.segment.number == segment.number);
+        let start = start.unwrap_or_else(|| Cursor::start(*segment));
+        cursor = Some(replay_segment(disk, window, start, end, (|_| true, &mut tags), state)?);
+    }
+    state.streams.acknowledged(Lsn::MAX);
+    Ok(cursor)
+}
+
+/// What of a log is cut that was walked to `end`, by the records before `until`, which is an end in the last of `segments`.
 pub(crate) fn replay_cuts<D: Disk>(
     disk: &mut D,
     window: &mut Window,
     segments: &[SegmentHeader],
-    end: &Cursor,
+    (end, until): (&Cursor, Lsn),
 ) -> Result<CutList> {
     let mut state = TaggedState::default();
-    let Some(from) = cuts_from(disk, window, end)? else { return Ok(state.cuts) };
+    let begun = if until > end.segment.first_lsn { end.clone() } else { Cursor::start(end.segment) };
+    let Some(from) = cuts_from(disk, window, &begun)? else { return Ok(state.cuts) };
     for (at, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.number >= from) {
-        let until = segments.get(at + 1).map_or(end.lsn, |next| next.first_lsn);
-        replay_segment(disk, window, segment, until, |batch| batch.cuts, &mut state)?;
+        let until = segments.get(at + 1).map_or(until, |next| next.first_lsn);
+        replay_segment(
+            disk,
+            window,
+            Cursor::start(*segment),
+            until,
+            (|batch| batch.cuts, |_, _| true),
+            &mut state,
+        )?;
     }
     Ok(state.cuts)
 }
@@ -77,29 +125,29 @@ fn cuts_from<D: Disk>(disk: &mut D, window: &mut Window, end: &Cursor) -> Result
     let mut first = TaggedState::default();
     *window = Window::new(window.read_bytes());
     in_segment(disk, newest.number, |disk, place| {
-        apply_batch(disk, window, place, &mut Cursor::start(newest), &|batch| batch.cuts, &mut first)
+        let wanted = &mut (|batch: &BatchHeader| batch.cuts, |_: &Tag, _: Lsn| true);
+        apply_batch(disk, window, place, &mut Cursor::start(newest), wanted, &mut first)
     })?;
     // A cut without a statement in front of it leaves this as it was.
     let restated = first.restates;
     Ok(if restated { Some(newest.number) } else { stated.or(Some(newest.number)) })
 }
 
-/// Applies the tagged records of the batches that are `wanted`, as far as `until`.
+/// Applies the tagged records that are wanted, of the batches that are wanted, from `cursor` as far as `until`; returns where it ended.
 fn replay_segment<D: Disk>(
     disk: &mut D,
     window: &mut Window,
-    segment: &SegmentHeader,
+    mut cursor: Cursor,
     until: Lsn,
-    wanted: impl Fn(&BatchHeader) -> bool,
+    mut wanted: (impl Fn(&BatchHeader) -> bool, impl FnMut(&Tag, Lsn) -> bool),
     state: &mut TaggedState,
-) -> Result<()> {
+) -> Result<Cursor> {
     *window = Window::new(window.read_bytes());
-    in_segment(disk, segment.number, |disk, (name, file)| {
-        let mut cursor = Cursor::start(*segment);
+    in_segment(disk, cursor.segment.number, |disk, (name, file)| {
         while cursor.lsn < until {
-            apply_batch(disk, window, (name, file), &mut cursor, &wanted, state)?;
+            apply_batch(disk, window, (name, file), &mut cursor, &mut wanted, state)?;
         }
-        Ok(())
+        Ok(cursor)
     })
 }
 
@@ -108,7 +156,7 @@ fn apply_batch<D: Disk>(
     window: &mut Window,
     place: (&str, FileId),
     cursor: &mut Cursor,
-    wanted: &impl Fn(&BatchHeader) -> bool,
+    (wanted, tags): &mut (impl Fn(&BatchHeader) -> bool, impl FnMut(&Tag, Lsn) -> bool),
     state: &mut TaggedState,
 ) -> Result<()> {
     let segment = cursor.segment;
@@ -129,7 +177,10 @@ fn apply_batch<D: Disk>(
         for record in Records::new(body) {
             let end = lsn.saturating_add(record.bytes() as u64);
             match &record.tag {
-                Some(tag) => state.apply(tag, record.payload, (lsn, record.bytes()), segment.number),
+                Some(tag) if tags(tag, lsn) => {
+                    state.apply(tag, record.payload, (lsn, record.bytes()), segment.number);
+                }
+                Some(_) => {}
                 None => state.plain_end = end,
             }
             lsn = end;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! first backup   TO.partial: stage each segment, publish, verify all -> rename TO.partial to TO -> sync what holds TO
+//!                or, in a TO that is there and empty: REBUILDING -> the same in TO -> remove REBUILDING
 //! later ones     in TO:      stage what differs, verify it -> per segment, oldest first: replace n.seg, sync TO
 //!                            -> per trimmed segment, oldest first: remove, sync TO -> verify all
 //! stage          create n.new -> copy -> sync -> read back past the cache and check every batch
@@ -13,8 +14,8 @@
 //!
 //! Invariants: a segment is taken only if it still had its name after it was read, because a trimmed one is renamed before
 //! it is overwritten and no number is given twice; nothing behind what is known to be durable is copied, because a copy of
-//! half of what is in flight may hold a later batch and not an earlier one; whatever names a backup has at any moment, they
-//! make a whole log that is at least as new as the backup before.
+//! half of what is in flight may hold a later batch and not an earlier one; whatever names a backup without the file REBUILDING has at
+//! any moment, they make a whole log that is at least as new as the backup before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -27,13 +28,14 @@ use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
 use crate::format::{BatchHeader, SegmentHeader, file_role, preparing_name, segment_name};
-use crate::lock::{Lock, make_dir, open_dir};
+use crate::lock::{Lock, make_dir, open_any_dir, open_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::read::view::View;
 use crate::recovery::directory::{chain, is_ours, open_cold, scan_directory};
 use crate::recovery::remove_staging;
 use crate::recovery::tail::{Window, walk_while};
+use crate::repair::unfinished::{self, is_free};
 use crate::repair::verify::{Report, in_dir, look};
 use crate::storage::disk::{Access, Disk, FileId, has_name, read_full, remove, sync, sync_dir, write_all};
 use crate::storage::os_disk::OsDisk;
@@ -64,8 +66,9 @@ pub struct Backup {
 /// Of a log that is being written everything is copied that the log itself proves durable, as [`View`] shows it; of
 /// another one everything. It is read back and checked before it gets its name, and durable when this returns. Where
 /// there is no backup yet, it is made beside `to`, in `to.partial`, and renamed: an interrupted one never has
-/// the name. Into an existing backup of the same log only segments that are new, changed or damaged are copied, and those
-/// that were trimmed are removed; interrupted, it leaves a whole backup that is at least as new as before. The files are
+/// the name. A `to` that is there and empty, as the mount point of a new disk, is filled in place, and is no log before all of it is
+/// there ([`Error::Rebuilding`]). Into an existing backup of the same log only segments that are new, changed or damaged are copied, and
+/// those that were trimmed are removed; interrupted, it leaves a whole backup that is at least as new as before. The files are
 /// for their owner alone.
 ///
 /// # Errors
@@ -85,15 +88,16 @@ pub(crate) fn backup_of(from: &Arc<Directory>, to: &Path, durable: &dyn Fn() -> 
     if same(from.path(), &to) {
         return Err(refusal(&to, "is the log itself"));
     }
-    if holds_log(&to)? {
-        let done = backup_into(from, &to, durable)?.0;
+    let is_free = is_free(&to)?;
+    if is_free || holds_log(&to)? {
+        let done = backup_into(from, &to, durable, is_free)?.0;
         return Ok(done);
     }
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     make_dir(&partial, &Options::default())?;
-    let (done, lock) = backup_into(from, &partial, durable)?;
+    let (done, lock) = backup_into(from, &partial, durable, false)?;
     // Windows renames no directory that is open.
     let lock = (!cfg!(windows)).then_some(lock);
     std::fs::rename(&partial, &to).map_err(|source| Error::io("rename", &partial, source))?;
@@ -133,15 +137,30 @@ fn holds_log(to: &Path) -> Result<bool> {
     }
 }
 
-/// Brings the folder `to` up to date; returns the lock on it.
-fn backup_into(from: &Arc<Directory>, to: &Path, durable: &dyn Fn() -> Lsn) -> Result<(Backup, Lock)> {
+/// Brings the folder `to` up to date, or fills a new one, which is no log meanwhile; returns the lock on it.
+fn backup_into(
+    from: &Arc<Directory>,
+    to: &Path,
+    durable: &dyn Fn() -> Lsn,
+    is_new: bool,
+) -> Result<(Backup, Lock)> {
     let options = Options::default();
-    let held = open_dir(to)?;
+    let held = if is_new { open_any_dir(to)? } else { open_dir(to)? };
     let lock = Lock::take(&held, &options)?;
     let mut target = OsDisk::new(Arc::clone(&held), options.permissions);
+    if is_new {
+        // Once more under the lock.
+        if !is_free(to)? {
+            return Err(refusal(to, "was filled by another program"));
+        }
+        unfinished::begin(&held, &mut target)?;
+    }
     let done = copy_log(from, &mut target, durable).map_err(|error| error.in_dir(held.path()))?;
     if let Some(damage) = done.report.damage.first() {
         return Err(Error::Corrupt(damage.clone()).in_dir(held.path()));
+    }
+    if is_new {
+        unfinished::remove(&held)?;
     }
     Ok((Backup { report: in_dir(done.report, held.path()), ..done }, lock))
 }

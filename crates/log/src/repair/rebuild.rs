@@ -6,13 +6,14 @@
 //! ```
 //!
 //! The second way is that of a standby: [`Rebuild::follow`] and [`Rebuild::save`]. What was written behind the last save is
-//! written again, with the same bytes.
+//! written again, with the same bytes. A TO that is there and empty, as the mount point of a new disk, is filled in place too.
 //!
 //! A segment that lies before the first LSN of a later one is not needed any more and goes at once, so that the disk holds what
 //! the log held.
 //!
 //! Invariants: nothing has the name TO without the file REBUILDING before all of it was synced, read back and found intact; a
-//! batch is written only after it was checked against the one before it; no segment goes that the last save needs.
+//! batch is written only after it was checked against the one before it; no segment goes that the last save needs; behind a
+//! write that failed nothing is saved, because what was checked is then ahead of the disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,15 +24,15 @@ use seawall_sys::planted;
 use crate::error::{Damage, Error, Result};
 use crate::format::buffer::AlignedBuf;
 use crate::format::cursor::Cursor;
+use crate::format::names::{LOCK_FILE, is_hold, is_rebuild_marker};
 use crate::format::{FileRole, SEGMENT_HEADER_BYTES, SegmentHeader, file_role, segment_name};
 use crate::lock::{Lock, make_dir, open_any_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::read::hold::is_hold;
-use crate::read::sealed::{Piece, SealedCheck, padded};
+use crate::read::sealed::{Piece, Saved, SealedCheck, padded};
 use crate::recovery::directory::{READ_BLOCK_BYTES, is_ours};
 use crate::recovery::tail::{Window, walk_while};
-use crate::repair::unfinished::{self, Saved, is_marker};
+use crate::repair::unfinished::{self, LOST_AND_FOUND, is_free};
 use crate::repair::verify::{Report, in_dir, look};
 use crate::storage::disk::{Access, Disk, FileId, open, read_full, remove, sync, sync_dir, write_all};
 use crate::storage::os_disk::OsDisk;
@@ -70,34 +71,42 @@ pub struct Rebuild {
     /// The segments that are written, oldest first.
     written: Vec<SegmentHeader>,
     ended: bool,
+    /// A write failed: the last save stands, and nothing goes on from here.
+    failed: bool,
+    /// What [`Rebuild::prove`] found, for as long as nothing is added.
+    proven: Option<Report>,
     /// Whether [`Rebuild::save`] was called, or is to be: then only that removes segments.
     saves: bool,
 }
 
 impl Rebuild {
-    /// Begins to rebuild the log in the folder `to`, which must not be there.
+    /// Begins to rebuild the log in the folder `to`, which must not be there, or be empty. What it lies in must be there.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if there is something, or something else in `TO.partial`; [`Error::Locked`], [`Error::Io`].
+    /// [`Error::InvalidOption`] if there is something, or something else in `TO.partial`, or no folder to lie in; [`Error::Locked`],
+    /// [`Error::Io`].
     pub fn begin(to: impl AsRef<Path>, until: RebuildTo) -> Result<Self> {
         let to = std::path::absolute(to.as_ref()).map_err(|source| Error::io("open", to.as_ref(), source))?;
-        if to.symlink_metadata().is_ok() {
-            return Err(refusal(&to, "is there already: name a new folder"));
+        // A folder above it that is made up would hide a mistyped path, or a disk that is not mounted.
+        if !to.parent().is_some_and(Path::is_dir) {
+            return Err(refusal(&to, "lies in a folder that is not there: make that one first"));
         }
-        let mut partial = to.clone().into_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = if to.symlink_metadata().is_err() {
+            let mut partial = to.clone().into_os_string();
+            partial.push(".partial");
+            PathBuf::from(partial)
+        } else if is_free(&to)? {
+            to.clone()
+        } else {
+            return Err(refusal(&to, "is there already: name a new or an empty folder"));
+        };
         make_dir(&partial, &Options::default())?;
         let mut rebuild = Self::in_folder(to, partial, until, false)?;
         let names = rebuild.names()?;
-        if names.iter().any(|name| file_role(name).is_none() && !is_ours(name)) {
+        if names.iter().any(|name| file_role(name).is_none() && !is_ours(name) && name != LOST_AND_FOUND) {
             return Err(refusal(&rebuild.partial, "holds other files: remove it, or name another folder"));
         }
-        unfinished::write(&rebuild.held, None, "")?;
-        // What an interrupted one left.
-        for name in names.iter().filter(|name| file_role(name).is_some() || is_hold(name)) {
-            remove(&mut rebuild.disk, name)?;
-        }
+        unfinished::begin(&rebuild.held, &mut rebuild.disk)?;
         Ok(rebuild)
     }
 
@@ -133,7 +142,21 @@ impl Rebuild {
         let lock = Lock::take(&held, &Options::default())?;
         let disk = OsDisk::new(Arc::clone(&held), Options::default().permissions);
         let (check, written) = (SealedCheck::new(), Vec::new());
-        Ok(Self { to, partial, held, disk, lock, check, until, segment: None, written, ended: false, saves })
+        Ok(Self {
+            to,
+            partial,
+            held,
+            disk,
+            lock,
+            check,
+            until,
+            segment: None,
+            written,
+            ended: false,
+            failed: false,
+            proven: None,
+            saves,
+        })
     }
 
     fn names(&mut self) -> Result<Vec<String>> {
@@ -182,8 +205,21 @@ impl Rebuild {
     /// Makes everything durable that came, with a note, and lets go of what the log does not need any more: [`Rebuild::follow`] goes on here.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`].
+    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::InvalidOption`] behind a write that failed: the last save stands.
     pub fn save(&mut self, note: &str) -> Result<()> {
+        self.is_whole()?;
+        let saved = self.save_whole(note);
+        self.failed |= saved.is_err();
+        saved
+    }
+
+    /// Nothing is done behind a write that failed.
+    fn is_whole(&self) -> Result<()> {
+        let why = "was not written whole: go on from its last save, with a new start";
+        if planted!(StandbySavesFailed, false, self.failed) { Err(refusal(&self.to, why)) } else { Ok(()) }
+    }
+
+    fn save_whole(&mut self, note: &str) -> Result<()> {
         self.saves = true;
         if let Some(segment) = &mut self.segment {
             planted!(StandbySavesUnwritten, (), segment.flush(&mut self.disk)?);
@@ -197,15 +233,33 @@ impl Rebuild {
     /// Adds whole pieces; returns whether more are wanted.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if one is not valid or does not follow the one before it, [`Error::DiskFull`], [`Error::Io`].
-    pub fn push(&mut self, mut pieces: &[u8]) -> Result<bool> {
+    /// [`Error::Corrupt`] if one is not valid or does not follow the one before it, [`Error::DiskFull`], [`Error::Io`]. Behind an error only
+    /// a new [`Rebuild::follow`] goes on.
+    pub fn push(&mut self, pieces: &[u8]) -> Result<bool> {
+        self.push_sent(pieces, 0)
+    }
+
+    /// As [`Rebuild::push`], of pieces that were sent by `sent_us`, microseconds since 1970, 0 if that is unknown: no batch counts as
+    /// later than that, whatever the log's own clock had said.
+    ///
+    /// # Errors
+    /// As [`Rebuild::push`].
+    pub fn push_sent(&mut self, pieces: &[u8], sent_us: u64) -> Result<bool> {
+        self.is_whole()?;
+        let pushed = self.push_whole(pieces, if sent_us == 0 { u64::MAX } else { sent_us });
+        self.failed |= pushed.is_err();
+        pushed
+    }
+
+    fn push_whole(&mut self, mut pieces: &[u8], sent_us: u64) -> Result<bool> {
+        self.proven = None;
         while !pieces.is_empty() && !self.ended {
             let before = self.check.clone();
             let piece = self.check.next(&mut pieces).map_err(|error| error.in_dir(&self.partial))?;
             match piece {
                 Piece::Segment(header) => self.start(header)?,
                 Piece::Batch(header, bytes) => {
-                    let late = header.records > 0 && header.time_us > self.until.time_us;
+                    let late = header.records > 0 && header.time_us.min(sent_us) > self.until.time_us;
                     if header.end() > self.until.lsn || late {
                         (self.check, self.ended) = (before, true);
                         break;
@@ -255,18 +309,33 @@ impl Rebuild {
         &self.check
     }
 
-    /// Makes everything durable, reads it back, checks it and gives it its name. Returns what [`crate::verify`] says of it.
+    /// Makes everything durable that came, reads it back and checks it: what [`Rebuild::finish`] needs, before anything is changed
+    /// elsewhere that only a sound log is worth. More may be added behind it.
     ///
     /// # Errors
-    /// [`Error::NotALog`] if nothing came, [`Error::Corrupt`] if records are missing that the log must have, as when the oldest
-    /// pieces are not there any more, or if what was written does not read back; [`Error::Io`].
-    pub fn finish(mut self) -> Result<Report> {
-        if self.written.is_empty() {
-            return Err(Error::NotALog { path: self.to });
+    /// As [`Rebuild::finish`].
+    pub fn prove(&mut self) -> Result<()> {
+        self.is_whole()?;
+        if self.proven.is_some() {
+            return Ok(());
         }
-        self.end_segment()?;
-        self.forget_trimmed()?;
+        if self.written.is_empty() {
+            return Err(Error::NotALog { path: self.to.clone() });
+        }
         planted!(StandbyIsLogEarly, unfinished::remove(&self.held)?);
+        let proven = self.read_back();
+        self.failed |= proven.is_err();
+        self.proven = Some(proven?);
+        Ok(())
+    }
+
+    fn read_back(&mut self) -> Result<Report> {
+        if let Some(segment) = &mut self.segment {
+            segment.rest(&mut self.disk)?;
+        }
+        if !self.saves {
+            self.forget_trimmed()?;
+        }
         sync_dir(&mut self.disk)?;
         let report = look(&mut self.disk).map_err(|error| error.in_dir(&self.partial))?;
         if let Some(damage) = report.damage.first() {
@@ -276,6 +345,20 @@ impl Rebuild {
             let what = format!("it reads back up to LSN {} of {} only", report.end, self.check.lsn());
             return Err(Error::Corrupt(Damage::in_segment(0, 0, report.end, what)).in_dir(&self.partial));
         }
+        Ok(report)
+    }
+
+    /// Makes everything durable, reads it back, checks it and gives it its name. Returns what [`crate::verify`] says of it.
+    ///
+    /// # Errors
+    /// [`Error::NotALog`] if nothing came, [`Error::Corrupt`] if records are missing that the log must have, as when the oldest
+    /// pieces are not there any more, or if what was written does not read back; [`Error::Io`].
+    pub fn finish(mut self) -> Result<Report> {
+        self.prove()?;
+        self.end_segment()?;
+        self.forget_trimmed()?;
+        sync_dir(&mut self.disk)?;
+        let Some(report) = self.proven.take() else { return Err(Error::NotALog { path: self.to }) };
         // Last: from now on it is a log.
         unfinished::remove(&self.held)?;
         if self.partial == self.to {
@@ -308,7 +391,7 @@ fn marked(to: &Path, dir: &Directory, make: bool) -> Result<Option<(Option<Saved
         return Err(refusal(to, "is no folder of a standby: name that of one"));
     }
     let entries = dir.list().map_err(|source| Error::io("list", to, source))?;
-    let is_new = entries.iter().all(|entry| is_marker(&entry.name) || entry.name == crate::lock::LOCK_FILE);
+    let is_new = entries.iter().all(|entry| is_rebuild_marker(&entry.name) || entry.name == LOCK_FILE);
     is_new.then_some(None).ok_or_else(|| refusal(to, "holds something else: name a new folder"))
 }
 
@@ -401,6 +484,16 @@ impl SegmentWriter {
         self.start += self.used as u64;
         self.used = 0;
         Ok(())
+    }
+
+    /// Ends the file as [`SegmentWriter::end`] does, and goes on where it stood.
+    fn rest(&mut self, disk: &mut OsDisk) -> Result<()> {
+        // Zeros behind what came, and the second copy of the header: what comes is written over them.
+        self.flush(disk)?;
+        let mut ending = Self::at(self.header, self.file, self.start);
+        ending.put_header(disk, self.header.data_end(), 1)?;
+        ending.flush(disk)?;
+        sync(disk, &self.name, self.file)
     }
 
     fn end(mut self, disk: &mut OsDisk) -> Result<()> {

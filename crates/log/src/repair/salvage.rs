@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::{BatchHeader, RECORD_BYTES_MAX, RawRecord, Records, TagKind, file_role};
+use crate::format::{BatchHeader, RECORD_BYTES_MAX, RawRecord, Records, Tag, TagKind, file_role};
 use crate::lock::open_dir;
 use crate::log::Log;
 use crate::lsn::Lsn;
@@ -21,7 +21,7 @@ use crate::recovery::tail::Tail;
 use crate::repair::verify::{Report, in_dir, walk};
 use crate::storage::os_disk::OsDisk;
 use crate::stream::cuts::CutList;
-use crate::stream::state::TaggedState;
+use seawall_sys::planted;
 
 /// The result of [`salvage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,9 @@ pub struct Salvaged {
 ///
 /// Trimmed records are not copied: the copy starts at the highest first LSN that any intact part of the log names. If the
 /// newest batches and segments are damaged, the trims that only they recorded are lost with them, and records that were
-/// trimmed last are copied as far as their segments still exist.
+/// trimmed last are copied as far as their segments still exist. If the record that cut or removed a stream is damaged, and so
+/// is the first record that reused a number, records that had been taken away may stand among those that replaced them;
+/// [`Salvaged::left_out`] names the lost range.
 ///
 /// # Errors
 /// As [`crate::verify`], and those of writing the new log.
@@ -54,7 +56,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     options.check()?;
     let target = Target::new(to, options)?;
     let mut disk = OsDisk::read_only(open_dir(from)?);
-    let mut cuts = TaggedState::default();
+    let mut cuts = CutList::default();
     let looked = walk(&mut disk, |header, body| {
         if header.cuts {
             note_cuts(&mut cuts, header, body);
@@ -62,7 +64,7 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
         Ok(())
     });
     let first = looked.map_err(|error| error.in_dir(from))?.first;
-    let (cuts, left_out) = (cuts.cuts, Vec::new());
+    let left_out = Vec::new();
     let mut copy = Copying { target, log: None, records: 0, due: first, cuts, left_out, refused: None };
     let walked = walk(&mut disk, |header, body| {
         // Separate from the failures of the source, so that each failure names its own directory.
@@ -82,13 +84,28 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: Options) -
     done
 }
 
-/// Takes in what a batch says of what is cut.
-fn note_cuts(cuts: &mut TaggedState, header: &BatchHeader, body: &[u8]) {
+/// Takes in what a batch says of what is cut: the cuts themselves, and what each later segment states of them again.
+pub(crate) fn note_cuts(cuts: &mut CutList, header: &BatchHeader, body: &[u8]) {
     for (lsn, record) in (Places { lsn: header.lsn, records: Records::new(body) }) {
-        if let Some(tag) = record.tag.filter(|tag| tag.kind == TagKind::LogCut) {
-            cuts.apply(&tag, record.payload, (lsn, record.bytes()), header.segment);
+        match record.tag {
+            Some(Tag { kind: TagKind::LogCut, number, .. }) => cuts.cut(Lsn::new(number), lsn),
+            Some(Tag { kind: TagKind::LogCuts, .. }) => {
+                let stated = CutList::decode(record.payload).unwrap_or_default();
+                planted!(SalvageForgetsRestatement, (), cuts.join(stated));
+            }
+            _ => {}
         }
     }
+}
+
+/// Whether a record that starts at `start` is copied from a log that begins at `first`. Cuts of the log name LSNs of the old
+/// one: what they cut is left out instead.
+pub(crate) fn is_copied((start, first): (Lsn, Lsn), tag: Option<&Tag>, cuts: &CutList) -> bool {
+    let left = match tag.map(|tag| tag.kind) {
+        None => !cuts.hides(start),
+        Some(kind) => !matches!(kind, TagKind::LogCut | TagKind::LogCuts),
+    };
+    start >= first && left
 }
 
 /// The directory that a log is copied to.
@@ -157,9 +174,9 @@ fn names(dir: &Path) -> io::Result<HashSet<OsString>> {
 }
 
 /// The records of a batch, each with its LSN.
-struct Places<'a> {
-    lsn: Lsn,
-    records: Records<'a>,
+pub(crate) struct Places<'a> {
+    pub(crate) lsn: Lsn,
+    pub(crate) records: Records<'a>,
 }
 
 impl<'a> Iterator for Places<'a> {
@@ -200,14 +217,8 @@ impl Copying {
     fn batch(&mut self, first: Lsn, header: &BatchHeader, body: &[u8]) -> Result<()> {
         self.expect(header.lsn);
         self.due = self.due.max(header.end());
-        // Cuts name LSNs of the old log: what they cut is left out instead.
-        let of_log = |record: &RawRecord<'_>| {
-            record.tag.is_some_and(|tag| matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts))
-        };
         let cuts = std::mem::take(&mut self.cuts);
-        let is_left = |start: Lsn, record: &RawRecord<'_>| {
-            start >= first && !of_log(record) && (record.tag.is_some() || !cuts.hides(start))
-        };
+        let is_left = |start, record: &RawRecord<'_>| is_copied((start, first), record.tag.as_ref(), &cuts);
         let mut records = Places { lsn: header.lsn, records: Records::new(body) };
         let mut copied = Ok(());
         while copied.is_ok() && !records.records.rest().is_empty() {

@@ -12,48 +12,26 @@
 //! rename, so that each look finds the old one or the new one.
 
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::Path;
 
 use seawall_sys::directory::{Directory, Permissions};
 
 use crate::error::{Error, Result};
+use crate::format::file_role;
+use crate::format::names::{LOCK_FILE, REBUILD_MARKER, REBUILD_STAGING, is_hold, is_rebuild_marker};
+use crate::lock::open_any_dir;
+use crate::read::sealed::Saved;
+use crate::storage::disk::{Disk as _, remove as remove_file};
+use crate::storage::os_disk::OsDisk;
 
-/// The name of the file.
-const MARKER: &str = "REBUILDING";
-/// The name of one that is being written.
-const STAGING: &str = "REBUILDING.new";
 /// The longest one that is read, in bytes.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// Where a rebuild was saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Saved {
-    /// The segment.
-    pub(crate) segment: u64,
-    /// Everything before this byte of it is durable.
-    pub(crate) offset: u64,
-    /// The link of the last batch.
-    pub(crate) link: u32,
-}
-
-/// Whether a file of this name marks a rebuild.
-pub(crate) fn is_marker(name: &str) -> bool {
-    name == MARKER || name == STAGING
-}
-
-/// Refuses a directory in which a log is being rebuilt.
-pub(crate) fn refuse_unfinished(dir: &Directory) -> Result<()> {
-    match dir.open_file(MARKER) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(Error::io("open", dir.path().join(MARKER), source)),
-        Ok(_) => Err(Error::Rebuilding { path: dir.path().to_path_buf() }),
-    }
-}
-
 /// What the marker in `dir` says, if there is one: where the rebuild was saved, and the note of its owner.
 pub(crate) fn read(dir: &Directory) -> Result<Option<(Option<Saved>, String)>> {
-    let failed = |source| Error::io("read", dir.path().join(MARKER), source);
+    let failed = |source| Error::io("read", dir.path().join(REBUILD_MARKER), source);
     let mut text = String::new();
-    match dir.open_file(MARKER) {
+    match dir.open_file(REBUILD_MARKER) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => {
             let read = opened.and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
@@ -85,21 +63,48 @@ fn parse(text: &str) -> Option<(Option<Saved>, String)> {
 pub(crate) fn write(dir: &Directory, saved: Option<Saved>, note: &str) -> Result<()> {
     let head = saved.map_or_else(String::new, |at| format!(" {} {} {}", at.segment, at.offset, at.link));
     let put = || {
-        remove_if_there(dir, STAGING)?;
-        let mut made = dir.make_file(STAGING, Permissions::OwnerOnly)?;
+        remove_if_there(dir, REBUILD_STAGING)?;
+        let mut made = dir.make_file(REBUILD_STAGING, Permissions::OwnerOnly)?;
         write!(made, "rebuilding{head}\n{note}")?;
         made.sync_all()?;
         drop(made);
-        dir.replace(STAGING, MARKER)?;
+        dir.replace(REBUILD_STAGING, REBUILD_MARKER)?;
         dir.sync()
     };
-    put().map_err(|source| Error::io("write", dir.path().join(MARKER), source))
+    put().map_err(|source| Error::io("write", dir.path().join(REBUILD_MARKER), source))
+}
+
+/// What a file system puts into its root.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
+
+/// Whether the folder holds nothing, or what an interrupted rebuild or backup in it has left.
+pub(crate) fn is_free(to: &Path) -> Result<bool> {
+    if !to.is_dir() {
+        return Ok(false);
+    }
+    let dir = open_any_dir(to)?;
+    let entries = dir.list().map_err(|source| Error::io("list", to, source))?;
+    let others = |name: &String| name != LOST_AND_FOUND && !is_rebuild_marker(name) && name != LOCK_FILE;
+    Ok(match read(&dir)? {
+        Some((saved, note)) => saved.is_none() && note.is_empty(),
+        None => !entries.into_iter().map(|entry| entry.name).any(|name| others(&name)),
+    })
+}
+
+/// Marks `dir`, and then removes what an interrupted rebuild or backup in it has left.
+pub(crate) fn begin(dir: &Directory, disk: &mut OsDisk) -> Result<()> {
+    write(dir, None, "")?;
+    let entries = disk.list().map_err(|source| Error::io("list", dir.path(), source))?;
+    let left = entries.iter().filter(|entry| file_role(&entry.name).is_some() || is_hold(&entry.name));
+    left.map(|entry| entry.name.as_str()).try_for_each(|name| remove_file(disk, name))
 }
 
 /// Removes the marker durably: from now on the directory holds a log.
 pub(crate) fn remove(dir: &Directory) -> Result<()> {
-    let removed = remove_if_there(dir, STAGING).and_then(|()| remove_if_there(dir, MARKER));
-    removed.and_then(|()| dir.sync()).map_err(|source| Error::io("remove", dir.path().join(MARKER), source))
+    let removed = remove_if_there(dir, REBUILD_STAGING).and_then(|()| remove_if_there(dir, REBUILD_MARKER));
+    removed
+        .and_then(|()| dir.sync())
+        .map_err(|source| Error::io("remove", dir.path().join(REBUILD_MARKER), source))
 }
 
 fn remove_if_there(dir: &Directory, name: &str) -> std::io::Result<()> {

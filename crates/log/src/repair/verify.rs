@@ -16,18 +16,22 @@ use crate::error::{Damage, Error, Result};
 use crate::format::cursor::{BATCH_BYTES_MAX, Cursor};
 use crate::format::{
     BATCH_HEADER_BYTES, BLOCK_SIZES, BatchHeader, BatchKind, Fault, LogId, RECORD_HEADER_BYTES,
-    SegmentHeader, segment_name,
+    SegmentHeader, file_role, segment_name,
 };
 use crate::lock::open_dir;
 use crate::lsn::Lsn;
+use crate::method::select::{METHOD_FILE, read_text};
 use crate::read::view::undisturbed;
 use crate::recovery::directory::{
-    DirectoryScan, LOST_HEADER, Misfit, damage, in_segment, open_cold, scan_with_misfits,
+    DirectoryScan, LOST_HEADER, Misfit, damage, in_segment, is_ours, open_cold, scan_with_misfits,
 };
+use crate::recovery::foreign_file::refuse_foreign;
+use crate::recovery::held_trims;
 use crate::recovery::tail::{Tail, Window, find_witness};
 use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId};
 use seawall_sys::durability::Class;
+use seawall_sys::planted;
 
 /// One read, in bytes.
 const READ_BYTES: usize = 1 << 20;
@@ -125,7 +129,11 @@ pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     // Segments that a writer trims or starts meanwhile look like damage.
     let held = open_dir(dir)?;
     let walked = undisturbed(&held, look, |report| report.damage.is_empty());
-    walked.map_err(|error| error.in_dir(dir)).map(|report| in_dir(report, dir))
+    let mut report = walked.map_err(|error| error.in_dir(dir))?;
+    report.damage.extend(no_files(dir)?);
+    let unread = read_text(&held).err().filter(|error| error.kind() == std::io::ErrorKind::InvalidData);
+    report.damage.extend(unread.map(|error| of_file(METHOD_FILE, error.to_string())));
+    Ok(in_dir(report, dir))
 }
 
 /// The same, with the directory in front of the names of damaged files.
@@ -437,11 +445,12 @@ fn walk_all<D: Disk>(
     }
     // Read last, because a concurrent writer changes them soonest. Segments are started in order: the first that was not
     // started ends the search.
-    for spare in unstarted {
+    for spare in unstarted.clone() {
         if !walk.unstarted(spare, &last)? {
             break;
         }
     }
+    walk.refused(unstarted, last.log_id)?;
     if let Some(first) = oldest.filter(|first| first.first_lsn > walk.report.first) {
         let before = segment_name(first.previous);
         let known = walk.report.damage.iter().any(|damage| damage.path.as_os_str() == before.as_str());
@@ -491,7 +500,44 @@ fn lost_header(spare: Spare) -> Damage {
     Damage::in_segment(spare.number, 0, Lsn::ZERO, LOST_HEADER)
 }
 
+/// What is wrong with a file that is no segment.
+fn of_file(name: impl Into<std::path::PathBuf>, what: impl Into<String>) -> Damage {
+    Damage { path: name.into(), offset: 0, lsn: Lsn::ZERO, what: what.into() }
+}
+
+/// Files that have the name of one of the log's own and are none, as a folder: what opening would do with them fails.
+fn no_files(dir: &Path) -> Result<Vec<Damage>> {
+    let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|source| Error::io("list", dir, source))?;
+    let is_own = |name: &str| file_role(name).is_some() || is_ours(name);
+    let own = entries.into_iter().filter(|entry| entry.file_name().to_str().is_some_and(is_own));
+    let none = own.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_file()));
+    let what =
+        "it is no regular file, and has the name of one of the log's own: move it out of the directory";
+    Ok(planted!(VerifySeesNoFolder, Vec::new(), none.map(|entry| of_file(entry.file_name(), what)).collect()))
+}
+
 impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
+    /// Reports what else an opening refuses: foreign files that have the name of a segment that waits to be started, and trims
+    /// that were held back and cannot be read.
+    fn refused(&mut self, unstarted: impl Iterator<Item = Spare>, log_id: LogId) -> Result<()> {
+        for spare in unstarted {
+            match refuse_foreign(self.disk, &[spare]) {
+                Err(foreign @ Error::ForeignFile { .. }) => {
+                    self.report.spares = self.report.spares.saturating_sub(1);
+                    let damage = Damage::in_segment(spare.number, 0, Lsn::ZERO, foreign.to_string());
+                    planted!(VerifySeesNoForeign, (), self.report.damage.push(damage));
+                }
+                looked => looked?,
+            }
+        }
+        match held_trims::read(self.disk, log_id) {
+            Err(Error::Corrupt(damage)) => self.report.damage.push(damage),
+            read => drop(read?),
+        }
+        Ok(())
+    }
+
     fn segment(&mut self, start: &Cursor, next: Next) -> Result<()> {
         let name = segment_name(start.segment.number);
         let file = open_cold(self.disk, &name)?;

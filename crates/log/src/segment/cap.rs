@@ -4,9 +4,11 @@
 //!   cap     segments + spares + the staging file + what could not be removed + one segment held back + rooms
 //!   ahead   spares + rooms: the segments that can still be started
 //!             records start one if two more are left, so that a trim and an opening find theirs
-//!             an opening starts one if one more is left, otherwise it is refused
-//!             a mark, which makes a trim durable, starts the last one
-//!             without any, records are not accepted: marks get what is left of the segment
+//!             a copy of what a stream needs of the oldest segment starts one if one more is left
+//!             an opening starts one if one is left, otherwise it is refused
+//!             a mark, which makes a trim durable, starts the last one, and so do trims of streams that let a segment go
+//!             trims of streams that let none go are held back: see `recovery/held_trims.rs`
+//!             without any, records are not accepted: marks and such trims get what is left of the segment
 //! ```
 //!
 //! One segment is held back for an opening that must copy the newest one: see `recovery/copy_forward.rs`.
@@ -103,20 +105,20 @@ pub(crate) fn is_counted(name: &str) -> bool {
 }
 
 /// Refuses to open a log that takes more than its cap, or could not make a trim durable under it; nothing of it has been
-/// changed. `starts` if the
-/// opening starts a segment behind `newest`, which is one of `spares` if there is any.
+/// changed. `starts` is the size of the segment that the opening starts behind `newest`, if it does, which is one of `spares` if
+/// there is any.
 pub(crate) fn check_opening<D: Disk>(
     disk: &mut D,
     (bytes_max, segment_bytes): (Option<u64>, u64),
     newest: Option<&SegmentHeader>,
-    (spares, starts): (&[Spare], bool),
+    (spares, starts): (&[Spare], Option<u64>),
 ) -> Result<()> {
     let Some(max) = bytes_max else { return Ok(()) };
     let newest_bytes = newest.map_or(0, |newest| newest.segment_bytes);
     // A spare that it starts holds marks enough for a trim, whatever is held back behind it.
     let cap = Cap { bytes_max, segment_bytes, disk_bytes: owned_bytes(disk)?, newest_bytes, spare_bytes: 0 };
-    let ahead = spares.len().saturating_add(cap.rooms());
-    let fits = cap.disk_bytes <= max && ahead > usize::from(starts);
+    let finds = |bytes| !spares.is_empty() || cap.has_room(bytes);
+    let fits = cap.disk_bytes <= max && starts.is_none_or(finds);
     if fits { Ok(()) } else { Err(cap.refusal(segment_bytes)) }
 }
 
@@ -137,6 +139,14 @@ mod tests {
         assert!(cap(70, 0).has_room(25) && !cap(69, 0).has_room(25));
         let started = Cap { newest_bytes: 25, spare_bytes: 0, ..cap(85, 25) };
         assert_eq!((cap(85, 0).rooms(), cap(85, 25).rooms(), started.rooms()), (5, 4, 4));
+        #[cfg(feature = "mutants")]
+        {
+            use crate::testing::mutant::{Mutant, set};
+            let (mutant, wrong) = (Mutant::CapForgetsLargeSpare, 5);
+            set(Some(mutant));
+            assert_eq!(cap(85, 25).rooms(), wrong);
+            set(None);
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@
 //! spares        at least as many as are wanted; trimmed ones beyond that up to the segments that the last round started
 //! ```
 //!
+//! One that is not kept is removed when no spare is wanted: a commit that needs one would wait for the removal of all
+//! that a trim freed.
+//!
 //! Invariants: a segment goes only when a first LSN behind it is durable on disk; the oldest goes first; numbers only
 //! grow; the active segment never goes.
 
@@ -23,6 +26,10 @@ use crate::segment::Spare;
 use crate::segment::cap::Cap;
 use crate::segment::lifecycle::Task;
 use seawall_sys::planted;
+
+/// So many times as large as the newest segment is one that is prepared behind it, up to the size that was asked for: see
+/// `recovery/mod.rs` for the small ones.
+pub(crate) const GROWTH: u64 = 8;
 
 /// How many segments are started between two trims.
 #[derive(Debug, Default)]
@@ -152,10 +159,20 @@ impl SegmentInventory {
         gone.then_some(leaving)
     }
 
+    /// The size of the next segment that is prepared.
+    fn next_bytes(&self) -> u64 {
+        let newest = self.cap().newest_bytes.max(self.cap().spare_bytes);
+        if newest == 0 { self.segment_bytes } else { self.segment_bytes.min(newest.saturating_mul(GROWTH)) }
+    }
+
+    /// Whether a segment is to be prepared.
+    fn wants(&self, spares: usize) -> bool {
+        spares < *self.spares.start() && self.cap().has_room(self.next_bytes())
+    }
+
     /// Whether there is a task; none while one runs, because its thread looks again when it has ended.
     pub(crate) fn has_task(&self, spares: usize, durable_trim: Lsn) -> bool {
-        let wanted = spares < *self.spares.start() && self.cap().has_room(self.segment_bytes);
-        self.busy.is_none() && (wanted || self.trimmed(durable_trim).is_some())
+        self.busy.is_none() && (self.wants(spares) || self.trimmed(durable_trim).is_some())
     }
 
     /// The next task, if there is any: one runs at a time.
@@ -164,7 +181,7 @@ impl SegmentInventory {
             return None;
         }
         let to = Spare { number: self.next_number, bytes: self.segment_bytes };
-        let wanted = spares < *self.spares.start() && self.cap().has_room(self.segment_bytes);
+        let wanted = self.wants(spares);
         let trimmed = self.trimmed(durable_trim);
         if trimmed.is_some() {
             self.round.ends(durable_trim);
@@ -174,8 +191,10 @@ impl SegmentInventory {
             Some(old) if kept && old.segment_bytes == self.segment_bytes => {
                 Task::Recycle { from: old.number, to }
             }
+            _ if planted!(RemoveBeforeSpare, wanted && trimmed.is_none(), wanted) => {
+                Task::Prepare(Spare { bytes: self.next_bytes(), ..to })
+            }
             Some(old) => Task::Remove(old.number),
-            None if wanted => Task::Prepare(to),
             None => return None,
         };
         if !matches!(task, Task::Remove(_)) {
@@ -326,6 +345,39 @@ mod tests {
                 let all_recycled = [0, usize::try_from(length).expect("small"), 0];
                 assert_eq!(log.round(length, length), all_recycled, "{spares} spares, {length} a round");
             }
+        }
+    }
+
+    /// Trims 40 segments of another size than those that are prepared, and starts one whenever there is a spare; how many were
+    /// removed while there was none.
+    fn removed_without_a_spare() -> usize {
+        let old = |number| fixtures::segment(number, 4096, 2 * BYTES, Lsn::new(number * 100));
+        let mut inventory = SegmentInventory::new((1..=41).map(old), 42, BYTES, 1..=17);
+        let (trim, mut spares, mut waits) = (Lsn::new(4100), Vec::new(), 0);
+        while let Some(task) = inventory.next_task(spares.len(), trim) {
+            waits += usize::from(spares.is_empty() && matches!(task, Task::Remove(_)));
+            inventory.task_done();
+            if let Task::Prepare(to) = task {
+                spares.push(to.number);
+            } else if let Some(number) = spares.pop() {
+                inventory.started(header(number));
+            }
+        }
+        assert!(inventory.segments().iter().all(|segment| segment.number > 40), "all that can go have gone");
+        waits
+    }
+
+    #[test]
+    fn a_spare_is_prepared_before_trimmed_segments_are_removed() {
+        assert_eq!(removed_without_a_spare(), 0);
+        #[cfg(feature = "mutants")]
+        {
+            use crate::testing::mutant::{Mutant, set};
+            let (mutant, least) = (Mutant::RemoveBeforeSpare, 1);
+            set(Some(mutant));
+            let waits = removed_without_a_spare();
+            set(None);
+            assert!(waits >= least);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Decides how far a log is trimmed by its own rules: by bytes and by age, whole segments, never past a pin.
 //!
 //! Invariants: the newest segment never goes; segments go oldest first, and one that must stay keeps all behind it; a segment
-//! whose age is unknown is not old; what a pin holds stays, whatever the rules say.
+//! whose age is unknown is not old; what a pin holds stays, whatever the rules say; nothing goes by a clock that has just jumped
+//! ([`Now`]).
 
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ impl Retention {
     ///
     /// The age of a segment is that of its file, not the time in its batches by which [`crate::Log::lsn_at`] searches: in a log
     /// that was copied or restored without the times of its files, ages begin with the copy.
+    ///
+    /// A clock that jumps ahead removes nothing by that alone: a new time counts once it has lasted for an hour. So does the time at
+    /// opening if it would make even the newest full segment too old.
     pub fn age(mut self, age: Duration) -> Self {
         self.age = Some(age);
         self
@@ -61,6 +65,40 @@ pub(crate) struct Verdict {
     pub(crate) again_us: Option<u64>,
 }
 
+/// How long a clock that has jumped must stay there before ages are counted by it.
+const LASTS_US: u64 = 60 * 60 * 1_000_000;
+/// What a clock that is set right moves at most.
+const SLEW_US: u64 = 60 * 1_000_000;
+
+/// The time by which ages are counted: the system's clock, but for jumps that have not lasted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Now {
+    /// What the clock is ahead of the monotonic one, where that is believed.
+    ahead_us: Option<u64>,
+    /// The same where it has jumped to, and since when.
+    other: Option<(u64, u64)>,
+}
+
+impl Now {
+    /// The time when the clock says `unix_us` and the monotonic one `monotonic_us`; `None` as long as there is none to count by.
+    /// `expires_us` is when the newest full segment becomes too old.
+    pub(crate) fn at(&mut self, unix_us: u64, monotonic_us: u64, expires_us: Option<u64>) -> Option<u64> {
+        let here = unix_us.saturating_sub(monotonic_us);
+        let near = |other: u64| here.abs_diff(other) <= SLEW_US;
+        let believed = match self.ahead_us {
+            Some(ahead) => near(ahead),
+            None => expires_us.is_none_or(|expires| unix_us <= expires),
+        };
+        let since = self.other.filter(|(other, _)| near(*other)).map_or(monotonic_us, |(_, since)| since);
+        if planted!(RetainByJump, true, believed || monotonic_us - since >= LASTS_US) {
+            (self.ahead_us, self.other) = (Some(here), None);
+        } else {
+            self.other = Some((here, since));
+        }
+        self.ahead_us.map(|ahead| monotonic_us.saturating_add(ahead).min(unix_us))
+    }
+}
+
 /// What is to be trimmed of `segments`, oldest first, at `now_us`, if the lowest pin is `pinned`.
 pub(crate) fn judge(segments: &[Aged], rules: &Retention, now_us: u64, pinned: Option<Lsn>) -> Verdict {
     let age_us = rules.age.map(|age| u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
@@ -87,7 +125,7 @@ pub(crate) fn judge(segments: &[Aged], rules: &Retention, now_us: u64, pinned: O
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Aged, Retention, Verdict, judge};
+    use super::{Aged, Now, Retention, Verdict, judge};
     use crate::lsn::Lsn;
     use std::time::Duration;
 
@@ -129,6 +167,40 @@ mod tests {
         ] {
             assert_eq!(judge(&all, &rules, now * SECOND, None), expected, "{rules:?} at {now}");
         }
+    }
+
+    #[cfg(feature = "mutants")]
+    #[test]
+    fn a_clock_that_is_believed_at_once_is_found() {
+        use crate::testing::mutant::{Mutant, finds};
+        let found = [(Mutant::RetainByJump, a_clock_that_jumps_counts_once_it_has_lasted as fn())];
+        assert!(found.into_iter().all(|(mutant, test)| finds(mutant, test)));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_counts_once_it_has_lasted() {
+        let (hour, month) = (3600 * SECOND, 30 * 24 * 3600 * SECOND);
+        let boot = 1000 * month;
+        let mut now = Now::default();
+        assert_eq!(now.at(boot, 0, Some(boot + 1)), Some(boot));
+        assert_eq!(now.at(boot + 5 * SECOND, 5 * SECOND, None), Some(boot + 5 * SECOND));
+        // A month ahead for a second, and back.
+        assert_eq!(now.at(boot + month, 6 * SECOND, None), Some(boot + 6 * SECOND));
+        assert_eq!(now.at(boot + 7 * SECOND, 7 * SECOND, None), Some(boot + 7 * SECOND));
+        // Ahead for good, and behind.
+        assert_eq!(now.at(boot + month, 8 * SECOND, None), Some(boot + 8 * SECOND));
+        let later = now.at(boot + month + hour - SECOND, hour + 7 * SECOND, None);
+        assert_eq!(later, Some(boot + hour + 7 * SECOND));
+        let lasting = boot + month + hour;
+        assert_eq!(now.at(lasting, hour + 8 * SECOND, None), Some(lasting));
+        assert_eq!(now.at(boot, 2 * hour, None), Some(boot), "no later than the clock itself");
+        // A clock that is ahead at opening.
+        let mut now = Now::default();
+        assert_eq!(now.at(boot + month, 0, Some(boot)), None);
+        assert_eq!(now.at(boot + month + hour, hour, Some(boot)), Some(boot + month + hour));
+        let mut now = Now::default();
+        assert_eq!(now.at(boot + month, 0, Some(boot)), None);
+        assert_eq!(now.at(boot - SECOND, SECOND, Some(boot)), Some(boot - SECOND), "it was set right");
     }
 
     #[test]

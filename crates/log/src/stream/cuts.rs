@@ -39,6 +39,18 @@ impl CutList {
         }
     }
 
+    /// Takes in what another list of the same log says is cut.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.ranges.extend(other.ranges);
+        self.ranges.sort_unstable();
+        for (from, to) in std::mem::take(&mut self.ranges) {
+            match self.ranges.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => self.ranges.push((from, to)),
+            }
+        }
+    }
+
     /// What lies before `first` was trimmed.
     pub(crate) fn trim(&mut self, first: Lsn) {
         self.ranges.retain(|(_, to)| *to > first);

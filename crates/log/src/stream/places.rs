@@ -10,7 +10,10 @@
 //!
 //! Invariant: the chunks are in order of their numbers and do not overlap.
 
+use std::collections::VecDeque;
+
 use crate::lsn::Lsn;
+use seawall_sys::planted;
 
 /// Records of one chunk at most.
 const CHUNK_RECORDS: u32 = 64;
@@ -105,7 +108,7 @@ impl Chunk {
 /// The places of the records of one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    chunks: Vec<Chunk>,
+    chunks: VecDeque<Chunk>,
     /// What the chunks have allocated, bytes; counted along, because `stats` asks for it under the lock of all appends.
     packed_bytes: usize,
 }
@@ -116,16 +119,21 @@ impl Places {
         self.chunks.capacity() * size_of::<Chunk>() + self.packed_bytes
     }
 
-    fn packed_bytes_of(chunks: &[Chunk]) -> usize {
-        chunks.iter().map(|chunk| chunk.packed.capacity()).sum()
+    fn packed_bytes_of<'a>(chunks: impl IntoIterator<Item = &'a Chunk>) -> usize {
+        let bytes = chunks.into_iter().map(|chunk| {
+            #[cfg(test)]
+            tests::COUNTED.set(tests::COUNTED.get() + 1);
+            chunk.packed.capacity()
+        });
+        bytes.sum()
     }
 
     /// Appends a record to the chunk at `at`.
     fn push(&mut self, at: usize, place: RecordPlace) {
-        let before = Self::packed_bytes_of(&self.chunks[at..=at]);
-        self.chunks[at].push(place);
-        self.packed_bytes += Self::packed_bytes_of(&self.chunks[at..=at]);
-        self.packed_bytes -= before;
+        let chunk = &mut self.chunks[at];
+        let before = chunk.packed.capacity();
+        chunk.push(place);
+        self.packed_bytes = self.packed_bytes + chunk.packed.capacity() - before;
     }
 
     /// The chunk that holds `number`, or where it would stand.
@@ -147,7 +155,7 @@ impl Places {
     /// The places of up to `count` records from `number` on.
     pub(crate) fn range(&self, number: u64, count: usize) -> Vec<(u64, RecordPlace)> {
         let from = self.find(number).unwrap_or_else(|at| at);
-        let places = self.chunks[from.min(self.chunks.len())..].iter().flat_map(Chunk::iter);
+        let places = self.chunks.range(from.min(self.chunks.len())..).flat_map(Chunk::iter);
         places.skip_while(|(at, _)| *at < number).take(count).collect()
     }
 
@@ -177,30 +185,50 @@ impl Places {
         if let Some(before) = at.checked_sub(1).filter(|before| self.chunks[*before].takes(number, place)) {
             self.push(before, place);
         } else {
-            self.chunks.insert(at, Chunk::new(number, place));
-            self.packed_bytes += Self::packed_bytes_of(&self.chunks[at..=at]);
+            self.insert(at, Chunk::new(number, place));
         }
         was
     }
 
-    fn take_out(&mut self, number: u64) {
-        let Ok(at) = self.find(number) else { return };
-        let chunk = &self.chunks[at];
-        let parts: Vec<_> = [0..number, number.saturating_add(1)..u64::MAX]
-            .into_iter()
-            .filter_map(|part| chunk.part(part))
-            .collect();
-        self.packed_bytes += Self::packed_bytes_of(&parts);
-        let gone: Vec<_> = self.chunks.splice(at..=at, parts).collect();
-        self.packed_bytes -= Self::packed_bytes_of(&gone);
+    fn insert(&mut self, at: usize, chunk: Chunk) {
+        self.packed_bytes += chunk.packed.capacity();
+        self.chunks.insert(at, chunk);
     }
 
-    /// Gives back the memory of a stream that had many records and has few now, and counts what is left.
-    fn shrink(&mut self) {
-        self.packed_bytes = Self::packed_bytes_of(&self.chunks);
+    fn take_out(&mut self, number: u64) {
+        let Ok(at) = self.find(number) else { return };
+        // A stream is rewritten in order of its numbers, and all chunks behind this one would have to move.
+        if self.chunks[at].first == number && self.leave(at, number.saturating_add(1)..u64::MAX) {
+            return;
+        }
+        let Some(chunk) = self.chunks.remove(at) else { return };
+        self.packed_bytes -= chunk.packed.capacity();
+        for part in [number.saturating_add(1)..u64::MAX, 0..number] {
+            if let Some(part) = chunk.part(part) {
+                self.insert(at, part);
+            }
+        }
+    }
+
+    /// Counts what is left when `gone` is, and gives back the memory of a stream that had many records and has few now. A
+    /// stream may be trimmed record by record: what is left is not looked at.
+    fn shrink(&mut self, gone: &[Chunk]) {
+        self.packed_bytes = planted!(
+            TrimCountsBacklog,
+            Self::packed_bytes_of(&self.chunks),
+            self.packed_bytes - Self::packed_bytes_of(gone)
+        );
         if self.chunks.capacity() > 4 * self.chunks.len() {
             self.chunks.shrink_to_fit();
         }
+    }
+
+    /// Leaves `left` of a chunk whose other records went; returns whether there is any.
+    fn leave(&mut self, at: usize, left: std::ops::Range<u64>) -> bool {
+        let Some(rest) = self.chunks[at].part(left) else { return false };
+        self.packed_bytes += rest.packed.capacity();
+        self.packed_bytes -= std::mem::replace(&mut self.chunks[at], rest).packed.capacity();
+        true
     }
 
     /// Forgets the records before `number`; returns where they were.
@@ -208,29 +236,25 @@ impl Places {
         let whole = self.chunks.partition_point(|chunk| chunk.end() <= number);
         let gone: Vec<Chunk> = self.chunks.drain(..whole).collect();
         let mut places: Vec<_> = gone.iter().flat_map(Chunk::iter).map(|(_, place)| place).collect();
-        if let Some(first) = self.chunks.first_mut().filter(|first| first.first < number) {
+        if let Some(first) = self.chunks.front().filter(|first| first.first < number) {
             places.extend(first.iter().take_while(|(at, _)| *at < number).map(|(_, place)| place));
-            if let Some(rest) = first.part(number..u64::MAX) {
-                *first = rest;
-            }
+            self.leave(0, number..u64::MAX);
         }
-        self.shrink();
+        self.shrink(&gone);
         places
     }
 
     /// Forgets the records from `number` on; returns where they were.
     pub(crate) fn cut(&mut self, number: u64) -> Vec<RecordPlace> {
         let whole = self.chunks.partition_point(|chunk| chunk.first < number);
-        let gone = self.chunks.split_off(whole);
+        let gone: Vec<Chunk> = self.chunks.drain(whole..).collect();
         let mut places = Vec::new();
-        if let Some(last) = self.chunks.last_mut().filter(|last| last.end() > number) {
+        if let Some(last) = self.chunks.back().filter(|last| last.end() > number) {
             places.extend(last.iter().skip_while(|(at, _)| *at < number).map(|(_, place)| place));
-            if let Some(rest) = last.part(0..number) {
-                *last = rest;
-            }
+            self.leave(whole - 1, 0..number);
         }
         places.extend(gone.iter().flat_map(Chunk::iter).map(|(_, place)| place));
-        self.shrink();
+        self.shrink(&gone);
         places
     }
 }
@@ -239,7 +263,13 @@ impl Places {
 mod tests {
     use super::{Places, RecordPlace};
     use crate::lsn::Lsn;
+    use std::cell::Cell;
     use std::collections::BTreeMap;
+
+    thread_local! {
+        /// Chunks whose bytes were counted.
+        pub(super) static COUNTED: Cell<usize> = const { Cell::new(0) };
+    }
 
     fn place(lsn: u64) -> RecordPlace {
         RecordPlace { lsn: Lsn::new(lsn), bytes: u32::try_from(lsn % 7000 + 16).expect("small") }
@@ -297,6 +327,33 @@ mod tests {
             state ^= state >> 7;
             state ^= state << 17;
             state % bound.max(1)
+        }
+    }
+
+    /// Chunks that a stream of so many records counts while 640 of them are trimmed and 640 cut, one by one.
+    #[cfg(feature = "mutants")]
+    fn counted(backlog: u64) -> usize {
+        COUNTED.set(0);
+        let mut places = Places::default();
+        for number in 0..backlog {
+            places.set(number, place(number * 100));
+        }
+        for step in 1..=640 {
+            places.trim(step);
+            places.cut(backlog - step);
+        }
+        COUNTED.take()
+    }
+
+    #[test]
+    #[cfg(feature = "mutants")]
+    fn trimming_one_by_one_costs_the_same_whatever_the_backlog() {
+        use crate::testing::mutant::{Mutant, set};
+        for (mutant, same) in [(Mutant::TrimCountsBacklog, false), (Mutant::AcceptOtherOffset, true)] {
+            set(Some(mutant));
+            let [short, long] = [2_000, 200_000].map(counted);
+            set(None);
+            assert_eq!(short == long, same, "{short} and {long}");
         }
     }
 

@@ -16,8 +16,19 @@ pub(crate) enum Numbering {
     Untagged,
     /// Records of streams get the next number of their stream.
     Next,
+    /// The same; streams are trimmed and cut as well, whose numbers are checked first.
+    Checked,
     /// All tags stay as they are.
     Kept,
+}
+
+/// Trims and cuts of streams that a log at its cap could not state yet. They hold at `at`, in front of every record behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeldTrims {
+    /// Everything before this is durable.
+    pub(crate) at: Lsn,
+    /// What is held back.
+    pub(crate) tags: Vec<Tag>,
 }
 
 /// The effect of all tagged records so far.
@@ -37,6 +48,8 @@ pub(crate) struct TaggedState {
     pub(crate) cut: u64,
     /// Whether the cuts were stated all at once.
     pub(crate) restates: bool,
+    /// What the opening found held back, until the records come to that place.
+    pub(crate) held: Option<HeldTrims>,
 }
 
 impl TaggedState {
@@ -68,11 +81,19 @@ impl TaggedState {
                 }
             }
             _ => {
+                self.take_in_held(lsn);
                 if self.streams_from == 0 {
                     self.streams_from = segment;
                 }
                 self.streams.apply(tag, lsn, u32::try_from(bytes).unwrap_or(u32::MAX));
             }
+        }
+    }
+
+    /// Takes in what was held back up to `lsn`.
+    pub(crate) fn take_in_held(&mut self, lsn: Lsn) {
+        if let Some(held) = self.held.take_if(|held| held.at <= lsn) {
+            held.tags.iter().for_each(|tag| self.streams.hold_back(tag));
         }
     }
 

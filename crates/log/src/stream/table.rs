@@ -8,13 +8,13 @@
 //!             where that was said last, so that its next number is not forgotten
 //! ```
 //!
-//! Invariants: `first <= next` for every stream; every number between them has a place, unless the log that was opened lost
-//! the segment; space that a record makes superfluous is released when that record is acknowledged, never before: otherwise a
+//! Invariants: `first <= next` for every stream; every number between them has a place, unless the log is a salvaged one that
+//! lost the record; space that a record makes superfluous is released when that record is acknowledged, never before: otherwise a
 //! crash could take the record and find the segment gone.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::format::{Tag, TagKind};
+use crate::format::{RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::stream::StreamId;
 use crate::stream::hash::StreamHash;
@@ -47,11 +47,15 @@ impl StreamState {
         &self.places
     }
 
+    /// One whose next record has this number, as far as that is known.
+    fn from(number: u64) -> Self {
+        Self { first: number, next: number, ..Self::default() }
+    }
+
     /// Record `number` is at `place` from now on; returns where it was.
     fn put(&mut self, number: u64, place: RecordPlace) -> Option<RecordPlace> {
-        // What lay before it has gone with its segment, if anything did; one that was rewritten may be older than all that are
-        // left in the segments behind.
-        self.first = if self.first == self.next { number } else { self.first.min(number) };
+        // One that was rewritten may be older than all that are left in the segments behind.
+        self.first = self.first.min(number);
         self.next = self.next.max(number.saturating_add(1));
         self.places.set(number, place)
     }
@@ -70,7 +74,9 @@ impl StreamState {
             }
             _ => {
                 (self.first, self.next) = (number, number);
-                self.places.trim(number)
+                // Behind it there are some only in a salvaged log that lost a cut.
+                let cut = planted!(LostCutNotSeen, Vec::new(), self.places.cut(number));
+                [self.places.trim(number), cut].concat()
             }
         }
     }
@@ -88,9 +94,10 @@ struct Release {
     places: Vec<RecordPlace>,
 }
 
-/// A record whose copy is not acknowledged before `when`.
+/// Where a record was whose copy is not acknowledged before `when`.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
+    record: (StreamId, u64),
     from: RecordPlace,
     when: Lsn,
 }
@@ -100,6 +107,15 @@ struct Moving {
 struct SegmentUse {
     first_lsn: Lsn,
     bytes: u64,
+    /// What of this is needed until the trims that are held back are stated.
+    held: u64,
+}
+
+/// What is held back of one stream: its last trim or removal and its last cut, and the places that they release.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    tags: Vec<Tag>,
+    places: Vec<RecordPlace>,
 }
 
 /// A record that is needed although its segment should go.
@@ -111,14 +127,27 @@ pub(crate) struct Needed {
     pub(crate) place: Option<RecordPlace>,
 }
 
+impl Needed {
+    /// What it takes in the log, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.place.map_or((RECORD_HEADER_BYTES + TAG_BYTES) as u64, |place| place.bytes.into())
+    }
+}
+
 /// The streams of one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamTable {
     streams: HashMap<StreamId, StreamState, StreamHash>,
-    /// Where records were whose copies are not durable yet.
-    moving: HashMap<(StreamId, u64), Moving, StreamHash>,
+    /// By the LSN of a copy that is not durable yet: a number is used again behind a cut, an LSN never is.
+    moving: BTreeMap<Lsn, Moving>,
     segments: VecDeque<SegmentUse>,
+    /// So many of them, the oldest ones, hold nothing that is needed.
+    unneeded: usize,
     releases: VecDeque<Release>,
+    /// Trims that a log at its cap has no block for.
+    held: HashMap<StreamId, Held, StreamHash>,
+    /// Counts them.
+    held_changes: u64,
     /// What the places of all streams take in memory, bytes.
     places_bytes: usize,
 }
@@ -145,6 +174,38 @@ impl StreamTable {
         self.streams.get(&stream).map_or(0, |state| state.next)
     }
 
+    /// The first and the next number of a stream, if there is such a stream.
+    pub(crate) fn bounds(&self, stream: StreamId) -> Option<(u64, u64)> {
+        self.get(stream).map(|state| (state.first, state.next))
+    }
+
+    /// The number behind the last record of a stream that can be read when everything before `durable` is durable.
+    pub(crate) fn durable_end(&self, stream: StreamId, durable: Lsn) -> u64 {
+        let Some(state) = self.get(stream) else { return 0 };
+        // Records become durable in order of their numbers; one that is missing counts as one that is.
+        let (mut low, mut high) = (state.first, state.next);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let place = state.places.get(middle);
+            let readable =
+                place.is_none_or(|place| self.durable_place((stream, middle), place, durable).lsn < durable);
+            (low, high) = if readable { (middle + 1, high) } else { (low, middle) };
+        }
+        low
+    }
+
+    /// Gives a record of a transaction its number: the next one, or, if it trims, none in front of the first one. What trims or
+    /// cuts where there is no stream makes none.
+    pub(crate) fn number(&self, tag: &mut Tag) {
+        let bounds = StreamId::new(tag.stream).and_then(|stream| self.bounds(stream));
+        match (tag.kind, bounds) {
+            (TagKind::Data, bounds) => tag.number = bounds.map_or(0, |(_, next)| next),
+            (TagKind::StreamTrim, Some((first, _))) => tag.number = tag.number.max(first),
+            (TagKind::StreamTrim | TagKind::StreamCut, None) => *tag = Tag::removal(tag.stream),
+            _ => {}
+        }
+    }
+
     /// Bytes that the records of all streams take in the log.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
@@ -158,24 +219,27 @@ impl StreamTable {
 
     /// A segment whose first record has this LSN is started.
     pub(crate) fn segment_started(&mut self, first_lsn: Lsn) {
-        self.segments.push_back(SegmentUse { first_lsn, bytes: 0 });
+        self.segments.push_back(SegmentUse { first_lsn, bytes: 0, held: 0 });
     }
 
     /// The last segment holds nothing and is replaced.
     pub(crate) fn segment_dropped(&mut self) {
         self.segments.pop_back();
+        self.unneeded = self.unneeded.min(self.segments.len());
     }
 
     /// The segments before `first` are not part of the log any more.
     pub(crate) fn trimmed(&mut self, first: Lsn) {
         while self.segments.get(1).is_some_and(|next| next.first_lsn <= first) {
             self.segments.pop_front();
+            self.unneeded = self.unneeded.saturating_sub(1);
         }
     }
 
-    /// The start of the first segment that holds something needed, `None` if none does.
+    /// The start of the first segment that holds something needed, `None` if none does. Every batch asks for it, in a log
+    /// whose plain records may hold thousands of segments.
     pub(crate) fn needed_from(&self) -> Option<Lsn> {
-        self.segments.iter().find(|segment| segment.bytes > 0).map(|segment| segment.first_lsn)
+        self.segments.get(self.unneeded).filter(|segment| segment.bytes > 0).map(|segment| segment.first_lsn)
     }
 
     /// What is needed of the oldest segment in bytes, and where the next one starts; `None` if there is no next one.
@@ -183,32 +247,42 @@ impl StreamTable {
         self.segments.front().zip(self.segments.get(1)).map(|(oldest, next)| (oldest.bytes, next.first_lsn))
     }
 
-    fn segment_of(&mut self, lsn: Lsn) -> Option<&mut SegmentUse> {
+    fn segment_of(&mut self, lsn: Lsn) -> Option<(usize, &mut SegmentUse)> {
         // Nearly always the last one.
-        let at = match self.segments.back() {
+        let behind = match self.segments.back() {
             Some(last) if last.first_lsn <= lsn => self.segments.len(),
             _ => self.segments.partition_point(|segment| segment.first_lsn <= lsn),
         };
-        self.segments.get_mut(at.checked_sub(1)?)
+        let at = behind.checked_sub(1)?;
+        Some((at, self.segments.get_mut(at)?))
     }
 
     fn hold(&mut self, place: RecordPlace) {
-        if let Some(segment) = self.segment_of(place.lsn) {
+        if let Some((at, segment)) = self.segment_of(place.lsn) {
             segment.bytes += u64::from(place.bytes);
+            self.unneeded = self.unneeded.min(at);
         }
+        self.step_over_unneeded();
     }
 
     fn release(&mut self, place: RecordPlace) {
-        if let Some(segment) = self.segment_of(place.lsn) {
+        if let Some((_, segment)) = self.segment_of(place.lsn) {
             segment.bytes = segment.bytes.saturating_sub(place.bytes.into());
+        }
+        self.step_over_unneeded();
+    }
+
+    fn step_over_unneeded(&mut self) {
+        while self.segments.get(self.unneeded).is_some_and(|segment| segment.bytes == 0) {
+            self.unneeded += 1;
         }
     }
 
     /// Everything before `end` is acknowledged: what records before it released is not held any more. A trim that lets it go is
     /// stated behind them, and takes effect when all before it is durable.
     pub(crate) fn acknowledged(&mut self, end: Lsn) {
-        if !self.moving.is_empty() {
-            self.moving.retain(|_, moving| moving.when > end);
+        while self.moving.first_entry().is_some_and(|first| first.get().when <= end) {
+            self.moving.pop_first();
         }
         while let Some(release) = self.releases.pop_front_if(|release| release.when <= end) {
             release.places.into_iter().for_each(|place| self.release(place));
@@ -222,6 +296,67 @@ impl StreamTable {
         }
     }
 
+    /// Moves the first or the next number of a stream as a record says, or removes it; returns the places that it needs no more.
+    fn end_stream(&mut self, stream: StreamId, tag: &Tag) -> Vec<RecordPlace> {
+        if tag.removes() {
+            let Some(mut gone) = self.streams.remove(&stream) else { return Vec::new() };
+            self.places_bytes -= gone.places.bytes();
+            if self.streams.capacity() > planted!(StreamsKeepRoom, usize::MAX, 8 * self.streams.len().max(64))
+            {
+                self.streams.shrink_to(2 * self.streams.len());
+            }
+            let mention = gone.forget_mention();
+            return gone.places.iter().map(|(_, place)| place).chain(mention).collect();
+        }
+        // One that is not known yet had records in segments that are gone; those that are needed follow as copies.
+        let state = self.streams.entry(stream).or_insert_with(|| StreamState::from(tag.number));
+        let before = state.places.bytes();
+        let mut released = state.end_at(tag);
+        self.places_bytes = self.places_bytes - before + state.places.bytes();
+        released.extend(state.forget_mention());
+        released
+    }
+
+    /// Takes in a trim, cut or removal that is not stated yet: what it releases is needed until it is.
+    pub(crate) fn hold_back(&mut self, tag: &Tag) {
+        let Some(stream) = StreamId::new(tag.stream) else { return };
+        let released = self.end_stream(stream, tag);
+        for place in &released {
+            if let Some((_, segment)) = self.segment_of(place.lsn) {
+                segment.held += u64::from(place.bytes);
+            }
+        }
+        let held = self.held.entry(stream).or_default();
+        // Of several trims the last one counts, of several cuts too, and a removal alone.
+        held.tags.retain(|before| !tag.removes() && before.kind != tag.kind);
+        held.tags.push(*tag);
+        held.places.extend(released);
+        self.held_changes += 1;
+    }
+
+    /// Whether trims are held back.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Counts the trims that were held back.
+    pub(crate) fn held_changes(&self) -> u64 {
+        self.held_changes
+    }
+
+    /// The trims that are held back; only of streams that release something before `end`, if that is given.
+    pub(crate) fn held(&self, end: Option<Lsn>) -> Vec<Tag> {
+        let counts = |held: &&Held| end.is_none_or(|end| held.places.iter().any(|place| place.lsn < end));
+        self.held.values().filter(counts).flat_map(|held| held.tags.iter().copied()).collect()
+    }
+
+    /// The end of the oldest segment that is needed, if it is needed for nothing but what trims release that are held back.
+    pub(crate) fn held_lets_go(&self) -> Option<Lsn> {
+        let oldest = self.segments.get(self.unneeded)?;
+        let next = self.segments.get(self.unneeded + 1)?;
+        (oldest.bytes > 0 && oldest.bytes == oldest.held).then_some(next.first_lsn)
+    }
+
     /// Takes in a tagged record that starts at `lsn` and takes `bytes` bytes in the log.
     pub(crate) fn apply(&mut self, tag: &Tag, lsn: Lsn, bytes: u32) {
         let Some(stream) = StreamId::new(tag.stream) else { return };
@@ -230,36 +365,36 @@ impl StreamTable {
             TagKind::Data | TagKind::Copy => {
                 let place = RecordPlace { lsn, bytes };
                 self.hold(place);
-                let state = self.streams.entry(stream).or_default();
+                let state = self.streams.entry(stream).or_insert_with(|| StreamState::from(tag.number));
                 let before = state.places.bytes();
+                // Numbers are used again only behind a cut, and those in front of the first one only when the stream was removed:
+                // what salvage copied may lack the record that said so.
+                let again = tag.kind == TagKind::Data && tag.number < planted!(LostCutNotSeen, 0, state.next);
+                let number = if tag.number < state.first { 0 } else { tag.number };
+                let cut = Tag { kind: TagKind::StreamCut, number, ..*tag };
+                let cut = if again { state.end_at(&cut) } else { Vec::new() };
                 let released = [state.put(tag.number, place), state.forget_mention()];
                 self.places_bytes = self.places_bytes - before + state.places.bytes();
                 if let Some(from) = released[0].filter(|_| tag.kind == TagKind::Copy) {
-                    self.moving.insert((stream, tag.number), Moving { from, when });
+                    self.moving.insert(lsn, Moving { record: (stream, tag.number), from, when });
                 }
-                if released != [None; 2] {
-                    self.release_when_durable(when, released.into_iter().flatten().collect());
+                if released != [None; 2] || !cut.is_empty() {
+                    self.release_when_durable(when, released.into_iter().flatten().chain(cut).collect());
                 }
-            }
-            TagKind::StreamTrim if tag.number == u64::MAX => {
-                let Some(mut gone) = self.streams.remove(&stream) else { return };
-                self.places_bytes -= gone.places.bytes();
-                let mention = gone.forget_mention();
-                let places = gone.places.iter().map(|(_, place)| place).chain(mention).collect();
-                self.release_when_durable(when, places);
             }
             TagKind::StreamTrim | TagKind::StreamCut | TagKind::StreamState => {
-                // One that is not known yet had records in segments that are gone; those that are needed follow as copies.
-                let (first, next) = (tag.number, tag.number);
-                let unknown = || StreamState { first, next, ..StreamState::default() };
-                let state = self.streams.entry(stream).or_insert_with(unknown);
-                let before = state.places.bytes();
-                let mut released = state.end_at(tag);
-                self.places_bytes = self.places_bytes - before + state.places.bytes();
-                released.extend(state.forget_mention());
-                if state.first == state.next {
+                let mut released = self.end_stream(stream, tag);
+                let state = self.streams.get_mut(&stream).filter(|state| state.first == state.next);
+                if let Some(state) = state {
                     state.mention = Some(lsn);
                     planted!(EmptyStreamForgotten, (), self.hold(RecordPlace { lsn, bytes: 1 }));
+                }
+                // What was held back is stated by this record, and by those of its transaction.
+                for place in self.held.remove(&stream).into_iter().flat_map(|held| held.places) {
+                    if let Some((_, segment)) = self.segment_of(place.lsn) {
+                        segment.held = segment.held.saturating_sub(place.bytes.into());
+                    }
+                    released.push(place);
                 }
                 self.release_when_durable(when, released);
             }
@@ -267,20 +402,24 @@ impl StreamTable {
         }
     }
 
-    /// What lies before `end`, the end of the oldest segment, and is still needed, about `most` of it.
-    pub(crate) fn needed_before(&self, end: Lsn, most: usize) -> Vec<Needed> {
-        let mut needed = Vec::new();
-        for (stream, state) in &self.streams {
-            let tag = |kind, number| Tag { kind, stream: stream.get(), number };
-            let copy = |(number, place)| Needed { tag: tag(TagKind::Copy, number), place: Some(place) };
-            needed.extend(state.places.before(end).map(copy));
-            let empty = state.mention.is_some_and(|lsn| lsn < end);
-            needed.extend(empty.then(|| Needed { tag: tag(TagKind::StreamState, state.next), place: None }));
-            if needed.len() >= most {
-                break;
-            }
-        }
-        needed
+    /// What lies before `end`, the end of the oldest segment, and is still needed: records of up to `bytes_max` bytes together, at least
+    /// one, and no more than `most`.
+    pub(crate) fn needed_before(&self, end: Lsn, (most, bytes_max): (usize, u64)) -> Vec<Needed> {
+        let needed = self.streams.iter().flat_map(|(stream, state)| {
+            let stream = stream.get();
+            let tag = move |kind, number| Tag { kind, stream, number };
+            let copy = move |(number, place)| Needed { tag: tag(TagKind::Copy, number), place: Some(place) };
+            let empty = state.mention.filter(|lsn| *lsn < end);
+            let statement = empty.map(|_| Needed { tag: tag(TagKind::StreamState, state.next), place: None });
+            state.places.before(end).map(copy).chain(statement)
+        });
+        let mut bytes = 0;
+        let fits = |needed: &Needed| {
+            let before = bytes;
+            bytes += needed.bytes();
+            before == 0 || bytes <= bytes_max
+        };
+        needed.take(most).take_while(fits).collect()
     }
 
     /// Where up to `count` records of a stream are, from `number` on, that can be read when everything before `durable` is
@@ -295,11 +434,25 @@ impl StreamTable {
         let Some(state) = self.get(stream) else { return Vec::new() };
         let places = state.places.range(number, count).into_iter().zip(number..);
         let readable = places.map_while(|((at, place), expected)| {
-            let moving = self.moving.get(&(stream, at)).filter(|_| place.lsn >= durable);
-            let place = planted!(CopyReadBeforeDurable, place, moving.map_or(place, |moving| moving.from));
-            (at == expected && place.lsn < durable).then_some(place)
+            let now =
+                planted!(CopyReadBeforeDurable, place, self.durable_place((stream, at), place, durable));
+            (at == expected && now.lsn < durable).then_some(now)
         });
         readable.collect()
+    }
+
+    /// Where a record that has its place there can be read: where it was, as long as the copy is not durable.
+    fn durable_place(&self, record: (StreamId, u64), place: RecordPlace, durable: Lsn) -> RecordPlace {
+        if place.lsn < durable {
+            return place;
+        }
+        let moving = planted!(
+            MovingByNumber,
+            self.moving.values().find(|moving| moving.record == record && moving.from.lsn < durable),
+            self.moving.get(&place.lsn)
+        );
+        debug_assert!(moving.is_none_or(|moving| moving.record == record), "{moving:?} of {record:?}");
+        moving.map_or(place, |moving| self.durable_place(record, moving.from, durable))
     }
 
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
@@ -381,7 +534,41 @@ mod tests {
             lsn += 100 + below(5000);
             let taken: usize = table.streams.values().map(|state| state.places().bytes()).sum();
             assert_eq!(table.places_bytes, taken);
+            let needed = table.segments.iter().find(|segment| segment.bytes > 0);
+            assert_eq!(table.needed_from(), needed.map(|segment| segment.first_lsn));
+            match below(40) {
+                0 => table.segment_started(Lsn::new(lsn)),
+                1 => table.acknowledged(Lsn::new(lsn)),
+                2 => table.trimmed(table.needed_from().unwrap_or(Lsn::ZERO)),
+                _ => {}
+            }
         }
         assert!(table.len() > 10 && table.places_bytes > 1000, "{}", table.places_bytes);
+    }
+
+    /// What the table takes when a hundred thousand streams were there and are removed, bytes.
+    fn left_of_many() -> usize {
+        let mut table = StreamTable::default();
+        table.segment_started(Lsn::ZERO);
+        for (kind, number) in [(TagKind::Data, 0), (TagKind::StreamTrim, u64::MAX)] {
+            for stream in 0..100_000 {
+                table.apply(&Tag { kind, stream, number }, Lsn::new(u64::from(stream) * 100), 100);
+            }
+        }
+        table.memory_bytes()
+    }
+
+    #[test]
+    fn streams_that_are_removed_leave_no_memory() {
+        assert!(left_of_many() < 200_000, "{}", left_of_many());
+        #[cfg(feature = "mutants")]
+        {
+            use crate::testing::mutant::{Mutant, set};
+            let (mutant, least) = (Mutant::StreamsKeepRoom, 200_000);
+            set(Some(mutant));
+            let left = left_of_many();
+            set(None);
+            assert!(left > least, "{left}");
+        }
     }
 }

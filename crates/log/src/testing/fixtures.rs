@@ -81,6 +81,8 @@ pub(crate) fn surroundings(device_cache: DeviceCache, copy_on_write: bool, mediu
         device_cache,
         cached_image: false,
         forced_writes_honoured: None,
+        takes_fua: false,
+        synchronous: false,
         weak_calls: WeakCalls::default(),
         promiser: Promiser::Device,
         lies: Vec::new(),

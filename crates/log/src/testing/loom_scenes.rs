@@ -22,19 +22,23 @@ use crate::commit::segment_writers::SegmentWriters;
 use crate::commit::state::{Core, ResumePoint};
 use crate::commit::sync::{AtomicBool, Ordering};
 use crate::error::Error;
-use crate::format::{BatchKind, SegmentHeader};
+use crate::format::{BatchKind, SegmentHeader, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::method::relaxed::Rows;
 use crate::read::reader::segment_of;
+use crate::read::stream::durable_places;
 use crate::segment::Place;
 use crate::segment::inventory::SegmentInventory;
+use crate::stream::StreamId;
+use crate::stream::places::RecordPlace;
 use crate::stream::state::TaggedState;
+use crate::stream::table::Needed;
 use crate::testing::fixtures;
 use crate::testing::loom_page::LoomPage;
 
 fn explore(scene: impl Fn() + Sync + Send + 'static) {
-    explore_in(11, scene);
+    explore_in(9, scene);
 }
 
 /// Runs the scene in every order, of which there must be at least `orders_min`.
@@ -335,7 +339,7 @@ fn read_during_a_trim() {
         let trim = {
             let group = Arc::clone(&group);
             thread::spawn(move || {
-                group.core().set_trim(Lsn::new(250));
+                group.core().set_trim(Lsn::new(250), Lsn::MAX);
                 // Its mark becomes durable, and what it frees goes.
                 let mut core = group.core();
                 assert!(core.mark(BatchKind::Mark));
@@ -360,6 +364,73 @@ fn read_during_a_trim() {
 #[test]
 fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     read_during_a_trim();
+}
+
+/// A log with one durable record of one stream, and where that lies.
+fn one_in_a_stream() -> (Arc<Group>, StreamId, RecordPlace) {
+    let group = group(NEVER, 2);
+    let stream = StreamId::new(7).expect("small");
+    let accepted = group.accept(|core| core.append_to(stream, b"record").map(|(end, _)| end));
+    let end = accepted.expect("there is room").0;
+    group.commit(end, AckLevel::Full).expect("commits");
+    let place = group.core().tagged().streams.get(stream).and_then(|state| state.places().get(0));
+    (group, stream, place.expect("appended"))
+}
+
+/// Copies the record forward if it is still where it was, as a segment does that is rewritten.
+fn rewrite(group: &Group, stream: StreamId, place: RecordPlace) {
+    let tag = Tag { kind: TagKind::Copy, stream: stream.get(), number: 0 };
+    let needed = Needed { tag, place: Some(place) };
+    let copied = group.accept(|core| {
+        let needs = core.tagged().streams.still_needs(&needed);
+        if needs { core.append_tagged(&tag, b"record") } else { Ok(core.appended()) }
+    });
+    let end = copied.expect("there is room").0;
+    group.commit(end, AckLevel::Full).expect("commits");
+}
+
+/// A record of a stream that is copied forward is there at every moment.
+fn read_during_a_copy() {
+    explore(|| {
+        let (group, stream, place) = one_in_a_stream();
+        let rewriter = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || rewrite(&group, stream, place))
+        };
+        let (_, places) = durable_places(&group, (stream, None), 0, 1).expect("it was not trimmed");
+        assert_eq!(places.len(), 1, "a durable record is not there");
+        assert!(places[0].lsn < group.durable());
+        rewriter.join().expect("ends");
+    });
+}
+
+#[test]
+fn a_durable_record_is_read_while_it_is_copied() {
+    read_during_a_copy();
+}
+
+/// A reader behind a cut finds the record that was appended there, or none yet, but never the copy of the one that was cut off.
+fn read_behind_a_cut() {
+    explore(|| {
+        let (group, stream, place) = one_in_a_stream();
+        let rewriter = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || rewrite(&group, stream, place))
+        };
+        let cut = Tag { kind: TagKind::StreamCut, stream: stream.get(), number: 0 };
+        drop(group.accept(|core| core.append_tagged(&cut, &[])).expect("there is room"));
+        let accepted = group.accept(|core| core.append_to(stream, b"another").map(|(end, _)| end));
+        let end = accepted.expect("there is room").0;
+        let (_, places) = durable_places(&group, (stream, None), 0, 1).expect("it was not trimmed");
+        let is_new = |place: &RecordPlace| place.lsn.get() + u64::from(place.bytes) == end.get();
+        assert!(places.iter().all(is_new), "a record that was cut off: {places:?}");
+        rewriter.join().expect("ends");
+    });
+}
+
+#[test]
+fn what_was_cut_off_is_not_read_where_it_is_being_copied() {
+    read_behind_a_cut();
 }
 
 /// Lets the thread that polls sleep until it is woken.
@@ -459,13 +530,15 @@ fn two_followers_of_other_processes_miss_nothing() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 6] = [
+    let scenes: [(Mutant, fn()); 8] = [
         (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
         (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
         (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
         (Mutant::TrimDuringRead, read_during_a_trim),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
         (Mutant::AppendBehindClose, append_during_a_close),
+        (Mutant::DurableSeenBefore, read_during_a_copy),
+        (Mutant::MovingByNumber, read_behind_a_cut),
     ];
     for (mutant, scene) in scenes {
         set(Some(mutant));

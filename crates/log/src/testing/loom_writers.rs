@@ -69,7 +69,7 @@ impl SegmentWriters {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
-    pub(crate) fn open(&self, _: u64, _: u64) -> Result<()> {
+    pub(crate) fn open(&self, _: u64, _: (u64, u64)) -> Result<()> {
         Ok(())
     }
 

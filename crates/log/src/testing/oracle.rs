@@ -16,6 +16,7 @@
 //! 8. Memory that outlived the process is believed only by the log that stored there, in the same boot, once.
 
 use crate::error::Error;
+use crate::format::Tag;
 use crate::lsn::Lsn;
 use crate::read::reader::Record;
 
@@ -62,6 +63,10 @@ pub struct Ledger {
     pub trimmed: Lsn,
     /// What was written about the durable LSN.
     pub witnesses: Vec<Witness>,
+    /// The trims of streams that a log at its cap has noted apart, and the LSN at which they hold.
+    pub held: Option<(Lsn, Vec<Tag>)>,
+    /// Those that it was about to note since: any of them may be what the disk has.
+    pub holding: Vec<(Lsn, Vec<Tag>)>,
 }
 
 impl Ledger {

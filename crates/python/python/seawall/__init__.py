@@ -22,6 +22,7 @@ from ._seawall import (
     StreamAppend,
     Transaction,
     View,
+    ViewStream,
     backup,
     probe,
     salvage,
@@ -29,13 +30,14 @@ from ._seawall import (
 )
 from .errors import Error
 from .gauge import BenchResult, bench, scenarios
-from .queue import Message, Queue
+from .queue import DeadLetter, Message, Queue
 from .results import Backup, Damage, Finding, Opened, Probe, Report, Row, Salvaged, Stats, Summary, Tried
 
 __all__ = [
     "Backup",
     "BenchResult",
     "Damage",
+    "DeadLetter",
     "Error",
     "Finding",
     "Follower",
@@ -57,6 +59,7 @@ __all__ = [
     "Transaction",
     "Tried",
     "View",
+    "ViewStream",
     "backup",
     "bench",
     "errors",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from . import errors
 from ._seawall import Follower, Log, Record, Stream, StreamAppend
@@ -19,6 +20,53 @@ _LOOK = 0.2
 """How long a thread waits for a record of another process's log before it looks whether the task still wants it, in seconds."""
 
 
+_VIEWS = ThreadPoolExecutor(10_000, "seawall-view")
+"""Threads that wait for records of other processes' logs, one for each follower that is waited for: the event loop's own are few, and
+its programs need them."""
+
+
+class Pending(asyncio.Future[T], Coroutine[Any, Any, T]):
+    """A future that is a coroutine as well, for what takes coroutines alone: ``asyncio.create_task``, ``TaskGroup.create_task``."""
+
+    _steps: Generator[Any, Any, T] | None = None
+
+    def _started(self) -> Generator[Any, Any, T]:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps
+
+    def send(self, value: Any) -> Any:
+        """As of a coroutine that awaits this future."""
+        return self._started().send(value)
+
+    def throw(self, kind: Any, value: Any = None, trace: Any = None) -> Any:
+        """As of a coroutine that awaits this future."""
+        return self._started().throw(kind if value is None else value)
+
+    def close(self) -> None:
+        """As of a coroutine: what was begun goes on."""
+
+
+def _pending(coroutine: Coroutine[Any, Any, T]) -> Pending[T]:
+    """What a task of this coroutine comes to; cancelling it cancels the task."""
+    task = asyncio.ensure_future(coroutine)
+    pending: Pending[T] = Pending(loop=task.get_loop())
+
+    def done(_: object) -> None:
+        if pending.done():
+            return
+        if task.cancelled():
+            pending.cancel()
+        elif (error := task.exception()) is not None:
+            pending.set_exception(error)
+        else:
+            pending.set_result(task.result())
+
+    task.add_done_callback(done)
+    pending.add_done_callback(lambda _: task.cancel() if pending.cancelled() else None)
+    return pending
+
+
 async def itself(log: Log) -> Log:
     """What ``async with log`` gives."""
     return log
@@ -29,7 +77,7 @@ async def close(log: Log) -> None:
     await asyncio.get_running_loop().run_in_executor(None, log.close)
 
 
-async def _with_room(log: Log, append: Callable[[], T]) -> T:
+async def with_room(log: Log, append: Callable[[], T]) -> T:
     """Appends when there is room: when what was appended is written, or after a pause."""
     pause = _FIRST_PAUSE
     while True:
@@ -43,27 +91,27 @@ async def _with_room(log: Log, append: Callable[[], T]) -> T:
 
 async def append(log: Log, record: bytes) -> int:
     """``Log.append_async``."""
-    return await _with_room(log, lambda: log._try_append(record))
+    return await with_room(log, lambda: log._try_append(record))
 
 
 async def _append_commit(log: Log, record: bytes) -> int:
     return await log.commit_async(await append(log, record))
 
 
-def append_commit(log: Log, record: bytes) -> Awaitable[int]:
+def append_commit(log: Log, record: bytes) -> Pending[int]:
     """``Log.append_commit_async`` where there is no room now."""
-    return asyncio.ensure_future(_append_commit(log, record))
+    return _pending(_append_commit(log, record))
 
 
 async def _append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> StreamAppend:
-    appended = await _with_room(log, lambda: stream._try_append(record))
+    appended = await with_room(log, lambda: stream._try_append(record))
     await log.commit_async(appended.end)
     return appended
 
 
-def append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> Awaitable[StreamAppend]:
+def append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> Pending[StreamAppend]:
     """``Stream.append_commit_async`` where there is no room now."""
-    return asyncio.ensure_future(_append_commit_to_stream(log, stream, record))
+    return _pending(_append_commit_to_stream(log, stream, record))
 
 
 async def next_of_log(follower: Follower) -> Record:
@@ -79,11 +127,9 @@ async def next_of_log(follower: Follower) -> Record:
 
 
 async def next_of_view(follower: Follower) -> Record:
-    """The next record of a follower of another process's log, which a thread waits for."""
-    loop = asyncio.get_running_loop()
+    """The next record of a follower of another process's log, which a thread waits for where none was fetched."""
     while True:
-        ready = loop.run_in_executor(None, follower._wait, _LOOK)
-        await ready
         record = follower._take()
         if record is not None:
             return record
+        await asyncio.get_running_loop().run_in_executor(_VIEWS, follower._wait, _LOOK)

@@ -12,7 +12,7 @@ class Error(Exception):
     errno: int | None = None
     """The error number of the operating system behind it, if there is one."""
     path: str | None = None
-    """The file or directory that it is about, if it is about one."""
+    """The file or directory that it is about, if it is about one; ``os.fsencode`` gives the bytes of its name."""
     lsn: int | None = None
     """The LSN that it is about, if it is about one."""
 
@@ -21,10 +21,18 @@ class Error(Exception):
 
 
 class IoError(Error, OSError):
-    """The operating system refused an operation."""
+    """The operating system refused an operation; ``errno``, ``strerror`` and ``filename`` as of any ``OSError``."""
 
     operation: str
     """The operation, as a verb: ``open``, ``write``, ``sync``."""
+
+
+class NotFound(IoError, FileNotFoundError):
+    """A file or directory is not there."""
+
+
+class NotPermitted(IoError, PermissionError):
+    """This user may not do that with the file or directory."""
 
 
 class DiskFull(IoError):
@@ -95,8 +103,12 @@ class OtherLog(Error):
     """Another log was put at the path of the one that was followed."""
 
 
-class NotALog(Error):
-    """The directory holds no log."""
+class NotALog(Error, FileNotFoundError):
+    """The directory holds no log, or is not there."""
+
+
+class NoDirectory(NotALog, NotFound):
+    """What is looked at without being made, by ``View`` and ``verify``, is not there."""
 
 
 class Rebuilding(Error):

@@ -115,7 +115,8 @@ def bench(
     The interpreter measures nothing: the program is that of the command, without the interpreter's lock. Only files that it
     made are written, and it removes them.
 
-    Raises ``ValueError`` for a setting outside its bounds, ``RuntimeError`` for a disk that cannot be measured.
+    Raises ``ValueError`` for a setting outside its bounds, ``FileNotFoundError`` for a folder that is not there, ``RuntimeError`` for a disk
+    that cannot be measured.
     """
     measurement = measure(
         path,

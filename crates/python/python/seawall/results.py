@@ -120,6 +120,11 @@ class Opened:
     """What commits that were to outlive the process only had left in memory."""
     taken_from_memory: int
     """Records of commits that were to outlive the process only, and that the disk did not have yet."""
+    evidence: Literal["confirmed", "not-confirmed", "not-needed"]
+    """What the devices' counters say to the log's class: each commit that was watched flushed every volatile cache below; there is not
+    enough to judge by, and the class rests on the word of system and device alone; or no flush is needed."""
+    evidence_because: str | None
+    """Why it is not confirmed."""
 
 
 @dataclass(frozen=True, slots=True)

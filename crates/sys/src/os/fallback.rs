@@ -12,6 +12,7 @@ pub(crate) mod residency;
 pub(crate) mod rings;
 pub(crate) mod scratch;
 pub(crate) mod shared_memory;
+pub(crate) mod signal;
 pub(crate) mod store;
 pub(crate) mod thread;
 pub(crate) mod wait;

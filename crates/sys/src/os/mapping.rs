@@ -5,7 +5,7 @@
 //! a page ends the process: with `SIGBUS` on Unix, with an in-page exception on Windows.
 
 use crate::CommitHandle;
-use crate::commit::{OpenError, Target, extend};
+use crate::commit::{OpenError, Target, again, extend};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -52,7 +52,7 @@ impl<C: Calls> Map<C> {
     /// Maps `file`, which is that of `target`.
     pub(super) fn open(file: File, target: &Target) -> std::result::Result<Self, OpenError> {
         let path = target.path.clone();
-        let length = file.metadata().map_err(|error| Error::new("stat", &path, error))?.len();
+        let length = again(|| file.metadata()).map_err(|error| Error::new("stat", &path, error))?.len();
         if length < target.journal_bytes {
             return Err(OpenError::unavailable(
                 "a mapping cannot extend the file: the journal must be preallocated",

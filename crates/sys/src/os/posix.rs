@@ -9,7 +9,9 @@ pub(crate) use crate::os::fallback::{
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
-pub(crate) use crate::os::unix::{DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync};
+pub(crate) use crate::os::unix::{
+    DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync, signal,
+};
 
 use crate::CommitHandle;
 use crate::commit::{SyncCall, write_all};

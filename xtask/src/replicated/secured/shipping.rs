@@ -101,7 +101,7 @@ impl Logs {
         self.append(&first, 50)?;
         self.done(&["ship", &first, "--to", to, "--once"], Some(way), "")?;
         self.done(&["drill", "--from", to, "--log", &first], Some(way), "")?;
-        self.done(&["rebuild", &second, "--from", to], Some(way), "")?;
+        self.done(&["rebuild", &second, "--from", to, "--fence"], Some(way), "")?;
         self.append(&first, 1)?;
         let (ended_well, said) = self.run(&["ship", &first, "--to", to, "--once"], Some(way), "")?;
         if ended_well || !(said.contains("another directory") || said.contains("taken over")) {
@@ -110,7 +110,7 @@ impl Logs {
         self.append(&second, 50)?;
         self.done(&["ship", &second, "--to", to, "--once"], Some(way), "")?;
         self.done(&["standby", &third, "--from", to, "--once"], Some(way), "")?;
-        self.done(&["takeover", &third, "--from", to], Some(way), "")?;
+        self.done(&["takeover", &third, "--from", to, "--fence"], Some(way), "")?;
         self.done(&["drill", "--from", to, "--log", &third], Some(way), "")?;
         let (here, there) = (self.records(&second)?, self.records(&third)?);
         if here != there || here.lines().count() != 100 {
@@ -131,9 +131,9 @@ impl Logs {
         let commands: [&[&str]; 5] = [
             &["ship", &log, "--to", to, "--once"],
             &["drill", "--from", to, "--log", &log],
-            &["rebuild", &copy, "--from", to],
+            &["rebuild", &copy, "--from", to, "--fence"],
             &["standby", &standby, "--from", to, "--once"],
-            &["takeover", &taken, "--from", to],
+            &["takeover", &taken, "--from", to, "--fence"],
         ];
         let mut last = String::new();
         for command in commands {

@@ -73,12 +73,17 @@ impl Bucket {
 
     /// Ends the store at once.
     pub(super) fn kill(&mut self) {
-        super::end(&mut self.process);
+        super::super::end(&mut self.process);
+    }
+
+    /// Where the objects below `prefix` lie.
+    pub(super) fn folder(&self, prefix: &str) -> PathBuf {
+        self.home.join(BUCKET).join(prefix)
     }
 
     /// The files of the messages below `prefix`, by position.
     pub(super) fn messages(&self, prefix: &str) -> Result<Vec<PathBuf>> {
-        let mut found = files::list(&self.home.join(BUCKET).join(prefix).join("messages"))?;
+        let mut found = files::list(&self.folder(prefix).join("messages"))?;
         found.sort();
         Ok(found)
     }

@@ -1,11 +1,15 @@
 //! The faults of a campaign: what each does, where it is possible, and how often it is drawn.
 
+use super::super::cluster::{Cluster, STORE};
+use super::super::network::Network;
+use super::super::{end, get};
 use super::bucket::Bucket;
-use super::network::Network;
 use super::proxy::Trouble;
-use super::{Campaign, REPLACED, end, running, same};
+use super::{Campaign, REPLACED, in_order, running, same};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{command, output};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -26,7 +30,7 @@ enum Hindrance {
     None,
     Killed(usize),
     Cut(usize, Lose),
-    /// Of so many requests one meets it.
+    /// One in N requests meets it.
     Store(Trouble, u64),
 }
 
@@ -47,7 +51,7 @@ fn store(all: &Campaign) -> bool {
 }
 
 #[rustfmt::skip]
-pub(super) const FAULTS: [Fault; 21] = [
+pub(super) const FAULTS: [Fault; 32] = [
     Fault { name: "shipper killed", weight: 6, possible: always, inject: |all| { end(&mut all.shipper); Ok(()) } },
     Fault { name: "appender killed", weight: 4, possible: always, inject: |all| { end(&mut all.appender); Ok(()) } },
     Fault { name: "standby killed", weight: 4, possible: always, inject: |all| { end(&mut all.standby); Ok(()) } },
@@ -69,7 +73,28 @@ pub(super) const FAULTS: [Fault; 21] = [
     Fault { name: "slow store", weight: 3, possible: store, inject: |all| all.trouble(Trouble::Slow(Duration::from_millis(700))) },
     Fault { name: "stale lists", weight: 3, possible: store, inject: |all| all.trouble(Trouble::StaleLists) },
     Fault { name: "store killed", weight: 4, possible: store, inject: kill_store },
+    Fault { name: "store that takes no writes", weight: 1, possible: store, inject: |all| all.said(Trouble::WritesRefused) },
+    Fault { name: "store that never answers", weight: 1, possible: store, inject: |all| all.said(Trouble::Silent) },
+    Fault { name: "archive away, as not mounted", weight: 2, possible: store, inject: unmount },
+    Fault { name: "another store at the address", weight: 2, possible: always, inject: exchange },
+    Fault { name: "archive on a full disk", weight: 1, possible: mounts, inject: fill_archive },
+    Fault { name: "standby on a full disk", weight: 1, possible: mounts, inject: fill_standby },
+    Fault { name: "log on a full disk", weight: 1, possible: mounts, inject: fill_log },
+    Fault { name: "archive compacted, at times half", weight: 2, possible: store, inject: compact },
+    Fault { name: "clock ahead for a batch", weight: 1, possible: shim, inject: jump },
+    Fault { name: "second shipper of the log", weight: 3, possible: always, inject: second },
+    Fault { name: "directory copied, and written to", weight: 2, possible: always, inject: copied },
 ];
+
+/// Disks of a size can be mounted.
+fn mounts(_: &Campaign) -> bool {
+    cfg!(target_os = "linux") && crate::shell::is_root()
+}
+
+/// The clock of a process can be moved.
+fn shim(all: &Campaign) -> bool {
+    all.clock.is_some()
+}
 
 /// Where the log is archived that is damaged: of a cluster's log an archive beside it, each time another.
 fn archive(all: &mut Campaign) -> String {
@@ -82,7 +107,7 @@ fn node(all: &mut Campaign) -> usize {
 }
 
 /// Does something to the cluster, if there is one.
-fn with(all: &mut Campaign, work: impl FnOnce(&mut super::Cluster) -> Result) -> Result {
+fn with(all: &mut Campaign, work: impl FnOnce(&mut Cluster) -> Result) -> Result {
     all.cluster.as_mut().map_or(Ok(()), work)
 }
 
@@ -133,7 +158,31 @@ fn lose_disk(all: &mut Campaign) -> Result {
         cluster.start(node)
     })?;
     all.caught_up()?;
-    with(all, |cluster| cluster.is_whole_again(node))
+    with(all, |cluster| is_whole_again(cluster, node))
+}
+
+/// Returns when a node that lost its disk has what the others have.
+fn is_whole_again(cluster: &Cluster, node: usize) -> Result {
+    let held = |node: usize| topic_bytes(&cluster.home(node).join(STORE).join("faults-0"));
+    for _ in 0..240 {
+        let whole = if cluster.engine.name == "nats" {
+            get(cluster.monitor(node), "/healthz").is_ok_and(|answer| answer.contains("\"ok\""))
+        } else {
+            (0..3).all(|other| held(other) == held(node) && held(node) > 0)
+        };
+        if whole {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Err(Error::check(format!("node {node} of {} does not get back what it lost", cluster.engine.name)))
+}
+
+/// How much of the topic a node of Kafka holds.
+fn topic_bytes(folder: &Path) -> u64 {
+    let files = files::list(folder).unwrap_or_default().into_iter();
+    let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.filter_map(|path| Some(path.metadata().ok()?.len())).sum()
 }
 
 fn cut(all: &mut Campaign, lose: Lose) -> Result {
@@ -149,6 +198,298 @@ fn kill_store(all: &mut Campaign) -> Result {
     all.bucket.kill();
     all.append(steps)?;
     all.bucket.restart()
+}
+
+/// The archive's folder is not where it was: nothing is made in its place.
+fn unmount(all: &mut Campaign) -> Result {
+    end(&mut all.shipper);
+    let (place, aside) = (all.bucket.folder("faults"), all.folder.join("aside"));
+    std::fs::rename(&place, &aside).map_err(Error::at(place.display()))?;
+    let (done, said) = Campaign::ran(all.ship(&all.log, &all.address(), &["--once"]))?;
+    let made = all.bucket.messages("faults").is_ok_and(|messages| !messages.is_empty());
+    if place.exists() {
+        std::fs::remove_dir_all(&place).map_err(Error::at(place.display()))?;
+    }
+    std::fs::rename(&aside, &place).map_err(Error::at(place.display()))?;
+    if done || made {
+        return Err(Error::check(format!("another place was taken for the archive: {said}")));
+    }
+    all.append(20)
+}
+
+/// The log is archived to a folder, in whose place another archive then lies.
+fn exchange(all: &mut Campaign) -> Result {
+    let (kept, log) = (all.new_folder("exchanged"), all.log.clone());
+    let to = format!("folder:{}", kept.display());
+    all.at_last("no archive beside it", |all| all.ship(&log, &to, &["--once"]))?;
+    let aside = kept.with_extension("aside");
+    std::fs::rename(&kept, &aside).map_err(Error::at(kept.display()))?;
+    // That of a log that is shipped there for the first time.
+    let other = all.new_folder("other");
+    ended(appender(all, &other)?)?;
+    all.at_last("no other archive", |all| all.ship(&other, &to, &["--once"]))?;
+    let (done, said) = Campaign::ran(all.ship(&log, &to, &["--once"]))?;
+    if done || !said.contains("is another destination") {
+        return Err(Error::check(format!("another archive was taken for that of the log: {said}")));
+    }
+    std::fs::remove_dir_all(&kept).map_err(Error::at(kept.display()))?;
+    std::fs::rename(&aside, &kept).map_err(Error::at(kept.display()))?;
+    all.at_last("not shipped on", |all| all.ship(&log, &to, &["--once"])).map(drop)?;
+    let name = log.display().to_string();
+    all.printed(&["log", "drill", "--from", &to, "--log", &name]).map(drop)?;
+    Campaign::forget(&log, &kept)
+}
+
+/// A disk of `megabytes` MB in memory, mounted at a new folder; `work` may make it larger.
+fn on_disk(all: &mut Campaign, megabytes: u64, work: impl FnOnce(&mut Campaign, &Path) -> Result) -> Result {
+    let size = format!("size={megabytes}m");
+    mounted(all, &["-t", "tmpfs", "-o", &size, "tmpfs"], work)
+}
+
+/// Mounts it at a new folder for as long as `work` takes.
+fn mounted(all: &mut Campaign, what: &[&str], work: impl FnOnce(&mut Campaign, &Path) -> Result) -> Result {
+    let disk = all.new_folder("disk");
+    files::make_folder(&disk)?;
+    let place = disk.display().to_string();
+    output(command("mount", &[what, &[&place]].concat()))?;
+    let worked = work(all, &disk);
+    output(command("umount", &["-l", &place]))?;
+    worked
+}
+
+/// Takes what is free on a disk, to the last block: a sync may give some of what was counted back.
+fn fill(filler: &Path) -> Result {
+    let file = std::fs::File::options().create(true).append(true).open(filler);
+    let mut file = file.map_err(Error::at(filler.display()))?;
+    loop {
+        let before = file.metadata().map_err(Error::at(filler.display()))?.len();
+        for bytes in [4096, 512] {
+            while file.write_all(&[1; 4096][..bytes]).is_ok() {}
+        }
+        let _ = file.sync_all();
+        if file.metadata().is_ok_and(|after| after.len() == before) {
+            return Ok(());
+        }
+    }
+}
+
+fn grow(disk: &Path) -> Result {
+    output(command("mount", &["-o", "remount,size=1g", &disk.display().to_string()])).map(drop)
+}
+
+/// An archive's disk is full: that is said with the reason, nothing is left there, and all goes on once there is room.
+fn fill_archive(all: &mut Campaign) -> Result {
+    let log = all.log.clone();
+    on_disk(all, 1, |all, disk| {
+        let (kept, said) = (disk.join("archive"), all.folder.join("full.log"));
+        let to = format!("folder:{}", kept.display());
+        let errors = std::fs::File::create(&said).map_err(Error::at(said.display()))?;
+        fill(&disk.join("filler"))?;
+        let mut shipping = Some(all.ship(&log, &to, &[]).stderr(errors).spawn().map_err(Error::at("ship"))?);
+        let read = || std::fs::read_to_string(&said).unwrap_or_default();
+        let told = within_a_minute(|| read().contains("o space") || !running(&mut shipping));
+        end(&mut shipping);
+        if !told || !read().to_lowercase().contains("space") {
+            return Err(Error::check(format!("a full disk was not named within a minute: {}", read())));
+        }
+        grow(disk)?;
+        all.at_last("not shipped once there was room", |all| all.ship(&log, &to, &["--once"]))?;
+        let left = files::list(&kept)?;
+        if left.iter().any(|path| path.display().to_string().contains("staged-")) {
+            return Err(Error::check("a full disk was filled with what failed on it"));
+        }
+        all.printed(&["log", "drill", "--from", &to, "--log", &log.display().to_string()]).map(drop)?;
+        Campaign::forget(&log, &kept)
+    })
+}
+
+/// A disk is full in the middle of a copy, which says so, and of a standby, which goes on once there is room.
+fn fill_standby(all: &mut Campaign) -> Result {
+    on_disk(all, 3, |all, disk| {
+        let again = disk.join("again").display().to_string();
+        let (fits, said) =
+            Campaign::ran(all.seawall(&["log", "rebuild", &again, "--from", &all.address(), "--copy"]))?;
+        if !fits && !said.to_lowercase().contains("space") {
+            return Err(Error::check(format!("a disk that is too small was not named: {said}")));
+        }
+        for left in files::list(disk)? {
+            std::fs::remove_dir_all(&left).map_err(Error::at(left.display()))?;
+        }
+        let copy = disk.join("copy");
+        let (fits, said) = Campaign::ran(all.follow(&copy, &["--once"]))?;
+        if !fits && !said.to_lowercase().contains("space") {
+            return Err(Error::check(format!("a full disk was not named: {said}")));
+        }
+        grow(disk)?;
+        all.at_last("a standby did not go on once there was room", |all| all.follow(&copy, &["--once"]))
+            .map(drop)
+    })
+}
+
+/// The log's disk is full, where the note on its archive lies too: that is said, by `status` as well, and all goes on once there is room.
+fn fill_log(all: &mut Campaign) -> Result {
+    let kept = all.new_folder("kept");
+    let to = format!("folder:{}", kept.display());
+    // No log that outlives power loss lies in memory.
+    let image = all.new_folder("image");
+    let made = std::fs::File::create(&image).and_then(|image| image.set_len(24 << 20));
+    made.map_err(Error::at(image.display()))?;
+    let image = image.display().to_string();
+    output(command("mkfs.ext4", &["-q", "-F", "-m", "0", &image]))?;
+    mounted(all, &["-o", "loop", &image], |all, disk| {
+        let (log, filler, said) = (disk.join("log"), disk.join("filler"), all.folder.join("full.log"));
+        let mut appending = appender(all, &log)?;
+        hand(&mut appending, 0..100)?;
+        // One that finds no room before its log is there ends, and leaves nothing to ship.
+        if !within_a_minute(|| all.records(&log).is_ok_and(|records| records.len() == 100)) {
+            return Err(Error::check("an appender committed nothing"));
+        }
+        let errors = std::fs::File::create(&said).map_err(Error::at(said.display()))?;
+        let ship = all.ship(&log, &to, &[]).stderr(errors).spawn();
+        let mut shipping = Some(ship.map_err(Error::at("ship"))?);
+        let read = || std::fs::read_to_string(&said).unwrap_or_default();
+        let stored = || files::list(&kept.join("messages")).unwrap_or_default().len();
+        if !within_a_minute(|| read().contains("shipping from") && stored() > 1) {
+            return Err(Error::check(format!("nothing is shipped from a disk with room: {}", read())));
+        }
+        let mut next = 100;
+        let told = within_a_minute(|| {
+            // What the log has prepared takes these, and the note finds no room: that of before gives its own back, a moment later.
+            let _ = fill(&filler).and_then(|()| hand(&mut appending, next..next + 1));
+            next += 1;
+            read().contains("o space") || !running(&mut shipping)
+        });
+        let log_name = log.display().to_string();
+        let known = within_a_minute(|| {
+            all.printed(&["log", "status", &log_name]).is_ok_and(|status| status.contains("fails, "))
+        });
+        end(&mut shipping);
+        if !told || !known {
+            let how = if told { "its status" } else { "it" };
+            return Err(Error::check(format!("the log's full disk, a minute, and not by {how}: {}", read())));
+        }
+        std::fs::remove_file(&filler).map_err(Error::at(filler.display()))?;
+        hand(&mut appending, next..next + 100)?;
+        ended(appending)?;
+        in_order(&all.records(&log)?)?;
+        all.at_last("not shipped once there was room", |all| all.ship(&log, &to, &["--once"]))?;
+        let drilled = all.printed(&["log", "drill", "--from", &to, "--log", &log_name])?;
+        let records = format!("{} records", next + 100);
+        found(&(false, drilled), &records, "a drill of a log whose disk had been full")
+    })
+}
+
+/// Appends to a log beside the campaign's.
+fn appender(all: &Campaign, log: &Path) -> Result<Child> {
+    let log = log.display().to_string();
+    let mut append = all.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
+    append.stdin(Stdio::piped()).spawn().map_err(Error::at("an appender"))
+}
+
+fn hand(appending: &mut Child, numbers: std::ops::Range<u64>) -> Result {
+    let lines: Vec<String> = numbers.map(|number| format!("{number}\n")).collect();
+    let stdin = appending.stdin.as_mut();
+    stdin.map_or(Ok(()), |stdin| stdin.write_all(lines.concat().as_bytes())).map_err(Error::at("an appender"))
+}
+
+fn ended(mut appending: Child) -> Result {
+    drop(appending.stdin.take());
+    let ended = appending.wait().map_err(Error::at("an appender"))?;
+    if ended.success() { Ok(()) } else { Err(Error::check("an appender failed")) }
+}
+
+/// Small objects are copied into larger ones, which all that reads takes in their place from then on; at times that is killed half way.
+fn compact(all: &mut Campaign) -> Result {
+    all.append(20)?;
+    let mut command = all.seawall(&["log", "compact", "--at", &all.address()]);
+    let mut compacting = Some(command.spawn().map_err(Error::at("compact"))?);
+    let (steps, whole) = (all.draw(10), all.draw(2) == 0);
+    let appended = all.append(steps);
+    let ended = if whole { compacting.as_mut().map(Child::wait) } else { None };
+    end(&mut compacting);
+    match ended {
+        Some(Ok(status)) if !status.success() => Err(Error::check("an archive was not compacted")),
+        _ => appended,
+    }
+}
+
+/// A batch is written ten years ahead: what was before it is rebuilt to any time, and what comes behind it too.
+fn jump(all: &mut Campaign) -> Result {
+    const YEARS: &str = "315360000";
+    end(&mut all.appender);
+    all.caught_up()?;
+    all.next = all.records(&all.log)?.len() as u64;
+    let (log, shim) = (all.log.display().to_string(), all.clock.clone().unwrap_or_default());
+    let mut append = all.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
+    append.env("LD_PRELOAD", shim).env("CLOCK_AHEAD", YEARS).stdin(Stdio::piped());
+    all.appender = Some(append.spawn().map_err(Error::at("the appender"))?);
+    all.write();
+    drop(all.appender.as_mut().and_then(|appender| appender.stdin.take()));
+    if let Some(mut appender) = all.appender.take() {
+        appender.wait().map_err(Error::at("the appender"))?;
+    }
+    all.append(20)?;
+    end(&mut all.appender);
+    all.caught_up()?;
+    let looked = all.printed(&["log", "stat", &log])?;
+    found(&(false, looked), "ahead of this clock", "`stat` of a log with a batch of the future")?;
+    std::thread::sleep(Duration::from_secs(2));
+    let (records, copy) = (all.records(&all.log)?, all.new_folder("earlier"));
+    let to = copy.display().to_string();
+    all.printed(&["log", "rebuild", &to, "--from", &all.address(), "--ago", "1s"])?;
+    same(&records, &all.records(&copy)?, "a copy to a second ago behind a jump of the clock")
+}
+
+/// By hand beside the service: refused, and the service goes on.
+fn second(all: &mut Campaign) -> Result {
+    all.append(20)?;
+    let (log, to) = (all.log.clone(), all.address());
+    let serves = running(&mut all.shipper) && all.shipper_said().contains("shipping from");
+    let (done, said) = Campaign::ran(all.ship(&log, &to, &["--once"]))?;
+    if serves && running(&mut all.shipper) && (done || !said.contains("already")) {
+        return Err(Error::check(format!("a second shipper was not refused: {said}")));
+    }
+    all.append(20)
+}
+
+/// A copy of the directory with its hold goes another way: it takes nothing, and the service goes on.
+fn copied(all: &mut Campaign) -> Result {
+    end(&mut all.appender);
+    all.caught_up()?;
+    let clone = all.new_folder("clone");
+    output(command("cp", &["-a", &all.log.display().to_string(), &clone.display().to_string()]))?;
+    let mut appending = appender(all, &clone)?;
+    hand(&mut appending, 0..1)?;
+    ended(appending)?;
+    // Only once this one has gone on is the copy's way another one.
+    let before = all.records(&all.log)?.len();
+    while all.records(&all.log)?.len() == before {
+        all.append(20)?;
+    }
+    end(&mut all.appender);
+    all.caught_up()?;
+    all.append(5)?;
+    for _ in 0..20 {
+        let (done, said) = Campaign::ran(all.ship(&clone, &all.address(), &["--once"]))?;
+        if done {
+            return Err(Error::check(format!(
+                "a copy of the directory that went another way was shipped: {said}"
+            )));
+        }
+        if said.contains("does not continue") {
+            return all.append(20);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Err(Error::check("a copy of the directory was not told that it went another way"))
+}
+
+/// Whether it comes true within a minute.
+fn within_a_minute(mut is_true: impl FnMut() -> bool) -> bool {
+    (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        is_true()
+    })
 }
 
 fn signal(child: Option<&Child>, signal: &str) -> Result {
@@ -169,6 +510,44 @@ impl Campaign {
         let behind = before.and_then(|()| self.append(steps / 2));
         self.bucket.proxy.clear();
         behind
+    }
+
+    /// As long as it lasts nothing is stored: the service has to say so within a minute.
+    fn said(&mut self, trouble: Trouble) -> Result {
+        self.append(20)?;
+        end(&mut self.standby);
+        let starts = self.draw(2) == 0;
+        self.bucket.proxy.set(trouble, 1);
+        if starts {
+            end(&mut self.shipper);
+            self.keep_shipping()?;
+        }
+        let before = self.shipper_said().matches("away: ").count();
+        self.write();
+        let told = within_a_minute(|| {
+            self.shipper_said().matches("away: ").count() > before || !running(&mut self.shipper)
+        });
+        self.bucket.proxy.clear();
+        if !told {
+            return Err(Error::check(format!(
+                "a minute in which nothing was stored, and nothing was said: {}",
+                self.shipper_said()
+            )));
+        }
+        self.append(20)
+    }
+
+    /// The log is not shipped there any more.
+    fn forget(log: &Path, kept: &Path) -> Result {
+        let kept =
+            format!("to folder:{}\n", kept.canonicalize().map_err(Error::at(kept.display()))?.display());
+        for path in files::list(log)? {
+            let is_hold = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("HOLD-"));
+            if is_hold && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(&kept)) {
+                std::fs::remove_file(&path).map_err(Error::at(path.display()))?;
+            }
+        }
+        Ok(())
     }
 
     /// What is in the way of a take-over, at times.
@@ -292,7 +671,9 @@ impl Campaign {
     fn rebuild(&mut self) -> Result<PathBuf> {
         let to = self.new_folder("log");
         let name = to.display().to_string();
-        self.at_last("no rebuild", |all| all.seawall(&["log", "rebuild", &name, "--from", &all.address()]))?;
+        self.at_last("no rebuild", |all| {
+            all.seawall(&["log", "rebuild", &name, "--from", &all.address(), "--fence"])
+        })?;
         Ok(to)
     }
 
@@ -334,7 +715,7 @@ impl Campaign {
     }
 
     fn taking(&self, copy: &Path) -> std::process::Command {
-        self.seawall(&["log", "takeover", &copy.display().to_string(), "--from", &self.address()])
+        self.seawall(&["log", "takeover", &copy.display().to_string(), "--from", &self.address(), "--fence"])
     }
 
     /// Whoever comes second is refused, however often it tries.
@@ -367,6 +748,11 @@ impl Campaign {
         let other = if nodes(self) { damaged.clone() } else { sound.clone() };
         self.at_last("no second copy", |all| all.ship(&log, &other, &["--once", "--object-bytes", "4k"]))?;
         let records = self.records(&log)?;
+        // Messages under a sound pack are not looked at, and a pack is never needed.
+        let packs = files::list(&self.bucket.folder(&prefix).join("packs")).unwrap_or_default();
+        for pack in packs {
+            std::fs::remove_file(&pack).map_err(Error::at(pack.display()))?;
+        }
         let messages = self.bucket.messages(&prefix)?;
         // A log by itself cannot tell that its last message is missing.
         let among = messages.len() as u64 - u64::from(!flip);

@@ -21,6 +21,10 @@ pub(super) enum Trouble {
     Refused,
     /// None reaches the store: each connection is closed.
     Closed,
+    /// What would write does not reach the store, and is answered with 403; all else does.
+    WritesRefused,
+    /// None reaches the store, and none is answered while it lasts.
+    Silent,
     /// The store gets each, and no answer arrives.
     AnswersLost,
     /// The first half of each answer arrives.
@@ -40,7 +44,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 #[derive(Default)]
 struct State {
     trouble: Option<Trouble>,
-    /// Of so many requests one meets it, by chance: a command that asks again must not meet it at the same request for ever.
+    /// One in N requests meets it, at random: a command that retries must not meet it at the same request for ever.
     one_in: u64,
     random: u64,
     /// How many requests met a trouble.
@@ -73,7 +77,7 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// From now on, until the next call: of so many requests one meets it.
+    /// From now on, until the next call: one in N requests meets it.
     pub(super) fn set(&self, trouble: Trouble, one_in: u64) {
         self.with(|state| (state.trouble, state.one_in) = (Some(trouble), one_in));
     }
@@ -97,7 +101,11 @@ impl Proxy {
         let Some(request) = Request::read(&mut client)? else { return Ok(()) };
         let trouble = self.with(|state| {
             let mut trouble = state.trouble;
-            trouble = trouble.filter(|trouble| *trouble != Trouble::StaleLists || request.lists());
+            trouble = trouble.filter(|trouble| match trouble {
+                Trouble::StaleLists => request.lists(),
+                Trouble::WritesRefused => request.what.starts_with("PUT "),
+                _ => true,
+            });
             state.random = next_random(state.random);
             trouble = trouble.filter(|_| (state.random >> 33) % state.one_in.max(1) == 0);
             state.met += u64::from(trouble.is_some());
@@ -109,6 +117,20 @@ impl Proxy {
                     .write_all(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             }
             Some(Trouble::Closed) => return Ok(()),
+            Some(Trouble::WritesRefused) => {
+                let body = "<Error><Code>AccessDenied</Code><Message>no more writes</Message></Error>";
+                let length = body.len();
+                return write!(
+                    client,
+                    "HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+            }
+            Some(Trouble::Silent) => {
+                while self.with(|state| state.trouble == Some(Trouble::Silent)) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                return Ok(());
+            }
             Some(Trouble::Slow(time)) => std::thread::sleep(time),
             Some(Trouble::StaleLists) => {
                 // The oldest that is kept: the list before a few dozen others.
@@ -246,8 +268,10 @@ mod tests {
             assert_eq!(proxy.met() - met, 1);
         }
         assert!(ask("/b/other").ends_with("\r\n\r\n5"), "what lists nothing is never stale");
+        proxy.set(Trouble::WritesRefused, 1);
+        assert!(ask(list).ends_with("\r\n\r\n6"), "what writes nothing is passed on");
         proxy.clear();
-        assert!(ask(list).ends_with("\r\n\r\n6"));
+        assert!(ask(list).ends_with("\r\n\r\n7"));
         proxy.set(Trouble::Refused, 2);
         let refused = (0..64).filter(|_| ask("/").starts_with("HTTP/1.1 503")).count();
         assert!((10..54).contains(&refused), "one of two is refused: {refused} of 64");

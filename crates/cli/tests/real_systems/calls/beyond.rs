@@ -74,7 +74,7 @@ fn objects_of_a_folder_and_the_mark_of_a_standby_are_synced_in_order() {
     };
     assert!(marks.kept(&calls) >= 1, "the place is saved: {calls:#?}");
 
-    let calls = traced(folder.path(), &["log", "takeover", &standby, "--from", &archive]);
+    let calls = traced(folder.path(), &["log", "takeover", &standby, "--from", &archive, "--fence"]);
     let removal =
         Order { call: &["unlink", "\"REBUILDING\""], synced_before: None, synced_behind: "/standby>" };
     assert_eq!(removal.kept(&calls), 1, "the mark goes once: {calls:#?}");

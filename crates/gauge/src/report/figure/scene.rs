@@ -1,4 +1,4 @@
-//! Defines a drawing as a list of shapes, which [`super::svg`] and [`super::png`] render alike.
+//! Defines a drawing as a list of shapes, which [`super::svg`] renders.
 //!
 //! Invariants: coordinates are pixels from the upper left corner; shapes are painted in their order; a colour is named by
 //! what it stands for, so that a page can show it on light and on dark ground.

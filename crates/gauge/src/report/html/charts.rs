@@ -202,7 +202,7 @@ pub(super) fn percentile_table(curves: &[(String, &Latency, bool)]) -> String {
 
 /// So many rows at most are shown at first in a picture.
 const MANY: usize = 16;
-/// And so many of ranked methods, whose names are long.
+/// The same for ranked methods, whose names are long.
 const METHODS_MANY: usize = 7;
 
 /// Which rows a picture shows at first, where those are not all.

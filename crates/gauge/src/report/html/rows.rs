@@ -6,9 +6,9 @@
 use super::charts::{group, label};
 use super::escape::{Id, Text};
 use super::{Page, facts as fact_list, scroll, table};
-use crate::advise;
 use crate::evidence::PerCommit;
 use crate::figures::{count, tight};
+use crate::judgement::Judgement;
 use crate::rank::{EffectiveClass, Ranking};
 use crate::report::columns::Need;
 use crate::report::grid::{Grid, Head, Line, Section};
@@ -104,8 +104,7 @@ fn heading(page: &mut Page, section: &Section<'_>, across: usize, drawn: &mut bo
 fn row(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, line: &Line<'_>, columns: &[usize]) {
     let (study, row) = (&ranking.result.study, line.row);
     if let Some(measured) = row.measured().filter(|_| study.ranked) {
-        let is_best = ranking.recommended().is_some_and(|best| best.id() == row.id)
-            && advise::advise(ranking).method.is_some();
+        let is_best = Judgement::of(ranking).recommended.as_ref() == Some(&row.id);
         let (best, chip) = if is_best {
             (" class=\"best\"", " <span class=\"chip faster\">recommended</span>")
         } else {

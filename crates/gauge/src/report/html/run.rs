@@ -7,6 +7,7 @@ use super::{Page, charts, facts as fact_list, rows, table};
 use crate::advise::{self, Advice};
 use crate::figures::{capital, duration, plural, rate};
 use crate::findings;
+use crate::judgement::Answer;
 use crate::ranges;
 use crate::rank::Ranking;
 use crate::report::facts;
@@ -103,13 +104,15 @@ pub(super) fn section(
 }
 
 fn recommendation(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
-    let headline = findings::headline(ranking).map(|words| format!("<strong>{}</strong> ", Words(&words)));
-    let headline = headline.unwrap_or_default();
-    let class = if advice.method.is_some() { "advice" } else { "advice bad" };
-    page.add(&format!(
-        "<div class=\"{class}\" role=\"note\"><p>{headline}{}</p></div>\n",
-        Words(&advice.sentence)
-    ));
+    let class = match advice.answer {
+        Answer::Costs => "advice",
+        Answer::Capped | Answer::AtMost => "advice caution",
+        _ => "advice bad",
+    };
+    page.add(&format!("<div class=\"{class}\" role=\"note\"><p>{}</p></div>\n", Words(&advice.sentence)));
+    if let Some(caution) = &advice.caution {
+        page.add(&format!("<div class=\"advice caution\" role=\"note\"><p>{}</p></div>\n", Words(caution)));
+    }
     let Some(best) = ranking.recommended().filter(|_| advice.method.is_some()) else { return };
     let latency = best.measured.main();
     let wait = best.measured.tail.wait_share().map(|share| format!("{:.0} %", share * 100.0));

@@ -19,7 +19,7 @@ use crate::study::Unit;
 /// The figures of a commit run that are compared, as far as all sides have them; the first one that they share in any case.
 const MEASURES: [&str; 4] = ["cost", "p50", "p99", "max"];
 
-/// Of sides without a study of their own: so many figures more than the first.
+/// The number of figures beyond the first, for sides without a study of their own.
 const OTHERS_MAX: usize = 5;
 
 pub(super) fn section(

@@ -14,8 +14,8 @@
 
 use super::super::settings::{Amount, Settings};
 use super::super::{Observer, RunError};
+use crate::block::Slice;
 use crate::figures::plural;
-use crate::measure::Slice;
 use crate::row::{Outcome, Row};
 use crate::testbed::writers::Crew;
 use crate::testbed::{BlockError, Testbed, Until};
@@ -29,7 +29,7 @@ pub(crate) const LOOK_NS: u64 = 40_000_000;
 const RUN_MIN_NS: u64 = 5_000_000_000;
 /// So much better a method must be to join.
 const TIMES_BETTER: f64 = 1.1;
-/// At most so many commits of a look, for methods that leave their bytes in memory.
+/// The most commits in one look, for methods that leave their bytes in memory.
 const COMMITS_MAX: u64 = 1024;
 
 /// What is measured.
@@ -105,15 +105,18 @@ pub(super) fn choose(
     Ok(Chosen { settings, rows: rows.map(|(_, row)| row).collect(), note })
 }
 
+/// What the note of a run ends with that left methods out.
+pub(crate) const ALL_MEASURES: &str = "--all measures them.";
+
 fn note(left: usize, joined: &[&str], looked: bool) -> String {
     let others = plural(left as u64, "other method", "other methods");
     match (looked, joined) {
-        (false, _) => format!("{others} of this system were not measured: --all measures them."),
+        (false, _) => format!("{others} of this system were not measured: {ALL_MEASURES}"),
         (true, []) => format!(
-            "{others} had a short look each and were no better than these, or by less than a tenth: --all measures them."
+            "{others} had a short look each and were no better than these, or by less than a tenth: {ALL_MEASURES}"
         ),
         (true, joined) => format!(
-            "{} joined after a short look at all methods, better by a tenth than the published ones of the class; {others} were not: --all measures them.",
+            "{} joined after a short look at all methods, better by a tenth than the usual ones of the class; {others} were not: {ALL_MEASURES}",
             joined.join(", ")
         ),
     }
@@ -177,7 +180,6 @@ fn joining(rows: &[Row], looked: &[Option<u64>], asked: &[bool]) -> Vec<usize> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::method_names::choose_methods;
     use crate::result::RunResult;
     use crate::scenario::commit;
     use crate::testbed::sim::{Plant, SimTestbed};
@@ -195,11 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn by_default_the_published_methods_are_measured_and_what_is_no_better_is_named_as_left_out() {
+    fn by_default_the_usual_methods_are_measured_and_what_is_no_better_is_named_as_left_out() {
         let result = run(Vec::new(), |_| {});
-        let published: Vec<&str> =
-            choose_methods("published").expect("a group").iter().map(|method| method.id).collect();
-        assert_eq!(ids(&result), published);
+        let usual: Vec<&str> = commit::settings().methods.iter().map(|method| method.id).collect();
+        assert_eq!(ids(&result), usual);
+        for id in ["buffered+fdatasync", "direct+dsync", "mmap+msync", "direct+fdatasync"] {
+            assert!(usual.contains(&id), "published, or called by a product: {id}");
+        }
         let note = result.study.notes.concat();
         assert!(note.contains("short look") && note.contains("--all"), "{note}");
     }
@@ -207,10 +211,10 @@ mod tests {
     #[test]
     fn the_best_of_a_class_joins_if_it_is_better_and_has_as_many_commits_as_the_rest() {
         let slow = |method| Plant::Stall { method, every: 1, ns: 100_000 };
-        let plants = ["dsync", "direct+dsync", "buffered+fdatasync", "buffered+fsync"].map(slow).to_vec();
-        let result = run(plants, |_| {});
-        let published = choose_methods("published").expect("a group").len();
-        assert_eq!(result.study.rows.len(), published + 1, "one of its class: {:?}", ids(&result));
+        let usual = commit::settings().methods;
+        let durable = usual.iter().filter(|method| method.reach().letter() == 'D');
+        let result = run(durable.map(|method| slow(method.id)).collect(), |_| {});
+        assert_eq!(result.study.rows.len(), usual.len() + 1, "one of its class: {:?}", ids(&result));
         let joined = result.study.rows.iter().find(|row| result.study.notes[0].contains(&row.id));
         assert_eq!(joined.and_then(Row::measured).map(|measured| measured.commits), Some(400));
     }
@@ -232,10 +236,10 @@ mod tests {
 
     #[test]
     fn a_method_that_fails_in_its_look_is_listed_as_failed_and_the_run_goes_on() {
-        let result = run(vec![Plant::Fails { method: "mmap+msync", after: 3 }], |_| {});
-        let failed = &result.study.row("mmap+msync").expect("listed").outcome;
+        let result = run(vec![Plant::Fails { method: "uring-linked", after: 3 }], |_| {});
+        let failed = &result.study.row("uring-linked").expect("listed").outcome;
         assert!(matches!(failed, Outcome::Failed { .. }), "{failed:?}");
-        assert!(result.complete && result.measured().count() == 6);
+        assert!(result.complete && result.measured().count() == commit::settings().methods.len());
     }
 
     #[test]

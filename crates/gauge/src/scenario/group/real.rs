@@ -4,7 +4,7 @@
 //! only segments that the log starts during the block have their successors prepared concurrently with the commits.
 
 use super::{BlockRequest, Sharing, WRITER_BYTES};
-use crate::measure::Slice;
+use crate::block::Slice;
 use crate::testbed::real::{Content, RealLane, RealTestbed, RecordLane};
 use crate::testbed::writers::{Crew, run as commit, slice};
 use crate::testbed::{Block, BlockError, Until};

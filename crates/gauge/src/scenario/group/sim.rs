@@ -5,7 +5,7 @@
 //! ```
 
 use super::{BlockRequest, Sharing};
-use crate::measure::Sample;
+use crate::block::Sample;
 use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, attribute, times};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::counters::Counts;

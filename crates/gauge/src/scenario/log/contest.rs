@@ -138,6 +138,14 @@ pub(crate) fn seawall(opening: &Opening<'_>, options: Options) -> Result<Arc<Log
     Ok(log)
 }
 
+/// Opens one that is to outlive the process only, with the method that it chooses for that.
+pub(crate) fn seawall_for_process(folder: &Path, options: Options) -> Result<Arc<Log>, OpenError> {
+    let options = options.durability(seawall::Durability::ProcessCrash).network_file_system(true);
+    let log = open_log(folder, options)?;
+    rest(&log, false)?;
+    Ok(log)
+}
+
 struct Growing(Arc<Log>);
 
 impl Writer for Growing {

@@ -13,8 +13,8 @@ use super::real::{Bench, Folder, failed, files, forget_files, opening, read_file
 use super::streams::stream;
 use super::workloads::{PointsBy, READ_RECORD_BYTES, Work};
 use super::{ALONE, Case, MEANWHILE};
+use crate::block::Sample;
 use crate::latency::Latency;
-use crate::measure::Sample;
 use crate::row::{Measured, NamedLatency};
 use crate::scenario::commit::tally;
 use crate::scenario::settings::Settings;

@@ -6,11 +6,11 @@
 //! Invariants: opening, warming, trimming and preparing segments are in no block's time or counters; a thread records
 //! without allocating; what commits rests before the next block, so that its background work is in no other's block.
 
-use super::contest::{IN_MEMORY_BYTES, Opening, configured, seawall};
+use super::contest::{IN_MEMORY_BYTES, Opening, configured, seawall, seawall_for_process};
 use super::reading::StreamedLog;
-use super::workloads::{READ_RECORD_BYTES, Work};
+use super::workloads::{Outliving, READ_RECORD_BYTES, Work};
 use super::{Case, MEANS, UNTIMED_COMMITS};
-use crate::measure::{Sample, Slice};
+use crate::block::{Sample, Slice};
 use crate::row::Measured;
 use crate::scenario::commit::tally;
 use crate::scenario::settings::Settings;
@@ -49,6 +49,8 @@ pub(super) const GROWN_BYTES_MAX: u64 = 512 << 20;
 pub(super) const SLICE_BYTES: u64 = 8 << 20;
 /// Appends of a block that stays in memory.
 const APPENDS: usize = 500_000;
+/// What such a log appends between two trims, if it writes each record, bytes of the log.
+const TRIMMED_BYTES: u64 = 1 << 20;
 
 /// The method that the log chooses in the folder, and why another engine was refused, if one was.
 pub(super) fn chosen(
@@ -200,13 +202,9 @@ impl<'a> Kept<'a> {
                 let folder = testbed.new_path(0, id)?;
                 return bench(&folder).append(testbed, self.method);
             }
-            Work::Outlive { log: false, .. } => {
+            Work::Outlive(how) => {
                 let folder = testbed.new_path(0, id)?;
-                return bench(&folder).write(testbed);
-            }
-            Work::Outlive { log: true, fits } => {
-                let folder = testbed.new_path(0, id)?;
-                return bench(&folder).outlive(testbed, self.method, fits);
+                return bench(&folder).outlive(testbed, self.method, how);
             }
             Work::ReadBack { log, cold } => {
                 let folder = match self.readable.take() {
@@ -509,37 +507,57 @@ impl Bench<'_> {
 
     /// Appends into the memory of a new log, once for the rate and once with a clock around each.
     fn append(&self, testbed: &RealTestbed, method: &'static Method) -> Result<Measured, BlockError> {
-        self.with_new_logs(testbed, (method, true), |log, record| log.append(record).map(drop))
+        let append = |log: &Log, record: &[u8]| log.append(record).map(drop);
+        self.with_new_logs(testbed, (Some(method), in_memory(true)), append)
     }
 
-    /// The same with a commit that outlives the process only behind each; where the memory `fits`, the disk has nothing to do.
+    /// The same with a commit that outlives the process only behind each.
     fn outlive(
         &self,
         testbed: &RealTestbed,
         method: &'static Method,
-        fits: bool,
+        how: Outliving,
     ) -> Result<Measured, BlockError> {
-        self.with_new_logs(testbed, (method, fits), |log, record| {
+        let commit_as = |log: &Log, record: &[u8]| {
             let lsn = log.append(record)?;
             log.commit_as(lsn, seawall::Durability::ProcessCrash)
-        })
+        };
+        match how {
+            Outliving::Write => self.write(testbed),
+            Outliving::CommitAs { fits } => {
+                self.with_new_logs(testbed, (Some(method), in_memory(fits)), commit_as)
+            }
+            Outliving::OpenedCommitAs => self.with_new_logs(testbed, (None, in_memory(true)), commit_as),
+            Outliving::OpenedCommit => {
+                let commit = |log: &Log, record: &[u8]| {
+                    let end = log.append_commit(record)?;
+                    // A block of the disk each: what was written goes, about once in four thousand.
+                    if end.get() % TRIMMED_BYTES < record.len() as u64 {
+                        log.trim(end)?;
+                    }
+                    Ok(())
+                };
+                self.with_new_logs(testbed, (None, Options::default()), commit)
+            }
+        }
     }
 
-    /// Does it to a new log whose memory `fits` all of it, once for the rate and once with a clock around each.
+    /// Does it to a new log, opened to outlive the process only if there is no method, once for the rate and once with a clock around
+    /// each.
     fn with_new_logs(
         &self,
         testbed: &RealTestbed,
-        (method, fits): (&'static Method, bool),
+        (method, options): (Option<&'static Method>, Options),
         one: impl Fn(&Log, &[u8]) -> seawall::Result<()> + Sync,
     ) -> Result<Measured, BlockError> {
         let record = vec![0x5A; self.case.bytes];
-        let bytes = usize::try_from(IN_MEMORY_BYTES).unwrap_or(usize::MAX);
-        let large = || Options::default().memory_bytes(bytes).crash_memory_bytes(bytes);
         let block = self.alone(testbed, |sample| {
             for timed in [false, true] {
-                let options = if fits { large() } else { Options::default() };
-                let options = options.segment_bytes(IN_MEMORY_BYTES);
-                let log = seawall(&opening(self.folder, method, self.settings), options)?;
+                let options = options.clone();
+                let log = match method {
+                    Some(method) => seawall(&opening(self.folder, method, self.settings), options)?,
+                    None => seawall_for_process(self.folder, options)?,
+                };
                 // The first one makes what the others find.
                 one(&log, &record)?;
                 each(sample, timed, || Ok(one(&log, &record)?))?;
@@ -605,6 +623,13 @@ impl Bench<'_> {
         })?;
         Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
     }
+}
+
+/// Options of a log whose segment holds all that a block appends, and its memory if it `fits`.
+fn in_memory(fits: bool) -> Options {
+    let bytes = usize::try_from(IN_MEMORY_BYTES).unwrap_or(usize::MAX);
+    let options = Options::default().segment_bytes(IN_MEMORY_BYTES);
+    if fits { options.memory_bytes(bytes).crash_memory_bytes(bytes) } else { options }
 }
 
 /// Does it [`APPENDS`] times: for the rate, or `timed` one by one.

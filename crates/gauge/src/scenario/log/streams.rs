@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The least segment of a log apart, bytes.
 const APART_BYTES_MIN: u64 = 4 << 20;
-/// A log apart is warmed with so many times the bytes of a segment: more than all of its files hold.
+/// A separate log is warmed with this many segments' worth of bytes: more than all its files hold.
 const APART_WARM_UP: u64 = 6;
 
 /// Stream number `number` of a workload.

@@ -22,27 +22,22 @@ pub(crate) enum Work {
         /// Of how many streams.
         streams: u32,
     },
-    /// One thread keeps so many commits outstanding, and waits for the oldest only when it has as many.
+    /// One thread keeps up to N commits outstanding and waits for the oldest only at N.
     Outstanding {
         /// How many.
         commits: usize,
         /// Whether it polls them as futures.
         polled: bool,
     },
-    /// One thread commits transactions of so many records.
+    /// One thread commits transactions of N records.
     Transactions(usize),
     /// Appends into memory alone, or copies there without a log.
     Append {
         /// Whether there is a log.
         log: bool,
     },
-    /// Commits that outlive the process only, or buffered writes without a log.
-    Outlive {
-        /// Whether there is a log.
-        log: bool,
-        /// Whether its memory holds a whole block, so that it never waits for the disk.
-        fits: bool,
-    },
+    /// Commits that outlive the process only.
+    Outlive(Outliving),
     /// Opens a log and reads its records, or reads its files without one.
     ReadBack {
         /// Whether there is a log.
@@ -69,6 +64,22 @@ pub(crate) enum Work {
         /// Whether there is a log.
         log: bool,
     },
+}
+
+/// How a commit comes to outlive the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outliving {
+    /// By a buffered write, without a log.
+    Write,
+    /// By `commit_as`, into memory.
+    CommitAs {
+        /// Whether that holds a whole block, so that it never waits for the disk.
+        fits: bool,
+    },
+    /// The same in a log that was opened for no more.
+    OpenedCommitAs,
+    /// By `commit` of such a log, which readers of every process show.
+    OpenedCommit,
 }
 
 /// How single records are found.
@@ -220,9 +231,11 @@ pub(crate) const WORKLOADS: &[Workload] = workloads! {
     "W5g"        "W5g grows"      OF_100 100 * KIB, GROWING Work::Transactions(100), "the same, nothing ever trimmed", &[];
     "floor-copy" "floor: copy"    MEMORY 256,      FLOOR   Work::Append { log: false }, "a plain copy into fresh memory", &[];
     "W6"         "W6 append"      MEMORY 256,      SEAWALL Work::Append { log: true }, "append only, 256 B, into memory", &[("per_s", 5e6), ("commit_p99_ns", 200.0)];
-    "floor-write" "floor: write"  PROCESS 256,     FLOOR   Work::Outlive { log: false, fits: true }, "a plain buffered write of the same bytes", &[];
-    "W13"        "W13"            PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: true }, "commits that outlive the process only, 256 B, one thread", &[("per_s", 5e6), ("commit_p99_ns", 300.0)];
-    "W13d"       "W13d"           PROCESS 256,     SEAWALL Work::Outlive { log: true, fits: false }, "the same as it comes: the disk keeps up, or it waits", &[];
+    "floor-write" "floor: write"  PROCESS 256,     FLOOR   Work::Outlive(Outliving::Write), "a plain buffered write of the same bytes", &[];
+    "W13"        "W13"            PROCESS 256,     SEAWALL Work::Outlive(Outliving::CommitAs { fits: true }), "commits that outlive the process only, 256 B, one thread", &[("per_s", 5e6), ("commit_p99_ns", 300.0)];
+    "W13d"       "W13d"           PROCESS 256,     SEAWALL Work::Outlive(Outliving::CommitAs { fits: false }), "the same as it comes: the disk keeps up, or it waits", &[];
+    "W13p"       "W13p"           PROCESS 256,     SEAWALL Work::Outlive(Outliving::OpenedCommitAs), "as W13, in a log opened to outlive the process only", &[];
+    "W13w"       "W13w"           PROCESS 256,     SEAWALL Work::Outlive(Outliving::OpenedCommit), "each commit of such a log, which readers of every process show", &[];
     "floor-read" "floor: read"    CACHED KIB, FLOOR Work::ReadBack { log: false, cold: false }, "a plain read of the same files", &[];
     "W7"         "W7"             CACHED KIB, SEAWALL Work::ReadBack { log: true, cold: false }, "open, read back, page cache", &[("bytes_per_s", 4e9)];
     "floor-cold" "floor: read"    COLD KIB, FLOOR   Work::ReadBack { log: false, cold: true }, "a plain read of the same files", &[];

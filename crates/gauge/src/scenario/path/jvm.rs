@@ -42,7 +42,7 @@ pub const ROUNDS: u32 = 30;
 /// Iterations before those.
 pub const WARM_UP: u32 = 5;
 
-/// Durable writes are so many times as far apart on a schedule: at the interval of writes into memory they would only
+/// On a schedule, durable writes are this many times as far apart: at the interval of writes into memory they would only
 /// queue.
 pub const DURABLE_INTERVALS: u64 = 10;
 

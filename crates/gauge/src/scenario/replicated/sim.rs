@@ -7,7 +7,7 @@
 
 use super::BlockRequest;
 use super::promise::{EngineFacts, SyncPolicy};
-use crate::measure::Sample;
+use crate::block::Sample;
 use crate::testbed::sim::{FLUSH_NS, SimTestbed, TRANSFER_NS};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::counters::Counts;

@@ -60,7 +60,7 @@ impl Default for Campaign {
 }
 
 /// What lives differ in, apart from their operations: each is counted by name.
-pub const DIMENSIONS: [&str; 12] = [
+pub const DIMENSIONS: [&str; 14] = [
     "log-of-class-process-crash",
     "log-of-class-system-crash",
     "relaxed-commits",
@@ -73,11 +73,25 @@ pub const DIMENSIONS: [&str; 12] = [
     "ends-closed",
     "has-a-cap",
     "trims-itself",
+    "held-from-outside",
+    "streams-alone",
 ];
 
 /// Which of [`DIMENSIONS`] a life has.
 fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
-    let Habits { class, relaxed, memory, segment_bytes, cache, ending, cap, retention, .. } = habits;
+    let Habits {
+        class,
+        relaxed,
+        memory,
+        segment_bytes,
+        cache,
+        ending,
+        cap,
+        retention,
+        holds,
+        streams_alone,
+        ..
+    } = habits;
     [
         *class == Class::ProcessCrash,
         *class == Class::SystemCrash,
@@ -91,6 +105,8 @@ fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
         *ending == Ending::Close,
         cap.is_some(),
         retention.is_set(),
+        *holds,
+        *streams_alone,
     ]
 }
 
@@ -338,6 +354,8 @@ impl<'a> Run<'a> {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
         let mut habits = Habits {
             tagged: rng.coin(),
+            // Drawn apart, as the class is.
+            streams_alone: false,
             dsync: rng.coin(),
             depth: 1 + rng.index(3),
             actions: if depth == self.campaign.depth { 160 } else { 60 },
@@ -350,7 +368,9 @@ impl<'a> Run<'a> {
             class: class_of(seed),
             cap: None,
             retention: Retention::default(),
+            holds: mix(seed ^ 0x401D).is_multiple_of(2),
         };
+        habits.streams_alone = habits.tagged && mix(seed ^ 0xA10E).is_multiple_of(2);
         habits.cap = cap_of(&media, before, seed, SEGMENT_BYTES / 2);
         if habits.cap.is_some() {
             // It is full sooner.
@@ -371,10 +391,6 @@ impl<'a> Run<'a> {
         self.tally.faults += end.faults;
         if let Some(lsn) = end.acknowledged_after_failure {
             return Err(Violation::AcknowledgedAfterFailure { lsn });
-        }
-        if let Some(stream) = end.unreadable {
-            let what = format!("the first record of stream {stream} is durable and cannot be read");
-            return Err(Violation::WrongStreams { end: end.trim, what });
         }
         if let Some(bytes) = end.stuck {
             return Err(Violation::Stuck { bytes });

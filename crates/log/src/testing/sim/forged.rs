@@ -5,7 +5,7 @@
 //! then files  role (1 byte), length (2 bytes, little-endian), content
 //! ```
 //!
-//! The fuzzer's inputs and the table of forged fields in `tests/forged.rs` are both read here. The role is a
+//! The fuzzer's inputs and the table of forged fields in `tests/promises/forged.rs` are both read here. The role is a
 //! segment's number for 0 to 239 (modulo 8, plus 1), a staging file (`.new`) for 240 to 247, otherwise a foreign
 //! file.
 

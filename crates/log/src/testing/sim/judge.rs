@@ -7,12 +7,12 @@ use super::file::SECTOR;
 use super::life::plan;
 use super::media::Media;
 use super::read_back::read_all;
-use crate::format::{BatchHeader, FileRole, RawRecord, TAG_BYTES, Tag, file_role, segment_name};
+use crate::format::{BatchHeader, FileRole, RawRecord, TAG_BYTES, Tag, TagKind, file_role, segment_name};
 use crate::lsn::Lsn;
 use crate::read::reader::{Payload, ReadRecord};
 use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
-use crate::stream::state::TaggedState;
+use crate::stream::state::{HeldTrims, TaggedState};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
 use seawall_sys::durability::Class;
 
@@ -95,16 +95,20 @@ fn check_tail(image: &Media, recovered: &Recovered) -> Result<(), Violation> {
     Err(Violation::Concealed { end, acknowledged: said.or(reported).unwrap_or(end) })
 }
 
-/// What the tagged records before `end` make of the streams and the cuts, from the first one ever.
-fn expected_tagged(ledger: &Ledger, end: Lsn) -> TaggedState {
+/// What the tagged records before `end` make of the streams and the cuts, from the first one ever. What is stated again is left
+/// out: it says no more than was said before.
+pub(super) fn expected_tagged(ledger: &Ledger, end: Lsn) -> TaggedState {
     let mut state = TaggedState::default();
+    let held = ledger.held.clone().filter(|(at, _)| *at <= end);
+    state.held = held.map(|(at, tags)| HeldTrims { at, tags });
     for record in ledger.issued.iter().filter(|record| record.tagged && record.end <= end) {
         let tag = record.payload.first_chunk::<TAG_BYTES>().and_then(|bytes| Tag::decode(*bytes));
-        if let Some(tag) = tag {
+        if let Some(tag) = tag.filter(|tag| tag.kind != TagKind::LogCuts) {
             let bytes = usize::try_from(record.end.since(record.start)).unwrap_or(0);
             state.apply(&tag, &record.payload[TAG_BYTES..], (record.start, bytes), 1);
         }
     }
+    state.take_in_held(end);
     state
 }
 
@@ -171,7 +175,14 @@ pub(super) fn judge(image: Media, ledger: &Ledger, terms: Terms) -> Result<Optio
     }
     let end = recovered.resume.end;
     judge.finish(end)?;
-    judge_tagged(ledger, &recovered)?;
+    judge_tagged(ledger, &recovered).or_else(|wrong| {
+        // What was about to be noted may be there, and what was stated since may be lost to damage with the end of the log.
+        let about = ledger.holding.iter().cloned().map(Some);
+        let lost = terms.damaged.then_some(None);
+        let with = |held| Ledger { held, ..ledger.clone() };
+        let is_there = |held| judge_tagged(&with(held), &recovered).is_ok();
+        if about.chain(lost).any(is_there) { Ok(()) } else { Err(wrong) }
+    })?;
     if !terms.damaged {
         check_tail(&before, &recovered)?;
     }

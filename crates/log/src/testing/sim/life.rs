@@ -10,6 +10,7 @@ mod tagged;
 
 use std::collections::{BTreeMap, HashMap};
 
+use self::bounded::Bounds;
 use super::disk::{Cache, Event, FaultPlan, SimDisk};
 use super::driver::{Execution, JobState};
 use super::media::Media;
@@ -23,7 +24,9 @@ use crate::crash_memory::ring::Ring;
 use crate::error::Error;
 use crate::format::buffer::AlignedBuf;
 use crate::format::checksum::crc32c;
-use crate::format::{BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, record_header, segment_name};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchKind, LogId, RECORD_HEADER_BYTES, Tag, record_header, segment_name,
+};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::recovery::{self, Plan, Recovered};
@@ -31,7 +34,6 @@ use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::{Progress, SegmentTask};
 use crate::segment::retention::Retention;
 use crate::storage::disk::{Access, Disk};
-use crate::stream::StreamId;
 use crate::stream::cuts::CutList;
 use crate::stream::state::Numbering;
 use crate::stream::table::Needed;
@@ -88,6 +90,8 @@ pub(crate) enum Step {
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
     Witnessed(Witness),
+    /// The trims that a log at its cap holds back from this LSN on are about to be noted apart, or are noted.
+    Holds(Lsn, Vec<Tag>, bool),
     /// An opening found the log to end at one LSN, and handed it out up to another, with what it took from memory.
     Exposed(Lsn, Lsn),
 }
@@ -103,6 +107,19 @@ impl Step {
             Self::CrashProof(lsn) => ledger.crash_proof = ledger.crash_proof.max(*lsn),
             Self::Trimmed(lsn) => ledger.trimmed = ledger.trimmed.max(*lsn),
             Self::Witnessed(witness) => ledger.witnesses.push(*witness),
+            Self::Holds(at, tags, noted) => {
+                let now = (*at, tags.clone());
+                if !noted {
+                    ledger.holding.push(now);
+                } else if ledger.holding.last() == Some(&now) {
+                    ledger.holding.clear();
+                    ledger.held = Some(now);
+                } else {
+                    // An opening found one of them. Its file still names an earlier LSN: damage may end the log in front of this
+                    // opening, and behind that LSN.
+                    ledger.holding.extend(ledger.held.replace(now));
+                }
+            }
             Self::Exposed(found, end) => ledger.exposed_behind(*found, *end),
         }
     }
@@ -137,6 +154,8 @@ pub(crate) struct Habits {
     pub(crate) relaxed: bool,
     /// Whether it has streams and cuts.
     pub(crate) tagged: bool,
+    /// Whether nothing but these is appended, so that the first LSN moves by itself.
+    pub(crate) streams_alone: bool,
     /// Whether those that are to outlive the process only go to memory.
     pub(crate) memory: bool,
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
@@ -149,6 +168,8 @@ pub(crate) struct Habits {
     pub(crate) cap: Option<u64>,
     /// The rules by which it trims itself, while readers pin and release it.
     pub(crate) retention: Retention,
+    /// Whether another process holds it now and then.
+    pub(crate) holds: bool,
 }
 
 impl Habits {
@@ -162,12 +183,14 @@ impl Habits {
             ending: Ending::Close,
             relaxed: false,
             tagged: false,
+            streams_alone: false,
             memory: false,
             segment_bytes: SEGMENT_BYTES,
             class: Class::PowerLoss,
             cache: Cache::Bypassed,
             cap: None,
             retention: Retention::default(),
+            holds: false,
         }
     }
 }
@@ -183,9 +206,7 @@ pub(crate) struct End {
     pub(crate) acknowledged_after_failure: Option<Lsn>,
     /// The size of a segment that a record waited for and that no task was about to prepare.
     pub(crate) stuck: Option<u64>,
-    /// A stream whose first record was durable and could not be read.
-    pub(crate) unreadable: Option<StreamId>,
-    /// What its cap or its rules broke.
+    /// What its cap, its rules or a reader of its streams found broken.
     pub(crate) broken: Option<Violation>,
     /// What was found in memory.
     pub(crate) left: LeftInMemory,
@@ -235,7 +256,6 @@ struct Life {
     /// A record waits for a segment of so many bytes.
     needed: Option<u64>,
     stuck: Option<u64>,
-    unreadable: Option<StreamId>,
     /// The end of what was traced as issued.
     traced_to: Lsn,
     /// The first LSN as the trace has it.
@@ -244,12 +264,12 @@ struct Life {
     cuts: CutList,
     /// Records of streams by the LSN of each.
     payloads: HashMap<Lsn, Vec<u8>>,
-    /// Where each record of a stream was appended, by stream and number.
+    /// Where each record of a stream was appended, by stream and number, and that of each copy of one.
     appended_at: HashMap<(u32, u64), Lsn>,
+    copy_of: HashMap<Lsn, Lsn>,
     /// What is to be rewritten.
     to_rewrite: Vec<Needed>,
-    /// Where a reader pins the log.
-    pin: Option<Lsn>,
+    bounds: Bounds,
     broken: Option<Violation>,
 }
 
@@ -290,6 +310,8 @@ pub(crate) fn live_with(
     };
     let end = life.core.appended();
     life.trace.push(Step::Exposed(life.ends[0], end));
+    // What it found of those that were about to be noted counts from now on.
+    life.trace.push(Step::Holds(end, life.core.tagged().streams.held(None), true));
     life.look_at_the_cap();
     for _ in 0..habits.actions {
         life.act();
@@ -314,7 +336,6 @@ pub(crate) fn live_with(
         left: found,
         acknowledged_after_failure: life.after_failure,
         stuck: life.stuck,
-        unreadable: life.unreadable,
         broken: life.broken,
         trim: life.core.trim(),
         log_failed: life.failed,
@@ -331,7 +352,6 @@ impl End {
             refused: None,
             acknowledged_after_failure: None,
             stuck: None,
-            unreadable: None,
             broken: None,
             left: LeftInMemory::Nothing,
             trim: Lsn::ZERO,
@@ -388,14 +408,14 @@ impl Life {
             after_failure: None,
             needed: None,
             stuck: None,
-            unreadable: None,
             traced_to: end,
             traced_trim: trim,
             cuts,
             payloads: HashMap::new(),
             appended_at: HashMap::new(),
+            copy_of: HashMap::new(),
             to_rewrite: Vec::new(),
-            pin: None,
+            bounds: Bounds::default(),
             broken: None,
         }
     }
@@ -411,10 +431,11 @@ impl Life {
             self.drain();
             return self.read_streams();
         }
-        if self.habits.retention.is_set() && self.rng.one_in(6) {
-            self.pin();
+        if (self.habits.retention.is_set() || self.habits.holds) && self.rng.one_in(6) {
+            if self.habits.holds && self.rng.coin() { self.hold() } else { self.pin() }
         }
         match self.rng.below(16) {
+            0..=4 if self.habits.streams_alone => self.act_tagged(),
             0..=3 => self.append(),
             4 => self.transaction(),
             5..=7 => self.issue(),
@@ -428,6 +449,7 @@ impl Life {
 
     fn drain(&mut self) {
         self.note_restatement(self.core.appended());
+        self.check_bounds();
         // Streams move the first LSN by themselves.
         if self.core.trim() > self.traced_trim {
             self.traced_trim = self.core.trim();
@@ -456,7 +478,8 @@ impl Life {
         let own = self.config.own();
         let level = if self.habits.relaxed { level.min(own) } else { own };
         let end = self.core.appended();
-        let outlives = level == AckLevel::Process && own != level && self.habits.memory;
+        // A log that promises no more writes what `Log::commit` commits.
+        let outlives = level == AckLevel::Process && self.habits.memory && (own != level || self.rng.coin());
         if !outlives || self.store() < end {
             self.core.request(level, end);
         }
@@ -657,6 +680,7 @@ impl Life {
     fn keep_on(&mut self) {
         if self.task.is_none() {
             self.retain();
+            self.let_go();
             let task = self.core.next_task(&mut self.inventory, &mut self.needed);
             // The append that waited returns that.
             self.needed = self.needed.filter(|bytes| !self.inventory.cap().never_fits(*bytes));
@@ -693,10 +717,8 @@ impl Life {
 
     fn trim(&mut self) {
         let at = self.ends[self.rng.index(self.ends.len())];
-        let at = self.pin.map_or(at, |pin| at.min(pin));
         if at <= self.core.acknowledged() {
-            self.core.set_trim(at);
-            self.trace.push(Step::Trimmed(at));
+            self.trim_to(at);
         }
     }
 
@@ -743,7 +765,7 @@ impl Life {
                 2 => self.act_tagged(),
                 _ => {
                     // If it moves it is traced below, and is due.
-                    self.core.set_trim(self.core.acknowledged());
+                    self.core.set_trim(self.core.acknowledged(), self.core.let_go());
                 }
             }
             self.mark();

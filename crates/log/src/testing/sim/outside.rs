@@ -192,7 +192,7 @@ impl<D: Disk> Writer<D> {
 
     /// Everything before `lsn` may go.
     pub fn trim(&mut self, lsn: Lsn) {
-        self.core.set_trim(lsn);
+        self.core.set_trim(lsn, lsn);
     }
 
     /// Writes the mark of a clean close.

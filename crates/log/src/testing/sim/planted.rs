@@ -6,12 +6,14 @@
 //!   NAME SEED STATE    state STATE of the life of SEED breaks a promise
 //!   NAME sweep         only a failing operation shows it
 //!   NAME taken         only a foreign file under a segment's name shows it
+//!   NAME rest          only damage to a log at rest shows it
 //! ```
 //!
 //! A change of the log or of the simulation moves lives and states. A place that shows its mistake no more is searched
 //! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
 
 use super::campaign::{Campaign, Failure, run};
+use super::rot::rot;
 use super::{sweep, taken};
 use crate::testing::mutant::{
     EQUIVALENT, FOUND_BY_MODEL, FOUND_BY_ORDERS, FOUND_BY_SHIP, FOUND_BY_TESTS, Mutant, set,
@@ -20,9 +22,12 @@ use crate::testing::mutant::{
 /// Distinct crash states that a search judges from each seed.
 pub const STATES: u64 = 150_000;
 /// Where searches begin: one that only a failed sync, a kill and a reopening together show is rare.
-pub const SEEDS: [u64; 3] = [1, 1_000_001, 2_000_001];
+pub const SEEDS: [u64; 4] = [1, 1_000_001, 2_000_001, 3_000_001];
 /// The life whose every operation the sweep fails.
 const SWEPT: u64 = 3;
+
+/// Logs at rest that are damaged.
+const LOGS_AT_REST: u64 = 200;
 
 /// The recorded places.
 pub const RECORDED: &str = include_str!("planted.txt");
@@ -41,6 +46,8 @@ pub enum FoundAt {
     Sweep,
     /// Where a foreign file has the name that a segment is to get.
     Taken,
+    /// In a damaged log at rest.
+    Rest,
 }
 
 impl FoundAt {
@@ -57,6 +64,9 @@ impl FoundAt {
         if words == "taken" {
             return Some(Self::Taken);
         }
+        if words == "rest" {
+            return Some(Self::Rest);
+        }
         let (seed, state) = words.split_once(' ')?;
         Some(Self::State { seed: seed.parse().ok()?, state: state.parse().ok()? })
     }
@@ -71,6 +81,7 @@ impl FoundAt {
             }
             Self::Sweep => sweep(SWEPT).err(),
             Self::Taken => taken().err().map(|violation| Failure { seed: 0, state: 0, judged: 1, violation }),
+            Self::Rest => rot(1..1 + LOGS_AT_REST, 100).err(),
         };
         set(None);
         outcome
@@ -83,6 +94,7 @@ impl std::fmt::Display for FoundAt {
             Self::State { seed, state } => write!(f, "{seed} {state}"),
             Self::Sweep => f.write_str("sweep"),
             Self::Taken => f.write_str("taken"),
+            Self::Rest => f.write_str("rest"),
         }
     }
 }
@@ -91,7 +103,8 @@ impl std::fmt::Display for FoundAt {
 #[must_use]
 pub fn visible() -> Vec<Mutant> {
     let apart = EQUIVALENT.iter().chain(&FOUND_BY_ORDERS).chain(&FOUND_BY_TESTS).chain(&FOUND_BY_SHIP);
-    let apart: Vec<Mutant> = apart.map(|(known, _)| *known).chain(FOUND_BY_MODEL).collect();
+    let apart = apart.map(|(known, _)| *known).chain(FOUND_BY_MODEL);
+    let apart: Vec<Mutant> = apart.chain(Mutant::OF_MACHINES.iter().copied()).collect();
     Mutant::ALL.iter().copied().filter(|mutant| !apart.contains(mutant)).collect()
 }
 
@@ -104,7 +117,7 @@ pub fn recorded() -> impl Iterator<Item = (&'static str, Option<FoundAt>)> {
     })
 }
 
-/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep and with foreign files.
+/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep, with foreign files and in logs at rest.
 #[must_use]
 pub fn search(mutant: Mutant) -> Option<(FoundAt, Failure)> {
     let by_campaign = |seed| {
@@ -114,7 +127,7 @@ pub fn search(mutant: Mutant) -> Option<(FoundAt, Failure)> {
         outcome.map(|failure| (FoundAt::of(&failure), failure))
     };
     let at = |place: FoundAt| place.shows(mutant).map(|failure| (place, failure));
-    let elsewhere = || at(FoundAt::Sweep).or_else(|| at(FoundAt::Taken));
+    let elsewhere = || [FoundAt::Sweep, FoundAt::Taken, FoundAt::Rest].into_iter().find_map(at);
     SEEDS.into_iter().find_map(by_campaign).or_else(elsewhere)
 }
 

@@ -13,22 +13,32 @@
 //! An injection is *in the tail window* if it hits a batch that starts where the last witness left ends, or later: no
 //! log in one copy can distinguish that from a write that never arrived. Every other injection is mid-log, and there
 //! shortening is a broken promise. The window is counted, so that its size can be stated.
+//!
+//! Half of the logs have streams and cuts. What is refused is salvaged, and the copy is judged as well: no record of a stream
+//! that was cut off stands behind one that took its place, no record is shown that an intact segment says is cut, and a
+//! record that is missing in the middle of a stream is a gap there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::campaign::Failure;
 use super::crew::{BySeed, Sum};
 use super::disk::Event;
+use super::disk::SimDisk;
 use super::draw::Draw;
 use super::file::{SECTOR, Sector};
-use super::judge::{Terms, judge};
+use super::judge::{Terms, expected_tagged, judge};
 use super::life::{BLOCK_BYTES, Ending, Habits, Step, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
-use crate::format::{BatchHeader, FileRole, file_role};
+use crate::format::{BatchHeader, FileRole, Records, TAG_BYTES, Tag, TagKind, file_role};
 use crate::lsn::Lsn;
+use crate::repair::salvage::{Places, is_copied, note_cuts};
+use crate::repair::verify::walk;
+use crate::stream::StreamId;
+use crate::stream::cuts::CutList;
+use crate::stream::state::TaggedState;
 use crate::testing::oracle::{Ledger, Violation};
 use seawall_sys::durability::Class;
 
@@ -146,7 +156,7 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
     let dsync = rng.coin();
     let ending = ENDING_KINDS[rng.index(ENDING_KINDS.len())];
     let (depth, actions) = (1 + rng.index(3), 60 + u32::try_from(rng.below(200)).unwrap_or(0));
-    let habits = Habits { actions, ending, ..Habits::plain(seed, dsync, depth) };
+    let habits = Habits { actions, ending, tagged: rng.coin(), ..Habits::plain(seed, dsync, depth) };
     let end = live(Media::default(), seed, habits, None);
     // A log that was to come to rest and could not counts as cut.
     let ending = ENDING_KINDS.iter().position(|kind| *kind == end.ending)?;
@@ -272,7 +282,10 @@ impl AtRest {
             shown.describe();
         })?;
         match end {
-            None => cell.refused += 1,
+            None => {
+                cell.refused += 1;
+                self.judge_salvaged(shown)?;
+            }
             Some(end) if end < acknowledged && !in_window => {
                 eprintln!("{terms:?}, hits {places:?} of {:?}, {}", self.batches, ENDINGS[self.ending]);
                 self.image.describe();
@@ -285,11 +298,124 @@ impl AtRest {
     }
 }
 
+/// What salvage copies of a damaged log: streams and plain records by the LSNs that they had.
+#[derive(Default)]
+struct SalvagedLog {
+    tagged: TaggedState,
+    plain: Vec<Lsn>,
+    /// The number of the first record of each stream that is left, with which the stream becomes known.
+    known_from: HashMap<u32, u64>,
+    /// Where the records of streams begin that are left.
+    tags_at: HashSet<Lsn>,
+    /// What intact segments state of the cuts.
+    stated: Vec<CutList>,
+    /// Where the last batch ends that is left.
+    end: Lsn,
+}
+
+fn salvage(image: Media) -> crate::Result<SalvagedLog> {
+    let mut disk = SimDisk::idle(image, 0, None);
+    let (mut cuts, mut copy) = (CutList::default(), SalvagedLog::default());
+    copy.tagged.streams.segment_started(Lsn::ZERO);
+    let first = walk(&mut disk, |header, body| {
+        note_cuts(&mut cuts, header, body);
+        Ok(())
+    })?
+    .first;
+    walk(&mut disk, |header, body| {
+        if header.records > 0 {
+            copy.end = header.end();
+        }
+        for (start, record) in (Places { lsn: header.lsn, records: Records::new(body) }) {
+            if let Some(Tag { kind: TagKind::LogCuts, .. }) = record.tag {
+                copy.stated.extend(CutList::decode(record.payload));
+            }
+            if !is_copied((start, first), record.tag.as_ref(), &cuts) {
+                continue;
+            }
+            match &record.tag {
+                None => copy.plain.push(start),
+                Some(tag) => {
+                    copy.tags_at.insert(start);
+                    copy.known_from.entry(tag.stream).or_insert(tag.number);
+                    copy.tagged.apply(tag, record.payload, (start, record.bytes()), header.segment);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(copy)
+}
+
+impl AtRest {
+    /// The tag of the record that was issued as number `at`, if it has one.
+    fn tag_of(&self, at: usize) -> Option<Tag> {
+        let issued = self.ledger.issued.get(at).filter(|issued| issued.tagged)?;
+        Tag::decode(*issued.payload.first_chunk::<TAG_BYTES>()?)
+    }
+
+    /// Where records of a stream begin that `meant` fits.
+    fn tags(&self, stream: StreamId, meant: fn(&Tag) -> bool) -> impl Iterator<Item = Lsn> {
+        let of_it = move |tag: Tag| tag.stream == stream.get() && meant(&tag);
+        let issued = self.ledger.issued.iter().enumerate();
+        issued.filter(move |(at, _)| self.tag_of(*at).is_some_and(of_it)).map(|(_, issued)| issued.start)
+    }
+
+    /// Where the record was appended of which the one at `lsn` is a copy, if it is one.
+    fn origin(&self, lsn: Lsn) -> Lsn {
+        let at = self.ledger.issued.partition_point(|record| record.start < lsn);
+        let Some(copy) = self.tag_of(at) else { return lsn };
+        let origin = Tag { kind: TagKind::Data, ..copy };
+        let same = |before: &usize| self.tag_of(*before) == Some(origin);
+        (0..=at).rev().find(same).map_or(lsn, |at| self.ledger.issued[at].start)
+    }
+
+    /// Holds what salvage copies against what was issued.
+    fn judge_salvaged(&self, image: Media) -> Result<(), Violation> {
+        // Nothing is left that says what log it is.
+        let Ok(copy) = salvage(image) else { return Ok(()) };
+        // That more had been there is what `Salvaged::left_out` says, and no stream can.
+        let end = copy.end;
+        let wrong = |what: String| Err(Violation::WrongStreams { end, what });
+        if let Some(lsn) = copy.plain.iter().find(|lsn| copy.stated.iter().any(|cuts| cuts.hides(**lsn))) {
+            return wrong(format!(
+                "the record at LSN {lsn} is salvaged though an intact segment says it is cut"
+            ));
+        }
+        let expected = expected_tagged(&self.ledger, end);
+        for stream in copy.tagged.streams.ids() {
+            let Some(found) = copy.tagged.streams.get(stream) else { continue };
+            let origins: Vec<_> = found.places().iter().map(|(_, place)| self.origin(place.lsn)).collect();
+            // Where the removal or cut is lost, and of what came then a copy only is left, nothing proves that the records
+            // from before had gone.
+            let unproven = |before, then| {
+                let mut gone = self.tags(stream, |tag| tag.kind == TagKind::StreamCut || tag.removes());
+                !copy.tags_at.contains(&then)
+                    && gone.any(|at| (before..then).contains(&at) && !copy.tags_at.contains(&at))
+            };
+            if !origins.is_sorted_by(|a, b| a < b || unproven(*b, *a)) {
+                return wrong(format!("stream {stream} is salvaged in the order {origins:?}"));
+            }
+            // Where the removal is lost, numbers that went with it may seem to be those that were trimmed before.
+            let never_removed = self.tags(stream, Tag::removes).next().is_none();
+            let Some(state) = expected.streams.get(stream).filter(|_| never_removed) else {
+                continue;
+            };
+            let known_from = copy.known_from.get(&stream.get()).copied().unwrap_or(0);
+            let trimmed = |number: &u64| (known_from..found.first()).contains(number);
+            if let Some(number) = state.places().iter().map(|(number, _)| number).find(trimmed) {
+                return wrong(format!("record {number} of stream {stream} is lost and seems to be trimmed"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Damages the logs of these seeds, each so many times, and holds every outcome against the rule above.
 ///
 /// # Errors
 /// The first broken promise.
-fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
+pub(super) fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
     let mut table = Table::default();
     let mut judged = 0;
     for seed in seeds {
@@ -316,7 +442,7 @@ mod tests {
         for (ending, row) in table.iter().enumerate() {
             let sum = Cell::sum(row);
             assert_eq!(sum.injections, sum.refused + sum.whole + sum.shortened);
-            assert!(sum.injections > 1000 && sum.refused > 500 && sum.whole > 500, "{ending}: {sum:?}");
+            assert!(sum.injections > 1000 && sum.refused > 500 && sum.whole > 300, "{ending}: {sum:?}");
             // A log that came to rest has a witness for everything: no single sector can shorten it in silence. A
             // misdirected write hits two, and they may be the last batch and the mark behind it.
             let by_one_sector: u64 = row

@@ -2,10 +2,16 @@
 
 use super::cpuid;
 use crate::inspect::{Environment, FileSystem, Pressure};
+use std::path::Path;
 
 /// Nothing is known of its load.
 pub(crate) fn pressure() -> Pressure {
     Pressure::default()
+}
+
+/// Mounts are not told apart.
+pub(crate) fn mount_instance(_: &Path) -> Option<String> {
+    None
 }
 
 /// A machine on `file_system` whose devices, memory, load and lies the system adds where it knows them.
@@ -24,5 +30,6 @@ pub(crate) fn environment(system: String, file_system: FileSystem) -> Environmen
         devices: Vec::new(),
         lies: Vec::new(),
         writeback: Vec::new(),
+        limits: Vec::new(),
     }
 }

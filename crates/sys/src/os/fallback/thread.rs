@@ -4,6 +4,19 @@ use crate::error::{Error, Result};
 use crate::thread::Pinned;
 use std::io;
 
+/// Threads cannot be cancelled.
+#[derive(Debug)]
+pub(crate) struct CancelState;
+
+impl CancelState {
+    pub(crate) fn forbid() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "the same shape on every system")]
+    pub(crate) fn restore(&self) {}
+}
+
 /// Nothing is held open.
 pub(crate) struct RunQueue;
 

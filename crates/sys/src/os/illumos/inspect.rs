@@ -7,6 +7,7 @@ use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::inspect::environment as environment_of;
+pub(crate) use crate::os::fallback::inspect::mount_instance;
 pub(crate) use crate::os::posix::inspect::pressure;
 use crate::os::posix::inspect::{real, system};
 use crate::os::unix::{check, text};
@@ -47,6 +48,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         copy_on_write: kind == "zfs",
         shares_extents: kind == "zfs",
         weak_calls: WeakCalls::default(),
+        synchronous: false,
         source: mount.source,
         options: mount.options,
         read_only: stat.f_flag & libc::ST_RDONLY != 0,

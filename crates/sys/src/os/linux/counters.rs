@@ -21,6 +21,16 @@ impl Reader {
         reader.read().is_ok().then_some(reader)
     }
 
+    /// All disks of this machine: what no device of the kernel's own, such as a loop device, stands for.
+    pub(crate) fn disks() -> Option<Self> {
+        let names = std::fs::read_dir("/sys/block").ok()?.flatten();
+        let disks = names.filter(|entry| entry.path().join("device").exists());
+        let disks: Vec<String> =
+            disks.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let names: Vec<&str> = disks.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| Self::open(&names))?
+    }
+
     pub(crate) fn read(&self) -> Result<Counts> {
         self.sum(Counts::parse, Counts::plus)
     }

@@ -4,7 +4,7 @@
 //! the mapping is not inherited by fork(2).
 
 use super::store::{reserve, write_in_place};
-use crate::commit::{OpenError, Unavailable};
+use crate::commit::{OpenError, Unavailable, again};
 use crate::crash_memory::WORD_BYTES;
 use crate::directory::{Create, Directory, OpenHow, Permissions};
 use crate::error::Error;
@@ -63,8 +63,12 @@ impl Mapping {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-        if bytes == 0 { Ok(None) } else { Self::map(&file, bytes).map(Some) }
+        let bytes = usize::try_from(again(|| file.metadata())?.len()).unwrap_or(usize::MAX);
+        if bytes > 0 {
+            return Self::map(&file, bytes).map(Some);
+        }
+        // Its maker ended before it had filled it.
+        directory.remove(name).map(|()| None)
     }
 
     fn fill(mut file: &File, bytes: usize) -> io::Result<()> {

@@ -9,7 +9,9 @@
 //! | `devices` | describes one block device |
 //! | `machine`, `hypervisor` | describe the machine and its hypervisor |
 //! | `lies` | detects layers that ignore syncs |
-//! | `zfs` | runs the ZFS tools for what no file shows |
+//! | `limits` | reads the limits of control groups |
+//! | `ext4` | finds what the superblock of ext4 says and the mount table does not |
+//! | `tools` | runs the tools of ZFS and `dm` for what no file shows |
 //! | `calls` | makes the system calls |
 //!
 //! Invariants: the only failures are those of the path itself; every other unknown is `None` or `Unknown`; reading
@@ -17,17 +19,20 @@
 
 mod calls;
 mod devices;
+mod ext4;
 mod hypervisor;
 mod kinds;
 mod lies;
+mod limits;
 mod machine;
 mod mounts;
 mod roots;
 mod stack;
 #[cfg(test)]
 mod tests;
-mod zfs;
+mod tools;
 
+use crate::commit::again;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
 use mounts::{Key, Mount};
@@ -39,7 +44,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
     let roots = live();
-    let metadata = fs::metadata(path).map_err(|error| Error::new("stat", path, error))?;
+    let metadata = again(|| fs::metadata(path)).map_err(|error| Error::new("stat", path, error))?;
     let mounts = mounts::parse(&roots.proc_text("self/mountinfo").unwrap_or_default());
     let under = if metadata.file_type().is_block_device() {
         under_device(&roots, &mounts, path, stack::split(metadata.rdev()))
@@ -47,6 +52,13 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         under_folder(&roots, &mounts, path, &metadata)?
     };
     Ok(on_this_machine(&roots, &mounts, under))
+}
+
+/// The boot, and the mount in it.
+pub(crate) fn mount_instance(path: &Path) -> Option<String> {
+    let roots = live();
+    let boot = roots.proc_text("sys/kernel/random/boot_id")?;
+    Some(format!("{boot} {}", calls::mount_id(path, &roots.proc)?))
 }
 
 /// How busy the CPUs are now.
@@ -61,8 +73,9 @@ fn live() -> Roots {
         proc: "/proc".into(),
         sys: "/sys".into(),
         attributes: calls::attributes,
-        zfs_sync: zfs::sync_property,
-        zpool_status: zfs::pool_status,
+        zfs_sync: tools::sync_property,
+        zpool_status: tools::pool_status,
+        dm_table: tools::dm_table,
     }
 }
 
@@ -96,7 +109,7 @@ struct Under {
 
 fn under_folder(roots: &Roots, mounts: &[Mount], path: &Path, metadata: &Metadata) -> Result<Under> {
     let space = calls::space(path)?;
-    let real = fs::canonicalize(path).map_err(|error| Error::new("realpath", path, error))?;
+    let real = again(|| fs::canonicalize(path)).map_err(|error| Error::new("realpath", path, error))?;
     let device = stack::split(metadata.dev());
     let key = Key { id: calls::mount_id(path, &roots.proc), device: Some(device), path: &real };
     let mut walk = Walk::new(roots, mounts);
@@ -123,6 +136,7 @@ fn mounted(mount: &Mount, below: Below) -> FileSystem {
         copy_on_write: below.copy_on_write,
         shares_extents: below.shares_extents,
         weak_calls: below.weak_calls,
+        synchronous: below.synchronous,
         read_only: mount.is_read_only(),
         block_bytes: 0,
         free_bytes: 0,
@@ -145,6 +159,7 @@ fn under_device(roots: &Roots, mounts: &[Mount], path: &Path, number: (u32, u32)
         copy_on_write: below.copy_on_write,
         shares_extents: below.shares_extents,
         weak_calls: below.weak_calls,
+        synchronous: below.synchronous,
         read_only: folder.and_then(|folder| roots::number(&folder.join("ro"))) == Some(1),
         block_bytes: top.and_then(|device| device.logical_block_bytes).unwrap_or(512),
         free_bytes: bytes,
@@ -163,6 +178,7 @@ fn on_this_machine(roots: &Roots, mounts: &[Mount], under: Under) -> Environment
     let maps = roots.proc_text("self/maps");
     let preload = std::env::var("LD_PRELOAD").ok();
     let mut lies = under.lies;
+    let limits = limits::limits(roots, mounts, &under.devices);
     lies.extend(lies::of_process(maps.as_deref(), preload.as_deref(), calls::swallowed_syncs()));
     Environment {
         system: machine::system(roots),
@@ -178,5 +194,6 @@ fn on_this_machine(roots: &Roots, mounts: &[Mount], under: Under) -> Environment
         devices: under.devices,
         lies,
         writeback: machine::writeback(roots),
+        limits,
     }
 }

@@ -27,7 +27,9 @@ pub(crate) mod store;
 pub(crate) mod thread;
 pub(crate) mod wait;
 
-pub(crate) use crate::os::unix::{DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync};
+pub(crate) use crate::os::unix::{
+    DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync, signal,
+};
 
 use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;

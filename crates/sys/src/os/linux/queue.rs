@@ -5,10 +5,11 @@
 //! failed call the queue is finished: requests that the kernel had not taken are never taken, because the ring is not
 //! entered again.
 
-use crate::commit::{BatchWrite, NumberedBuffer, OpenError, Unavailable};
+use crate::commit::{BatchWrite, NumberedBuffer, OpenError, Unavailable, again};
 use crate::completion::{Answer, BatchProgress, Failure, STEPS_MAX, Step, SubmitOrder};
 use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
+use crate::os::unix::take_low_descriptors;
 use io_uring::{IoUring, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -102,7 +103,8 @@ impl Queue {
             }
         }
         let entries = u32::try_from(STEPS_MAX).unwrap_or(8);
-        let uring = builder.build(entries).map_err(|error| refused(path, error))?;
+        take_low_descriptors();
+        let uring = again(|| builder.build(entries)).map_err(|error| refused(path, error))?;
         Ok(Self { uring, finished: false, registered: Vec::new() })
     }
 
@@ -111,18 +113,18 @@ impl Queue {
     pub(super) fn register_only(&mut self, buffer: &[u8]) -> io::Result<()> {
         // SAFETY: the vector describes live memory while the call pins it; later the kernel reads the pinned pages,
         // which stay what they are even if the memory is given back.
-        unsafe { self.uring.submitter().register_buffers(&[vector(buffer)])? };
+        again(|| unsafe { self.uring.submitter().register_buffers(&[vector(buffer)]) })?;
         self.registered = vec![true];
-        self.uring.submitter().register_files(&[NO_FILE])
+        again(|| self.uring.submitter().register_files(&[NO_FILE]))
     }
 
-    /// Makes empty places for so many buffers, and for one file.
+    /// Makes empty slots for `buffers` buffers and one file.
     pub(super) fn make_places(&mut self, buffers: usize) -> io::Result<()> {
         let (empty, tags) = (vec![vector(&[]); buffers], vec![0; buffers]);
         // SAFETY: these vectors describe no memory at all.
-        unsafe { self.uring.submitter().register_buffers2(&empty, &tags)? };
+        again(|| unsafe { self.uring.submitter().register_buffers2(&empty, &tags) })?;
         self.registered = vec![false; buffers];
-        self.uring.submitter().register_files(&[NO_FILE])
+        again(|| self.uring.submitter().register_files(&[NO_FILE]))
     }
 
     /// Registers a buffer in its place, if it is not there yet.
@@ -147,13 +149,15 @@ impl Queue {
 
     fn fill(&self, number: u16, memory: &[u8]) -> io::Result<()> {
         // SAFETY: as in `register_only`; an empty vector empties the place.
-        unsafe { self.uring.submitter().register_buffers_update(number.into(), &[vector(memory)], None) }
+        again(|| unsafe {
+            self.uring.submitter().register_buffers_update(number.into(), &[vector(memory)], None)
+        })
     }
 
     /// Puts a file into the place for it, or empties that.
     pub(super) fn place(&self, file: Option<&File>) -> io::Result<()> {
         let descriptor = file.map_or(NO_FILE, AsRawFd::as_raw_fd);
-        self.uring.submitter().register_files_update(0, &[descriptor]).map(drop)
+        again(|| self.uring.submitter().register_files_update(0, &[descriptor])).map(drop)
     }
 
     /// Whether the kernel may yet take a request that it was not asked to take: only a polling ring does so.

@@ -172,7 +172,7 @@ pub(crate) fn bytes(mut file: &File, path: &Path) -> Result<u64> {
     file.seek(SeekFrom::End(0)).map_err(|error| Error::new("lseek", path, error))
 }
 
-/// Its first bytes, at most so many.
+/// Its first bytes, at most `bytes`.
 pub(crate) fn start(file: &File, path: &Path, bytes: usize) -> Result<Vec<u8>> {
     let mut start = vec![0; bytes];
     let mut done = 0;

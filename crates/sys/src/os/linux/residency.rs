@@ -1,5 +1,6 @@
 //! Linux: reports cached bytes of a file by cachestat(2) (since 6.5) or mincore(2) on a mapping.
 
+use crate::commit::again;
 use crate::error::{Error, Result};
 use crate::os::unix::check;
 use std::fs::File;
@@ -52,7 +53,7 @@ pub(crate) fn cached_bytes(file: &File, path: &Path, offset: u64, length: u64) -
 /// The same question to mincore(2), a byte a page.
 pub(crate) fn by_mincore(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
     let page = page_bytes();
-    let file_bytes = file.metadata().map_err(|error| Error::new("fstat", path, error))?.len();
+    let file_bytes = again(|| file.metadata()).map_err(|error| Error::new("fstat", path, error))?.len();
     let end = if length == 0 { file_bytes } else { file_bytes.min(offset.saturating_add(length)) };
     let from = offset / page * page;
     let wanted = (usize::try_from(end.saturating_sub(from)), libc::off_t::try_from(from));

@@ -3,8 +3,9 @@
 //! Invariants: the mapping covers exactly `bytes`, of a file that was at least that long; a mapping that was made to be
 //! read is never read here, only its addresses are given to the kernel, which answers `EFAULT` where the file was cut.
 
+use crate::commit::again;
 use crate::directory::Directory;
-use crate::os::unix::check;
+use crate::os::unix::repeat;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -23,11 +24,11 @@ const TMPFS_MAGIC: libc::c_long = 0x0102_1994;
 const OTHERS_READ: u32 = 0o044;
 
 pub(crate) fn folder() -> io::Result<Directory> {
-    let folder = File::open(FOLDER)?;
+    let folder = crate::os::unix::open_to_sync(Path::new(FOLDER))?;
     // SAFETY: a structure of integers, for which zeros are valid.
     let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is writable and outlives the call.
-    check(unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut stat) })?;
+    repeat(|| unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut stat) })?;
     #[allow(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
     if stat.f_type as libc::c_long != TMPFS_MAGIC {
         let why = "/dev/shm does not lie in memory: mount a tmpfs there";
@@ -37,11 +38,11 @@ pub(crate) fn folder() -> io::Result<Directory> {
 }
 
 pub(crate) fn identity(file: &File) -> io::Result<[u64; 2]> {
-    file.metadata().map(|metadata| [metadata.dev(), metadata.ino()])
+    again(|| file.metadata()).map(|metadata| [metadata.dev(), metadata.ino()])
 }
 
 pub(crate) fn have_one_owner(one: &File, other: &File) -> io::Result<bool> {
-    Ok(one.metadata()?.uid() == other.metadata()?.uid())
+    Ok(again(|| one.metadata())?.uid() == again(|| other.metadata())?.uid())
 }
 
 /// Takes the file's memory.
@@ -51,7 +52,7 @@ pub(crate) fn fill(file: &File, bytes: usize) -> io::Result<()> {
 
 /// Lets those read the file who may read `like`; returns whether these are others than its owner.
 pub(crate) fn set_readers(file: &File, like: &File) -> io::Result<bool> {
-    let (own, like) = (file.metadata()?, like.metadata()?);
+    let (own, like) = (again(|| file.metadata())?, again(|| like.metadata())?);
     let others = like.mode() & OTHERS_READ;
     // A group that this user is not in cannot be given the file: then the owner alone reads it.
     let is_group = own.gid() == like.gid() || std::os::unix::fs::fchown(file, None, Some(like.gid())).is_ok();

@@ -6,7 +6,7 @@
 pub(crate) use crate::os::unix::store::{read_at, sync_directory, write_at};
 
 use crate::directory::{Create, Directory, OpenHow};
-use crate::os::unix::check;
+use crate::os::unix::{open_with, repeat};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,10 +15,10 @@ use std::path::Path;
 
 /// The file, and whether reads of it go around the cache.
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
-    match options.clone().custom_flags(libc::O_DIRECT).open(path) {
+    match open_with(options.clone().custom_flags(libc::O_DIRECT), path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             // open(2) creates the file before it finds that the file system lacks O_DIRECT.
-            options.clone().create_new(false).create(false).open(path).map(|file| (file, false))
+            open_with(options.clone().create_new(false).create(false), path).map(|file| (file, false))
         }
         result => result.map(|file| (file, true)),
     }
@@ -52,17 +52,11 @@ fn advise(file: &File, advice: libc::c_int) {
 
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    loop {
-        // SAFETY: fallocate takes any integers; a stale descriptor is an error, not undefined behaviour.
-        let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
-        match check(code) {
-            // Without fallocate a full disk shows when the file is filled.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-                return Ok(());
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
+    // SAFETY: fallocate takes any integers; a stale descriptor is an error, not undefined behaviour.
+    match repeat(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) }) {
+        // Without fallocate a full disk shows when the file is filled.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
+        result => result.map(drop),
     }
 }
 
@@ -74,10 +68,10 @@ pub(crate) fn write_in_place(file: &File) {
     // The request's number says `long`, the kernel reads and writes an `int`: room for both.
     let mut flags: [libc::c_int; 2] = [0; 2];
     // SAFETY: the request writes at most a `long`, for which the array has room.
-    let got = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
-    if got == 0 {
+    let got = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) });
+    if got.is_ok() {
         flags[0] |= FS_NOCOW_FL;
         // SAFETY: the request reads at most a `long`, which the array holds.
-        let _ = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) };
+        let _ = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) });
     }
 }

@@ -4,7 +4,7 @@
 //! on a CPU, time waiting on a run queue, both nanoseconds, and timeslices. The file is opened once a thread
 //! and read again at offset 0.
 
-pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
+pub(crate) use crate::os::unix::thread::{CancelState, cpu_ns, process_cpu_ns};
 
 use crate::error::{Error, Result};
 use crate::os::unix::thread::usage;

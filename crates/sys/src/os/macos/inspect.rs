@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::cpuid;
 use crate::os::fallback::inspect::environment as environment_of;
+pub(crate) use crate::os::fallback::inspect::mount_instance;
 pub(crate) use crate::os::posix::inspect::pressure;
 use crate::os::posix::inspect::{real, system};
 use crate::os::unix::{check, text};
@@ -56,6 +57,7 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         copy_on_write: kind == "apfs",
         shares_extents: kind == "apfs",
         weak_calls: WeakCalls::default(),
+        synchronous: false,
         read_only: has(libc::MNT_RDONLY),
         block_bytes,
         free_bytes: stat.f_bavail.saturating_mul(block_bytes),

@@ -1,5 +1,6 @@
 //! macOS and illumos: reads the system's name, its load and paths.
 
+use crate::commit::again;
 use crate::error::{Error, Result};
 use crate::inspect::Pressure;
 use crate::os::unix::{text, uname};
@@ -27,7 +28,7 @@ pub(crate) fn pressure() -> Pressure {
 /// # Errors
 /// It does not exist.
 pub(crate) fn real(path: &Path) -> Result<(PathBuf, CString)> {
-    let real = std::fs::canonicalize(path).map_err(|error| Error::new("realpath", path, error))?;
+    let real = again(|| std::fs::canonicalize(path)).map_err(|error| Error::new("realpath", path, error))?;
     let for_c = CString::new(real.as_os_str().as_bytes())
         .map_err(|_| Error::new("realpath", path, io::ErrorKind::InvalidInput.into()))?;
     Ok((real, for_c))

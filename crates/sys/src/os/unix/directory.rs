@@ -1,17 +1,19 @@
 //! Unix systems hold a directory by a descriptor, from which every name is looked up.
 //!
-//! Invariants: no descriptor is inherited by programs that are started; `O_NONBLOCK` is there while a file is opened, so
+//! Invariants: no descriptor is inherited by programs that are started; what a signal interrupts is called again, each call by
+//! itself, so that many signals do not begin a long list anew; `O_NONBLOCK` is there while a file is opened, so
 //! that a FIFO does not block, and is gone afterwards, because `io_uring` would give up writes that had to wait.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd as _, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd as _, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::check;
+use super::{opened, repeat};
+use crate::commit::again;
 use crate::directory::{Create, Entry, Locking, OpenHow, Permissions, not_regular};
 use crate::os::system::descriptor;
 
@@ -21,11 +23,12 @@ pub(crate) struct Handle(File);
 
 pub(crate) fn open(path: &Path) -> io::Result<Handle> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC).open(path).map(Handle)
+    options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC);
+    super::open_with(&options, path).map(Handle)
 }
 
 pub(crate) fn make(path: &Path, permissions: Permissions) -> io::Result<()> {
-    DirBuilder::new().mode(permissions.directory_mode()).create(path)
+    again(|| DirBuilder::new().mode(permissions.directory_mode()).create(path))
 }
 
 fn c_name(name: impl AsRef<OsStr>) -> io::Result<CString> {
@@ -53,7 +56,7 @@ fn user() -> u32 {
 
 /// Opens the directory at which a path begins.
 pub(crate) fn start(path: &Path) -> io::Result<Handle> {
-    OpenOptions::new().read(true).custom_flags(REACH).open(path).map(Handle)
+    super::open_with(OpenOptions::new().read(true).custom_flags(REACH), path).map(Handle)
 }
 
 /// Whether a link of this owner in the directory may be followed: nobody but this user and root can have made it.
@@ -71,7 +74,7 @@ fn no_follow(handle: &Handle, name: &CStr) -> io::Result<libc::c_int> {
     if stat.st_mode & libc::S_IFMT != libc::S_IFLNK {
         return Ok(libc::O_NOFOLLOW);
     }
-    if follows(&handle.0.metadata()?, stat.st_uid) {
+    if follows(&handle.metadata()?, stat.st_uid) {
         return Ok(0);
     }
     let name = name.to_string_lossy();
@@ -85,10 +88,7 @@ pub(crate) fn enter(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<Handl
     let name = c_name(name)?;
     let flags = REACH | no_follow(handle, &name)?;
     // SAFETY: the name is zero-terminated and outlives the call.
-    let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) };
-    check(fd)?;
-    // SAFETY: a descriptor that was just opened and that nothing else owns.
-    Ok(Handle(unsafe { File::from_raw_fd(fd) }))
+    opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) }).map(Handle)
 }
 
 /// Makes a directory in it.
@@ -98,14 +98,14 @@ pub(crate) fn make_in(handle: &Handle, _: &Path, name: &OsStr, permissions: Perm
     #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
     let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
     // SAFETY: the name is zero-terminated and outlives the call.
-    check(unsafe { libc::mkdirat(handle.fd(), name.as_ptr(), mode) })
+    repeat(|| unsafe { libc::mkdirat(handle.fd(), name.as_ptr(), mode) }).map(drop)
 }
 
 /// Removes a directory in it, which must be empty.
 pub(crate) fn remove_directory(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<()> {
     let name = c_name(name)?;
     // SAFETY: the name is zero-terminated and outlives the call.
-    check(unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), libc::AT_REMOVEDIR) })
+    repeat(|| unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), libc::AT_REMOVEDIR) }).map(drop)
 }
 
 /// Opens for writing what is there, of whatever kind, and without waiting for a reader of a pipe; whether it was
@@ -115,13 +115,10 @@ pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result
     let link = no_follow(handle, &name)?;
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | link;
     // SAFETY: the name is zero-terminated and outlives the call.
-    let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) };
-    check(fd)?;
-    // SAFETY: a descriptor that was just opened and that nothing else owns.
-    let file = unsafe { File::from_raw_fd(fd) };
+    let file = opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) })?;
     block(&file)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.nlink() > 1 && !follows(&handle.0.metadata()?, metadata.uid()) {
+    let metadata = metadata(&file)?;
+    if metadata.is_file() && metadata.nlink() > 1 && !follows(&handle.metadata()?, metadata.uid()) {
         return Err(io::Error::other(
             "it has another name too, and another user can have given it this one: name another file",
         ));
@@ -131,12 +128,12 @@ pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result
 
 /// Whether this user made it.
 pub(crate) fn is_own(handle: &Handle) -> io::Result<bool> {
-    Ok(handle.0.metadata()?.uid() == user())
+    Ok(handle.metadata()?.uid() == user())
 }
 
 /// Why root should keep nothing in it.
 pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
-    let metadata = handle.0.metadata()?;
+    let metadata = handle.metadata()?;
     let (owner, mode) = (metadata.uid(), metadata.mode());
     Ok(if user() != 0 {
         None
@@ -151,7 +148,7 @@ pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
 
 /// Whether both are the same file.
 pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
-    let (one, other) = (one.metadata()?, other.metadata()?);
+    let (one, other) = (metadata(one)?, metadata(other)?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
@@ -160,15 +157,23 @@ impl Handle {
         self.0.as_raw_fd()
     }
 
+    fn metadata(&self) -> io::Result<Metadata> {
+        metadata(&self.0)
+    }
+
     /// What a name stands for, links not followed.
     fn stat(&self, name: &CStr) -> io::Result<libc::stat> {
         // SAFETY: a structure of integers, for which zeros are valid.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the name is zero-terminated and the structure writable; both outlive the call.
-        check(unsafe { libc::fstatat(self.fd(), name.as_ptr(), &raw mut stat, flags) })?;
+        repeat(|| unsafe { libc::fstatat(self.fd(), name.as_ptr(), &raw mut stat, flags) })?;
         Ok(stat)
     }
+}
+
+fn metadata(file: &File) -> io::Result<Metadata> {
+    again(|| file.metadata())
 }
 
 /// What a mode stands for, in words; `None` for a regular file.
@@ -207,11 +212,8 @@ pub(crate) fn open_with(handle: &Handle, _: &Path, name: &str, how: OpenHow) -> 
     let flags = access | create | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | how.flags;
     let mode = libc::c_uint::from(permissions.map_or(0, Permissions::file_mode));
     // SAFETY: the name is zero-terminated and outlives the call.
-    let fd = unsafe { libc::openat(handle.fd(), name.as_ptr(), flags, mode) };
-    check(fd)?;
-    // SAFETY: a descriptor that was just opened and that nothing else owns.
-    let file = unsafe { File::from_raw_fd(fd) };
-    let metadata = file.metadata()?;
+    let file = opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags, mode) })?;
+    let metadata = metadata(&file)?;
     #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
     let mode = libc::mode_t::try_from(metadata.mode()).unwrap_or(0);
     regular(mode)?;
@@ -222,15 +224,14 @@ pub(crate) fn open_with(handle: &Handle, _: &Path, name: &str, how: OpenHow) -> 
 /// Takes `O_NONBLOCK` away.
 fn block(file: &File) -> io::Result<()> {
     // SAFETY: takes integers only; a stale descriptor is an error, not undefined behaviour.
-    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    check(flags)?;
+    let flags = repeat(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: as above.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) })
+    repeat(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
 }
 
 pub(crate) fn is_at(handle: &Handle, path: &Path) -> io::Result<bool> {
-    match std::fs::metadata(path) {
-        Ok(there) => handle.0.metadata().map(|here| (here.dev(), here.ino()) == (there.dev(), there.ino())),
+    match again(|| std::fs::metadata(path)) {
+        Ok(there) => handle.metadata().map(|here| (here.dev(), here.ino()) == (there.dev(), there.ino())),
         Err(error) if is_missing(&error) => Ok(false),
         Err(error) => Err(error),
     }
@@ -242,7 +243,7 @@ fn is_missing(error: &io::Error) -> bool {
 
 #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "these are signed on some systems")]
 pub(crate) fn is_named(handle: &Handle, name: &str, file: &File) -> io::Result<bool> {
-    let opened = file.metadata()?;
+    let opened = metadata(file)?;
     match handle.stat(&c_name(name)?) {
         Ok(named) => Ok((named.st_dev as u64, named.st_ino as u64) == (opened.dev(), opened.ino())),
         Err(error) if is_missing(&error) => Ok(false),
@@ -264,15 +265,13 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
     // An own descriptor, because the place of a stream belongs to the open directory.
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the name is zero-terminated and static.
-    let fd = unsafe { libc::openat(handle.fd(), c".".as_ptr(), flags) };
-    check(fd)?;
-    // SAFETY: a descriptor that was just opened and that nothing else owns.
-    let own = unsafe { File::from_raw_fd(fd) };
+    let own = opened(|| unsafe { libc::openat(handle.fd(), c".".as_ptr(), flags) })?;
     // SAFETY: a descriptor of a directory, which the stream takes over if there is one.
-    let stream = unsafe { libc::fdopendir(own.as_raw_fd()) };
-    if stream.is_null() {
-        return Err(io::Error::last_os_error());
-    }
+    let open = || match unsafe { libc::fdopendir(own.as_raw_fd()) } {
+        null if null.is_null() => Err(io::Error::last_os_error()),
+        stream => Ok(stream),
+    };
+    let stream = again(open)?;
     let (stream, _) = (Stream(stream), own.into_raw_fd());
     let mut entries = Vec::new();
     // SAFETY: has no preconditions.
@@ -284,7 +283,11 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
         let entry = unsafe { libc::readdir(stream.0) };
         if entry.is_null() {
             let error = io::Error::last_os_error();
-            return if error.raw_os_error() == Some(0) { Ok(entries) } else { Err(error) };
+            match error.raw_os_error() {
+                Some(0) => return Ok(entries),
+                Some(libc::EINTR) => continue,
+                _ => return Err(error),
+            }
         }
         // SAFETY: a live entry; only the address of its field is formed.
         let name = unsafe { &raw const (*entry).d_name };
@@ -307,7 +310,7 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
 
 pub(crate) fn rename_new(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (c_name(from)?, c_name(to)?);
-    descriptor::rename_new(handle.fd(), &from, &to).map_err(|error| match error.raw_os_error() {
+    again(|| descriptor::rename_new(handle.fd(), &from, &to)).map_err(|error| match error.raw_os_error() {
         // The call or its flag is unknown to the kernel or to the file system.
         Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP) => io::ErrorKind::Unsupported.into(),
         _ => error,
@@ -317,8 +320,8 @@ pub(crate) fn rename_new(handle: &Handle, _: &Path, from: &str, to: &str) -> io:
 pub(crate) fn link(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (c_name(from)?, c_name(to)?);
     // SAFETY: both names are zero-terminated and outlive the call.
-    let code = unsafe { libc::linkat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr(), 0) };
-    check(code).map_err(|error| match error.raw_os_error() {
+    let linked = repeat(|| unsafe { libc::linkat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr(), 0) });
+    linked.map(drop).map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM | libc::ENOSYS | libc::ENOTSUP) => io::Error::new(
             io::ErrorKind::Unsupported,
             "this file system can neither rename a file without replacing another one nor link it",
@@ -330,13 +333,13 @@ pub(crate) fn link(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Resul
 pub(crate) fn replace(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (c_name(from)?, c_name(to)?);
     // SAFETY: both names are zero-terminated and outlive the call.
-    check(unsafe { libc::renameat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr()) })
+    repeat(|| unsafe { libc::renameat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr()) }).map(drop)
 }
 
 pub(crate) fn remove(handle: &Handle, _: &Path, name: &str) -> io::Result<()> {
     let name = c_name(name)?;
     // SAFETY: the name is zero-terminated and outlives the call.
-    check(unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), 0) })
+    repeat(|| unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), 0) }).map(drop)
 }
 
 pub(crate) fn sync(handle: &Handle) -> io::Result<()> {
@@ -344,7 +347,16 @@ pub(crate) fn sync(handle: &Handle) -> io::Result<()> {
 }
 
 pub(crate) fn try_lock(handle: &Handle, shared: bool) -> io::Result<Locking> {
-    let tried = if shared { handle.0.try_lock_shared() } else { handle.0.try_lock() };
+    let mut tried = Ok(());
+    again(|| {
+        tried = if shared { handle.0.try_lock_shared() } else { handle.0.try_lock() };
+        match &tried {
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                Err(error.kind().into())
+            }
+            _ => Ok(()),
+        }
+    })?;
     match tried {
         Ok(()) => Ok(Locking::Taken),
         Err(TryLockError::WouldBlock) => Ok(Locking::Held),
@@ -363,9 +375,9 @@ pub(crate) fn try_lock(handle: &Handle, shared: bool) -> io::Result<Locking> {
 }
 
 pub(crate) fn unlock(handle: &Handle) -> io::Result<()> {
-    handle.0.unlock()
+    again(|| handle.0.unlock())
 }
 
 pub(crate) fn network_file_system(handle: &Handle, _: &Path) -> io::Result<Option<&'static str>> {
-    descriptor::network_file_system(handle.fd())
+    again(|| descriptor::network_file_system(handle.fd()))
 }

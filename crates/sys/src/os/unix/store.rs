@@ -14,5 +14,5 @@ pub(crate) fn write_at(file: &File, offset: u64, buf: &[u8]) -> io::Result<usize
 }
 
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+    crate::os::unix::open_to_sync(directory)?.sync_all()
 }

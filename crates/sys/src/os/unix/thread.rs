@@ -1,6 +1,36 @@
 //! Reads the CPU clocks of the calling thread and of the process, and their usage by getrusage(2).
 
 use crate::thread::Times;
+use libc::c_int;
+
+unsafe extern "C" {
+    // The crate `libc` does not have it.
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const DISABLE: c_int = if cfg!(target_os = "macos") { 0 } else { 1 };
+
+/// Whether the thread could be cancelled before.
+#[derive(Debug)]
+pub(crate) struct CancelState(c_int);
+
+impl CancelState {
+    #[inline]
+    pub(crate) fn forbid() -> Self {
+        let mut old = DISABLE;
+        // SAFETY: the pointer is to a live, writable number.
+        let _ = unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
+        Self(old)
+    }
+
+    #[inline]
+    pub(crate) fn restore(&self) {
+        let mut old = 0;
+        // SAFETY: as above; it is no cancellation point.
+        let _ = unsafe { pthread_setcancelstate(self.0, &raw mut old) };
+    }
+}
 
 /// CPU time of the calling thread: `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`.
 pub(crate) fn cpu_ns() -> Option<u64> {

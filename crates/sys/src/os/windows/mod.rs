@@ -20,7 +20,7 @@ mod wine;
 
 pub(crate) use crate::os::fallback::{
     WRITE_VECTOR, counters, crash_memory, fork, memory, process, raw_device, residency, rings, scratch,
-    shared_memory,
+    shared_memory, signal,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};

@@ -4,7 +4,7 @@
 //! and Microsoft warns against turning them into time. The system reports no context switches and run-queue waits per
 //! thread.
 
-pub(crate) use crate::os::fallback::thread::RunQueue;
+pub(crate) use crate::os::fallback::thread::{CancelState, RunQueue};
 
 use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};

@@ -100,6 +100,7 @@ impl Volume {
             copy_on_write: kind == "ReFS",
             shares_extents: kind == "ReFS",
             weak_calls: WeakCalls::default(),
+            synchronous: false,
             kind,
             source: self.device.clone().unwrap_or_else(|| self.root.display().to_string()),
             options: FLAGS
@@ -129,6 +130,7 @@ impl Volume {
             copy_on_write: mount.is_some_and(Mount::copies_on_write),
             shares_extents: mount.is_some_and(Mount::copies_on_write),
             weak_calls: WeakCalls::default(),
+            synchronous: false,
             read_only: mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro")),
             block_bytes: self.cluster_bytes()?,
             free_bytes,

@@ -1,43 +1,118 @@
-//! Bounds a simulated life: rules of retention beside readers that pin the log, and a cap on the disk.
+//! Bounds a simulated life: rules of retention and streams that let go, beside readers that pin the log and a process that holds
+//! it, and a cap on the disk.
 //!
 //! A life with a cap is filled until no record finds room. Then records must get on from segment to segment, whatever came
 //! before: in half of the lives as everything is trimmed again and again, in the others as one segment at a time is, in front
 //! of cuts that must be stated again; and in those with streams while trims of them use up what is left.
 
 use super::Life;
+use crate::commit::state::Core;
 use crate::format::SegmentHeader;
+use crate::lsn::Lsn;
 use crate::segment::cap::is_counted;
 use crate::segment::retention::{self, Aged};
 use crate::testing::oracle::Violation;
 use crate::testing::sim::life::Step;
 use crate::testing::sim::rng::Rng;
 
-impl Life {
-    /// A reader pins the log somewhere, or releases it.
-    pub(super) fn pin(&mut self) {
-        let from = self.core.trim();
-        let at = self.ends[self.rng.index(self.ends.len())].max(from);
-        self.pin = if self.rng.coin() { Some(at) } else { None };
-        self.core.pins().set(self.pin);
+/// What bounds trims from outside.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// Where a reader pins the log.
+    pin: Option<Lsn>,
+    /// Where another process holds it, and whether every trim that is still to come looks at that.
+    hold: Option<Lsn>,
+    heeded: bool,
+    /// Where it held the log when that was looked at last.
+    outside: Option<Lsn>,
+    /// A look that a trim has begun with: what streams had let go before it, and the hold that it found.
+    look: Option<(Lsn, Option<Lsn>)>,
+}
+
+impl Bounds {
+    fn lowest(&self) -> Option<Lsn> {
+        self.pin.into_iter().chain(self.outside).min()
     }
 
-    /// The log trims itself by its rules.
+    fn tell(&self, core: &Core) {
+        core.pins().set(self.lowest());
+    }
+
+    fn look(&mut self, core: &Core) {
+        self.look = Some((core.let_go(), self.hold));
+        self.heeded = true;
+    }
+}
+
+impl Life {
+    /// Somewhere that a pin or a hold can be.
+    fn somewhere_left(&mut self) -> Lsn {
+        self.ends[self.rng.index(self.ends.len())].max(self.core.trim())
+    }
+
+    /// A reader pins the log somewhere, or releases it.
+    pub(super) fn pin(&mut self) {
+        let at = self.somewhere_left();
+        self.bounds.pin = self.rng.coin().then_some(at);
+        self.bounds.tell(&self.core);
+    }
+
+    /// Another process holds the log from somewhere on, moves its hold on or removes it.
+    pub(super) fn hold(&mut self) {
+        let at = self.somewhere_left();
+        self.bounds.hold = (!self.rng.one_in(3)).then_some(at);
+        self.bounds.heeded = self.bounds.look.is_none();
+    }
+
+    /// Looks at the holds, or trims by its rules and as streams had let go before the last look.
     pub(super) fn retain(&mut self) {
+        let Some((let_go, outside)) = self.bounds.look.take() else {
+            if self.core.is_let_go() || self.habits.retention.is_set() {
+                self.bounds.look(&self.core);
+            }
+            return;
+        };
+        self.bounds.outside = outside;
+        self.bounds.tell(&self.core);
         let aged = |header: &SegmentHeader| Aged {
             first_lsn: header.first_lsn,
             bytes: header.segment_bytes,
             newest_us: None,
         };
         let segments: Vec<Aged> = self.inventory.segments().iter().map(aged).collect();
-        let before = self.core.trim();
-        let Some(lsn) = retention::judge(&segments, &self.habits.retention, 0, self.pin).trim else { return };
-        let first = self.core.set_trim(lsn);
-        if first > before {
-            self.trace.push(Step::Trimmed(first));
+        let verdict = retention::judge(&segments, &self.habits.retention, 0, self.bounds.lowest());
+        self.core.set_trim(verdict.trim.unwrap_or_default(), let_go);
+        self.check_bounds();
+    }
+
+    /// The log is trimmed to `at`, or as far as that is not held.
+    pub(super) fn trim_to(&mut self, at: Lsn) {
+        self.bounds.look(&self.core);
+        let (let_go, outside) = self.bounds.look.take().unwrap_or_default();
+        self.bounds.outside = outside;
+        self.bounds.tell(&self.core);
+        let at = self.bounds.lowest().map_or(at, |lowest| at.min(lowest));
+        self.core.set_trim(at, let_go);
+        self.check_bounds();
+        self.trace.push(Step::Trimmed(at.max(self.core.trim())));
+    }
+
+    /// No trim passes a pin, nor a hold that was there when the trim looked. The owner of one that came later finds it passed.
+    pub(super) fn check_bounds(&mut self) {
+        let (first, Bounds { pin, hold, heeded, .. }) = (self.core.trim(), &mut self.bounds);
+        let passed = |lsn: &Lsn| *lsn < first;
+        if !*heeded && hold.as_ref().is_some_and(passed) {
+            *hold = None;
         }
-        if let Some(pin) = self.pin.filter(|pin| *pin < first) {
+        if let Some(pin) = pin.filter(passed).or(hold.filter(passed)) {
             self.broken = self.broken.take().or(Some(Violation::PinPassed { pin, first }));
         }
+    }
+
+    /// Everything is released.
+    fn release(&mut self) {
+        self.bounds = Bounds::default();
+        self.bounds.tell(&self.core);
     }
 
     pub(super) fn look_at_the_cap(&mut self) {
@@ -76,38 +151,26 @@ impl Life {
         }
     }
 
-    /// The segments that can still be started.
-    fn ahead(&self) -> usize {
-        self.core.spares().saturating_add(self.inventory.cap().rooms())
-    }
-
-    /// Trims streams until the last segment is started, with records beside each trim that are not to use up what is left
-    /// there; returns whether it came to that, which a life that had used up the segments for trims before does not.
-    fn trim_into_the_last_segment(&mut self) -> bool {
+    /// Trims streams until one is held back, because it would use up the last segment, with records beside each trim that are not to do so either.
+    fn trim_into_the_last_segment(&mut self) {
         for _ in 0..40 {
-            if self.failed || self.ahead() == 0 {
-                return false;
+            if self.failed || self.core.tagged().streams.holds() {
+                return;
             }
             self.trim_a_stream();
-            let last = self.ahead() == 0;
             self.append_some(1800);
             self.catch_up();
-            if last {
-                return true;
-            }
         }
-        false
     }
 
     /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
     pub(super) fn make_room(&mut self) {
         const ROUNDS: usize = 2000;
-        self.pin = None;
-        self.core.pins().set(None);
-        // Each trim of a stream takes a block, of which the smallest segments have six: what the life did before may have used
-        // up all of them.
-        let streams = self.core.tagged().streams_from != 0;
-        let judged = !streams || self.trim_into_the_last_segment();
+        self.release();
+        // Each trim of a stream takes a block, of which the smallest segments have six, until there is only the last one left.
+        if self.core.tagged().streams_from != 0 {
+            self.trim_into_the_last_segment();
+        }
         let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
         let goal = newest(self) + 5;
         for _ in 0..ROUNDS {
@@ -118,22 +181,18 @@ impl Life {
             self.remove_streams();
             let at = self.core.acknowledged();
             if self.core.trim() < at {
-                self.core.set_trim(at);
-                self.trace.push(Step::Trimmed(at));
+                self.trim_to(at);
             }
             self.catch_up();
         }
-        if judged {
-            self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
-        }
+        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
     }
 
     /// Trims one segment at a time, as records find no room, and cuts off the newest record each time: there is always a cut
     /// to state again.
     pub(super) fn make_room_behind_cuts(&mut self) {
         const ROUNDS: usize = 2000;
-        self.pin = None;
-        self.core.pins().set(None);
+        self.release();
         if self.core.tagged().streams_from != 0 {
             return;
         }
@@ -150,8 +209,7 @@ impl Life {
             }
             let second = self.inventory.segments().get(1).map(|header| header.first_lsn);
             if let Some(at) = second.filter(|at| self.needed.is_some() && self.core.trim() < *at) {
-                self.core.set_trim(at);
-                self.trace.push(Step::Trimmed(self.core.trim()));
+                self.trim_to(at);
             }
             self.catch_up();
         }

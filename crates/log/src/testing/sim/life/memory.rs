@@ -78,7 +78,7 @@ impl Life {
                     self.request_full();
                     self.complete(true);
                 }
-                Err(Refusal::Failed | Refusal::TooLong) => break,
+                Err(_) => break,
             }
         }
         Err(Self::taken_failed())

@@ -7,13 +7,16 @@ use super::{Issued, Life, Step};
 use crate::commit::state::{Core, Refusal};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{
-    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Records, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
 };
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
+use crate::recovery::held_trims;
 use crate::stream::StreamId;
-use crate::stream::state::Numbering;
+use crate::stream::places::RecordPlace;
+use crate::stream::state::{HeldTrims, Numbering};
 use crate::stream::table::StreamState;
+use crate::testing::oracle::Violation;
 
 /// Streams of a life.
 const STREAMS: u64 = 3;
@@ -24,7 +27,10 @@ impl Life {
     /// Does one thing with streams or cuts.
     pub(super) fn act_tagged(&mut self) {
         match self.rng.below(12) {
-            0..=3 => self.append_to_stream(),
+            0..=3 => {
+                let stream = self.stream();
+                self.append_to_stream(stream);
+            }
             4 | 5 => self.mixed_transaction(),
             6 | 7 => self.change_stream(),
             8 => self.cut_log(),
@@ -49,6 +55,11 @@ impl Life {
         if tag.kind == TagKind::Data {
             self.appended_at.insert((tag.stream, tag.number), start);
         }
+        if let Some(original) = self.appended_at.get(&(tag.stream, tag.number))
+            && tag.kind == TagKind::Copy
+        {
+            self.copy_of.insert(start, *original);
+        }
         self.trace.push(Step::Issued(Issued {
             start,
             end,
@@ -63,12 +74,39 @@ impl Life {
         self.ends.push(end);
     }
 
-    /// Traces the record with which the core began a segment, if it did so in front of `start`: all cuts that are needed.
+    /// The record at `lsn`, which is not issued yet: its end, its tag, its bytes and whether its transaction ends.
+    fn unissued(&self, lsn: Lsn) -> Option<(Lsn, Tag, Vec<u8>, bool)> {
+        let mut batches = self.core.unissued();
+        let (from, bytes) =
+            batches.find(|(from, bytes)| *from <= lsn && lsn.since(*from) < bytes.len() as u64)?;
+        let record = Records::new(&bytes[usize::try_from(lsn.since(from)).ok()?..]).next()?;
+        let end = lsn.saturating_add(record.bytes() as u64);
+        let tag = record.tag?;
+        Some((end, tag, [&tag.encode(), record.payload].concat(), !record.more))
+    }
+
+    /// Traces what the core put in front of `start` by itself: trims that it had held back, and all cuts that are needed, with
+    /// which it begins a segment.
     pub(super) fn note_restatement(&mut self, start: Lsn) {
+        while let Some((end, tag, payload, ends_transaction)) =
+            self.unissued(self.traced_to).filter(|(end, ..)| *end <= start)
+        {
+            if tag.kind == TagKind::LogCuts {
+                self.note_cuts(end);
+                continue;
+            }
+            let start = self.traced_to;
+            self.trace.push(Step::Issued(Issued { start, end, ends_transaction, tagged: true, payload }));
+            self.traced_to = end;
+        }
+        self.note_cuts(start);
+    }
+
+    fn note_cuts(&mut self, start: Lsn) {
         if start <= self.traced_to {
             return;
         }
-        self.cuts.trim(self.core.trim());
+        self.cuts.trim(self.core.cuts_from_here());
         let tag = Tag { kind: TagKind::LogCuts, stream: 0, number: 0 };
         let content = [&tag.encode(), &self.cuts.encode()[..]].concat();
         let from = self.traced_to;
@@ -94,8 +132,8 @@ impl Life {
         self.note_restatement(self.core.appended());
     }
 
-    fn append_to_stream(&mut self) {
-        let (stream, payload) = (self.stream(), self.payload());
+    fn append_to_stream(&mut self, stream: StreamId) {
+        let payload = self.payload();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
         let number = self.core.tagged().streams.next_number(stream);
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number };
@@ -128,51 +166,51 @@ impl Life {
         accepted
     }
 
-    /// A transaction of records of streams and of the log itself.
+    /// A transaction of records of streams and of the log itself, which trims, cuts and removes streams as well.
     fn mixed_transaction(&mut self) {
         let count = 2 + self.rng.index(5);
-        let records: Vec<(Option<StreamId>, Vec<u8>)> = (0..count)
-            .map(|_| {
-                let stream = if self.rng.one_in(4) { None } else { Some(self.stream()) };
-                (stream, self.payload())
-            })
-            .collect();
-        let mut encoded = Vec::new();
-        for (i, (stream, payload)) in records.iter().enumerate() {
-            let more = i + 1 < records.len();
-            match stream {
-                None => encoded.extend(record_header(payload.len(), more).unwrap_or_default()),
-                Some(stream) => {
-                    let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
-                    encoded.extend(tagged_header(payload.len(), more, &tag).into_iter().flatten());
-                }
+        let streams = &self.core.tagged().streams;
+        let ids = (0..u32::try_from(STREAMS).unwrap_or(0)).filter_map(StreamId::new);
+        let mut bounds: Vec<_> = ids.map(|stream| streams.bounds(stream)).collect();
+        let (mut records, mut encoded, mut numbering) = (Vec::new(), Vec::new(), Numbering::Next);
+        for i in 0..count {
+            let more = i + 1 < count;
+            if !self.habits.streams_alone && self.rng.one_in(4) {
+                let payload = self.payload();
+                encoded.extend(record_header(payload.len(), more).unwrap_or_default());
+                encoded.extend_from_slice(&payload);
+                records.push((None, payload));
+                continue;
             }
-            encoded.extend_from_slice(payload);
+            let stream = self.stream();
+            let (asked, written) = self.staged(stream, &mut bounds[stream.get() as usize]);
+            let is_data = asked.kind == TagKind::Data;
+            let payload = if is_data { self.payload() } else { Vec::new() };
+            numbering = if is_data { numbering } else { Numbering::Checked };
+            encoded.extend(tagged_header(payload.len(), more, &asked).into_iter().flatten());
+            encoded.extend_from_slice(&payload);
+            records.push((Some(written), payload));
         }
         let lent = if self.rng.coin() { self.core.lend() } else { None };
-        let mut numbers: Vec<u64> = (0..u32::try_from(STREAMS).unwrap_or(0))
-            .filter_map(StreamId::new)
-            .map(|stream| self.core.tagged().streams.next_number(stream))
-            .collect();
         let count = u32::try_from(count).unwrap_or(0);
-        let end = match self.take_in(lent, &mut encoded, (count, Numbering::Next)) {
+        let end = match self.take_in(lent, &mut encoded, (count, numbering)) {
             Ok(end) => end,
             Err(refusal) => return self.refused(refusal),
         };
         let mut start = Lsn::new(end.get() - encoded.len() as u64);
         self.note_restatement(start);
-        for (i, (stream, payload)) in records.iter().enumerate() {
+        for (i, (tag, payload)) in records.iter().enumerate() {
             let mut content = Vec::new();
-            if let Some(stream) = stream {
-                let number = &mut numbers[stream.get() as usize];
-                content.extend(Tag { kind: TagKind::Data, stream: stream.get(), number: *number }.encode());
-                self.appended_at.insert((stream.get(), *number), start);
-                *number += 1;
-                self.payloads.insert(start, payload.clone());
+            if let Some(tag) = tag {
+                content.extend(tag.encode());
+                if tag.kind == TagKind::Data {
+                    self.appended_at.insert((tag.stream, tag.number), start);
+                    self.payloads.insert(start, payload.clone());
+                }
             }
             content.extend_from_slice(payload);
             let to = start.saturating_add((RECORD_HEADER_BYTES + content.len()) as u64);
-            let (tagged, ends_transaction) = (stream.is_some(), i + 1 == records.len());
+            let (tagged, ends_transaction) = (tag.is_some(), i + 1 == records.len());
             self.trace.push(Step::Issued(Issued {
                 start,
                 end: to,
@@ -186,15 +224,47 @@ impl Life {
         self.ends.push(end);
     }
 
-    /// Looks up the first record of each stream: once it is durable it can be read, also while a copy of it is not.
+    /// What a transaction asks of a stream that has these numbers, and what is written for it.
+    fn staged(&mut self, stream: StreamId, bounds: &mut Option<(u64, u64)>) -> (Tag, Tag) {
+        let (first, next) = bounds.unwrap_or_default();
+        let number = first + self.rng.below(next - first + 1);
+        let tag = |kind, number| Tag { kind, stream: stream.get(), number };
+        let (asked, left) = match self.rng.below(16) {
+            0 => (Tag::removal(stream.get()), None),
+            1 | 2 => (tag(TagKind::StreamTrim, number), bounds.map(|_| (number, next))),
+            3 | 4 => (tag(TagKind::StreamCut, number), bounds.map(|_| (first, number))),
+            _ => (tag(TagKind::Data, next), Some((first, next + 1))),
+        };
+        *bounds = left;
+        // Where there is no stream, none is made.
+        (asked, if left.is_none() { Tag::removal(stream.get()) } else { asked })
+    }
+
+    /// Reads each stream from somewhere on, a record or as many as there are, also while it is cut and rewritten: what is durable is
+    /// there, and is the record that was appended under its number last.
     pub(super) fn read_streams(&mut self) {
-        let (streams, durable) = (&self.core.tagged().streams, self.core.acknowledged());
-        for stream in streams.ids() {
-            let first = streams.get(stream).map_or(0, StreamState::first);
-            let appended = self.appended_at.get(&(stream.get(), first));
-            let is_due = appended.is_some_and(|lsn| *lsn < durable) && first < streams.next_number(stream);
-            if is_due && streams.readable(stream, first, 1, durable).is_empty() {
-                self.unreadable = Some(stream);
+        let durable = self.core.acknowledged();
+        let ids: Vec<_> = self.core.tagged().streams.ids().collect();
+        for stream in ids {
+            let streams = &self.core.tagged().streams;
+            let (first, next) = streams.get(stream).map_or((0, 0), |state| (state.first(), state.next()));
+            let from = first + self.rng.below(next - first + 1);
+            let count = if self.rng.coin() { 1 } else { usize::MAX };
+            // What an earlier life appended is not known here.
+            let appended = (from..next).take(count);
+            let appended =
+                appended.map_while(|number| self.appended_at.get(&(stream.get(), number)).copied());
+            let expected: Vec<Lsn> = appended.collect();
+            let due = expected.iter().take_while(|lsn| **lsn < durable).count();
+            let read = streams.readable(stream, from, count, durable);
+            let original = |place: &RecordPlace| *self.copy_of.get(&place.lsn).unwrap_or(&place.lsn);
+            let read: Vec<_> = read.iter().map(original).collect();
+            let is_right = read.len() >= due && expected.starts_with(&read);
+            if !(expected.is_empty() || is_right) {
+                let what = format!(
+                    "stream {stream} reads {read:?} from number {from} on, where {expected:?} was appended and {due} are durable"
+                );
+                self.broken = self.broken.take().or(Some(Violation::WrongStreams { end: durable, what }));
             }
         }
     }
@@ -212,6 +282,10 @@ impl Life {
             _ => (TagKind::StreamTrim, within),
         };
         self.append_tag(Tag { kind, stream: stream.get(), number }, &[]);
+        // Often another record takes the number at once.
+        if kind == TagKind::StreamCut && self.rng.coin() {
+            self.append_to_stream(stream);
+        }
     }
 
     /// Removes all streams, so that nothing is held for them.
@@ -246,14 +320,53 @@ impl Life {
 
     fn append_tag(&mut self, tag: Tag, payload: &[u8]) {
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
+        let held = self.core.tagged().streams.held_changes();
         let accepted = if Core::is_large(&self.config, used) {
             self.adopt_tagged(&tag, payload, Numbering::Kept)
         } else {
             self.core.append_tagged(&tag, payload)
         };
         match accepted {
+            Ok(end) if held != self.core.tagged().streams.held_changes() => {
+                self.note_restatement(end);
+                self.note_held();
+            }
             Ok(end) => self.traced(tag, payload, end),
             Err(refusal) => self.refused(refusal),
+        }
+    }
+
+    /// States what is held back if that lets a segment go.
+    pub(super) fn let_go(&mut self) {
+        if self.core.let_held_go() {
+            let end = self.core.appended();
+            self.note_restatement(end);
+            self.core.request(self.config.own(), end);
+        }
+    }
+
+    /// Notes apart what is held back, when everything in front of it is durable.
+    fn note_held(&mut self) {
+        let (at, tags) = (self.core.appended(), self.core.tagged().streams.held(None));
+        for _ in 0..100 {
+            if self.failed || self.core.acknowledged() >= at {
+                break;
+            }
+            self.core.request(self.config.own(), at);
+            self.issue();
+            self.complete(true);
+            self.drain();
+        }
+        if self.failed || tags.is_empty() || self.core.acknowledged() < at {
+            return;
+        }
+        self.drain();
+        self.trace.push(Step::Holds(at, tags.clone(), false));
+        let (log_id, held) = (self.config.log_id, HeldTrims { at, tags });
+        let written = self.disk.apart(|disk| held_trims::write(disk, log_id, &held));
+        self.drain();
+        if written.is_ok() {
+            self.trace.push(Step::Holds(at, held.tags, true));
         }
     }
 
@@ -262,7 +375,8 @@ impl Life {
         if self.to_rewrite.is_empty() {
             let streams = &self.core.tagged().streams;
             let oldest = streams.oldest().filter(|(needed, _)| *needed > 0);
-            self.to_rewrite = oldest.map_or_else(Vec::new, |(_, end)| streams.needed_before(end, REWRITTEN));
+            self.to_rewrite =
+                oldest.map_or_else(Vec::new, |(_, end)| streams.needed_before(end, (REWRITTEN, u64::MAX)));
             return;
         }
         for needed in std::mem::take(&mut self.to_rewrite) {

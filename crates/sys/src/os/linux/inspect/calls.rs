@@ -4,6 +4,7 @@
 
 use super::lies::Swallowed;
 use crate::error::{Error, Result};
+use crate::os::unix::repeat;
 use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
@@ -32,10 +33,7 @@ pub(super) fn space(path: &Path) -> Result<Space> {
     // SAFETY: all zeros is a valid `statvfs`.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    let code = unsafe { libc::statvfs(c_path.as_ptr(), &raw mut stat) };
-    if code != 0 {
-        return Err(fail(io::Error::last_os_error()));
-    }
+    repeat(|| unsafe { libc::statvfs(c_path.as_ptr(), &raw mut stat) }).map_err(fail)?;
     let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize } as u64;
     Ok(Space {
         block_bytes: stat.f_bsize as u64,
@@ -51,10 +49,10 @@ pub(super) fn magic(path: &Path) -> Option<u32> {
     // SAFETY: all zeros is a valid `statfs`.
     let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    let code = unsafe { libc::statfs(path.as_ptr(), &raw mut stat) };
+    let answer = repeat(|| unsafe { libc::statfs(path.as_ptr(), &raw mut stat) });
     // Where the field is signed and narrow, a magic with the top bit set comes out negative.
     let number = i128::from(stat.f_type) & i128::from(u32::MAX);
-    u32::try_from(number).ok().filter(|_| code == 0)
+    u32::try_from(number).ok().filter(|_| answer.is_ok())
 }
 
 /// The id of the mount that a path is on, as `/proc/self/mountinfo` counts them.
@@ -72,7 +70,10 @@ pub(super) const JOURNALED_DATA: u32 = 0x0000_4000;
 /// The attribute "encrypted" (fscrypt).
 pub(super) const ENCRYPTED: u32 = 0x0000_0800;
 
-/// The attributes of a folder or file (`lsattr`), 0 where there are none to be had.
+/// The attribute "synchronous" (`chattr +S`).
+pub(super) const SYNCHRONOUS: u32 = 0x0000_0008;
+
+/// The attributes of a folder or file (`lsattr`), 0 where there are none.
 pub(super) fn attributes(path: &Path) -> u32 {
     // Without O_NONBLOCK a pipe would wait here for its writer.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
@@ -80,8 +81,8 @@ pub(super) fn attributes(path: &Path) -> u32 {
     // The request's number says `long`, the kernel writes an `int`: room for both.
     let mut flags: [u32; 2] = [0; 2];
     // SAFETY: the request writes at most a `long`, for which the array has room.
-    let code = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) };
-    if code == 0 { flags[0] } else { 0 }
+    let got = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) });
+    if got.is_ok() { flags[0] } else { 0 }
 }
 
 /// A sync call that must fail; the result is its return code.

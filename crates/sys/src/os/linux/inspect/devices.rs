@@ -7,12 +7,15 @@
 //! Invariant: an attribute that the kernel does not show is `None` or `Unknown`.
 
 use super::roots::{Roots, names, number, text};
+use crate::counters::{Counting, Counts};
 use crate::durability::{DeviceCache, Lie};
 use crate::inspect::{Device, FoundLie};
+use crate::planted;
 use std::path::{Path, PathBuf};
 
 /// Kinds that only the kernel's name shows: what the name begins with, and the kind.
-const KIND_BY_NAME: [(&str, &str); 10] = [
+const KIND_BY_NAME: [(&str, &str); 11] = [
+    ("nullb", "null_blk"),
     ("zram", "zram"),
     ("ram", "ram"),
     ("loop", "loop"),
@@ -66,6 +69,7 @@ pub(super) fn read(roots: &Roots, folder: &Path) -> Device {
         scheduler: text(&queue.join("scheduler")).as_deref().and_then(selected),
         direct_io: number(&folder.join("loop/dio")).map(|value| value != 0),
         stands_on: Vec::new(),
+        counting: Some(counting(roots, folder, &disk)),
         kind,
         name,
     }
@@ -89,18 +93,116 @@ pub(super) fn disk_folder(folder: &Path) -> PathBuf {
     }
 }
 
-/// A queue that was set to assume no write cache while the device itself reports one: since the
+/// A queue that was set to assume no write cache while the device itself has one: since the
 /// queue's setting decides, the kernel then sends no flush.
 pub(super) fn hidden_cache(folder: &Path) -> Option<FoundLie> {
     let disk = disk_folder(folder);
-    let (queue, reported) = (text(&disk.join("queue/write_cache"))?, reported_cache(&disk)?);
-    (queue == "write through" && reported.starts_with("write back")).then(|| FoundLie {
-        lie: Lie::BarriersOff,
+    (text(&disk.join("queue/write_cache"))? == "write through" && has_cache(&disk))
+        .then(|| hides_cache(&name(&disk), "it has a write-back cache"))
+}
+
+/// What is found of a queue that hides the cache of its device or of what that stands on.
+pub(super) fn hides_cache(name: &str, why: &str) -> FoundLie {
+    FoundLie {
+        lie: Lie::HiddenCache,
         evidence: format!(
-            "{0} has a write-back cache, but {0}/queue/write_cache says write through: no flush is sent",
-            name(&disk)
+            "/sys/block/{name}/queue/write_cache says write through, but {why}: no flush is sent; write \"write back\" to it"
         ),
-    })
+    }
+}
+
+/// Whether a device has a volatile cache whatever its queue says. A loop device keeps its image's blocks in a file. The driver
+/// of any other sets FUA only beside a cache (`NVMe`: Identify's VWC), and the setting of the queue leaves it as it was; `md`
+/// claims both for its members.
+fn has_cache(disk: &Path) -> bool {
+    let is_md = disk.join("md").exists();
+    let is_loop = disk.join("loop").exists() && number(&disk.join("ro")) != Some(1);
+    let takes_fua = number(&disk.join("queue/fua")) == Some(1) && !is_md;
+    let reports = reported_cache(disk).is_some_and(|cache| cache.starts_with("write back"));
+    planted!(LoopHasNoCache, false, is_loop)
+        || planted!(FuaTellsNoCache, false, takes_fua)
+        || planted!(CacheReportUnread, false, reports)
+}
+
+/// What the counters of a device show.
+fn counting(roots: &Roots, folder: &Path, disk: &Path) -> Counting {
+    let Some(counts) = text(&folder.join("stat")).as_deref().and_then(Counts::parse) else {
+        return Counting::Nothing;
+    };
+    let queue = |attribute: &str| number(&disk.join("queue").join(attribute));
+    if queue("iostats") == Some(0) || queue("dax") == Some(1) {
+        return Counting::Nothing;
+    }
+    // Only blk-mq counts flushes, and each of them.
+    let has_requests = disk.join("mq").exists();
+    // dm-multipath with requests sends its paths no flush that they count.
+    let is_path = names(&folder.join("holders")).iter().any(|holder| {
+        holder.starts_with("dm-") && roots.block_by_name(holder).is_some_and(|dm| dm.join("mq").exists())
+    });
+    match planted!(FlushesTakenForCounted, true, has_requests && !is_partition(folder)) {
+        true if !is_path => Counting::Flushes,
+        false if counts.writes == 0 => Counting::Nothing,
+        _ => Counting::Writes,
+    }
+}
+
+/// Whether it is memory that plays a disk: lost with the machine's power, whatever it says of a cache.
+pub(super) fn is_memory(roots: &Roots, folder: &Path) -> bool {
+    /// Models of disks that a driver plays for tests, and of the Linux target's RAM disk.
+    const MODELS: [&str; 2] = ["scsi_debug", "RAMDISK-MCP"];
+    let (disk, name) = (disk_folder(folder), name(folder));
+    let by_name = ["zram", "ram", "nullb"].into_iter().any(|prefix| is_numbered(&name, prefix));
+    let by_model = || text(&disk.join("device/model")).is_some_and(|model| MODELS.contains(&model.as_str()));
+    // A null_blk made by configfs may have any name.
+    let is_memory = by_name || by_model() || roots.sys.join("kernel/config/nullb").join(&name).is_dir();
+    planted!(MemoryDiskBelieved, false, is_memory)
+}
+
+/// Whether a `dm` device may put an overwrite elsewhere, or the only way to it into metadata that is not committed with it:
+/// thin volumes and caches, by what LVM stands them on, else by the table; unknown counts as such.
+pub(super) fn remaps(roots: &Roots, folder: &Path, slaves: &[PathBuf]) -> bool {
+    /// LVM's own layers below such a volume.
+    const LAYERS: [&str; 6] = ["-tpool", "-cdata", "-cmeta", "-cvol", "-vpool", "-cow"];
+    /// Names of volumes that have none of these below them.
+    const PLAIN: [&str; 5] = ["CRYPT-", "LVM-", "mpath-", "part", "DMRAID-"];
+    /// Targets that lead to where an overwrite was told to go.
+    const IN_PLACE: [&str; 9] =
+        ["linear", "striped", "crypt", "raid", "mirror", "multipath", "integrity", "delay", "flakey"];
+    let Some(name) = text(&folder.join("dm/name")) else { return false };
+    let uuid = |folder: &Path| text(&folder.join("dm/uuid")).unwrap_or_default();
+    let layer = |slave: &PathBuf| {
+        let uuid = uuid(slave);
+        LAYERS.iter().any(|layer| uuid.ends_with(layer))
+    };
+    if slaves.iter().any(layer) {
+        return true;
+    }
+    let uuid = uuid(folder);
+    if PLAIN.iter().any(|plain| uuid.starts_with(plain)) {
+        return false;
+    }
+    let table = (roots.dm_table)(&name).unwrap_or_default();
+    let mut targets = table.lines().map(|line| line.split_whitespace().nth(2).unwrap_or_default()).peekable();
+    targets.peek().is_none() || targets.any(|target| !IN_PLACE.contains(&target))
+}
+
+/// The paths of an `NVMe` head with several: `nvme0n1` stands on `nvme0c0n1`, `nvme0c1n1`.
+pub(super) fn paths_of_head(roots: &Roots, name: &str) -> Vec<PathBuf> {
+    let Some((subsystem, number)) = name.strip_prefix("nvme").and_then(|rest| rest.split_once('n')) else {
+        return Vec::new();
+    };
+    let is_path = |path: &&String| {
+        let controller =
+            path.strip_prefix(&format!("nvme{subsystem}c")).and_then(|rest| rest.split_once('n'));
+        controller.is_some_and(|(controller, of)| {
+            of == number && !controller.is_empty() && controller.bytes().all(|digit| digit.is_ascii_digit())
+        })
+    };
+    names(&roots.sys.join("class/block"))
+        .iter()
+        .filter(is_path)
+        .filter_map(|name| roots.block_by_name(name))
+        .collect()
 }
 
 fn write_cache(disk: &Path) -> DeviceCache {

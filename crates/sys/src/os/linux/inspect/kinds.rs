@@ -3,6 +3,7 @@
 //! Invariant: a name that is not in the table states nothing; the medium then follows from the device below.
 
 use crate::durability::{Medium, WeakCalls};
+use crate::planted;
 
 /// What follows from a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(super) struct Kind {
     pub(super) shares_extents: bool,
     /// Calls that do less, whatever the options.
     pub(super) weak_calls: WeakCalls,
+    /// Whether the option `sync` and the attribute of that name are known to sync each write.
+    pub(super) can_be_synchronous: bool,
 }
 
 /// Reflinks, deduplication, snapshots, or cleaning that moves blocks. XFS and OCFS2 do so only if made with reflinks, which
@@ -53,6 +56,15 @@ const SERVER: [&str; 23] = [
 
 /// Never overwrite in place, or not always: trees of new blocks, and logs.
 const COPY_ON_WRITE: [&str; 7] = ["btrfs", "zfs", "bcachefs", "nilfs2", "f2fs", "ubifs", "jffs2"];
+
+/// File systems whose syncfs(2) ends with a flush, or at the server: seen at the device, or by the source of the kernel (`zfs`,
+/// `bcachefs`, `ceph`, NFS). An overlay's is that of its upper folder. All others count as such that need not flush: those of
+/// `xfs`, `vfat`, `9p` and FUSE were seen not to.
+const SYNCFS_FLUSHES: [&str; 11] =
+    ["ext3", "ext4", "btrfs", "f2fs", "nilfs2", "overlay", "zfs", "bcachefs", "ceph", "nfs", "nfs4"];
+
+/// Those that sync each write where they are mounted `sync`: seen at the device.
+const SYNCHRONOUS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 /// Without a block device of their own that `st_dev` names, yet on one.
 const ON_BLOCKS: [&str; 5] = ["btrfs", "zfs", "bcachefs", "ubifs", "jffs2"];
@@ -95,15 +107,16 @@ pub(super) fn kind(name: &str) -> Kind {
     let is_fuse = matches!(name, "fuse" | "fuseblk") || name.starts_with("fuse.");
     Kind {
         weak_calls: WeakCalls {
-            // Seen at the device: the test of device evidence on xfs counts it.
-            syncfs: name == "xfs" || is_fuse,
+            syncfs: planted!(SyncfsBelieved, name == "xfs" || is_fuse, !SYNCFS_FLUSHES.contains(&name)),
             // Seen at the device too: an overlay's file has no pages.
             sync_file_range: name == "overlay" || is_fuse,
             direct_write: is_fuse,
             // Seen at the device: `docs/verified.md`.
             late_direct: name == "f2fs",
             queued_dsync: false,
+            fsync: false,
         },
+        can_be_synchronous: SYNCHRONOUS.contains(&name),
         medium,
         copy_on_write: COPY_ON_WRITE.contains(&name),
         shares_extents: SHARES_EXTENTS.contains(&name),
@@ -155,11 +168,15 @@ mod tests {
             ("nfs4", [false, false, false, false]),
             ("fuseblk", [true, true, true, false]),
             ("fuse.sshfs", [true, true, true, false]),
-            ("fusectl", [false, false, false, false]),
+            ("fusectl", [true, false, false, false]),
+            ("vfat", [true, false, false, false]),
+            ("exfat", [true, false, false, false]),
+            ("9p", [true, false, false, false]),
+            ("btrfs", [false, false, false, false]),
         ] {
             assert_eq!(
                 kind(name).weak_calls,
-                WeakCalls { syncfs, sync_file_range, direct_write, late_direct, queued_dsync: false },
+                WeakCalls { syncfs, sync_file_range, direct_write, late_direct, ..WeakCalls::default() },
                 "{name}"
             );
         }

@@ -50,8 +50,14 @@ pub(super) fn of_mount(mount: &Mount, roots: &Roots) -> Vec<FoundLie> {
     let options = mount.options();
     let rows = OPTIONS.iter().filter(|row| row.kinds.iter().any(|kind| is_kind(&mount.kind, kind)));
     let found = |row: &Row| {
-        let option = options.iter().find(|option| row.names.contains(&option.as_str()))?;
-        let evidence = format!("{} on {} is mounted with {option}", mount.kind, mount.point.display());
+        let named =
+            |options: &[String]| options.iter().find(|option| row.names.contains(&option.as_str())).cloned();
+        let at = format!("{} on {}", mount.kind, mount.point.display());
+        let evidence = match (named(&options), named(&mount.unlisted_options)) {
+            (Some(option), _) => format!("{at} is mounted with {option}"),
+            (None, Some(option)) => format!("{at} has {option} by its superblock, which mount does not list"),
+            (None, None) => return None,
+        };
         Some(FoundLie { lie: row.lie, evidence })
     };
     let mut lies: Vec<_> = rows.filter_map(found).collect();
@@ -127,6 +133,7 @@ mod tests {
             attributes: |_| 0,
             zfs_sync: |_| None,
             zpool_status: |_| None,
+            dm_table: |_| None,
         };
         of_mount(&mounted(kind, option), &roots).iter().map(|found| found.lie).collect()
     }

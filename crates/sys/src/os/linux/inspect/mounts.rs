@@ -32,6 +32,8 @@ pub(super) struct Mount {
     pub(super) source: PathBuf,
     pub(super) own_options: Vec<String>,
     pub(super) super_options: Vec<String>,
+    /// Options in force that the table does not list: see [`super::ext4`].
+    pub(super) unlisted_options: Vec<String>,
 }
 
 /// What is known about a path whose mount is wanted.
@@ -64,6 +66,7 @@ impl Mount {
             source: unescaped(source),
             own_options: options(own_options),
             super_options: options(super_options),
+            unlisted_options: Vec::new(),
         })
     }
 
@@ -78,6 +81,7 @@ impl Mount {
             source: PathBuf::new(),
             own_options: Vec::new(),
             super_options: Vec::new(),
+            unlisted_options: Vec::new(),
         }
     }
 
@@ -90,6 +94,11 @@ impl Mount {
             }
         }
         all
+    }
+
+    /// Whether an option of the super block is in force, listed or not.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.super_options.iter().chain(&self.unlisted_options).any(|own| own == option)
     }
 
     /// Whether the mount or its super block is read-only.

@@ -19,12 +19,22 @@ pub(super) struct Roots {
     pub(super) zfs_sync: fn(&str) -> Option<String>,
     /// What `zpool status -LP` says about a pool.
     pub(super) zpool_status: fn(&str) -> Option<String>,
+    /// The table of a `dm` device.
+    pub(super) dm_table: fn(&str) -> Option<String>,
 }
 
 impl Roots {
     /// The text of a file below `/proc`.
     pub(super) fn proc_text(&self, path: &str) -> Option<String> {
         text(&self.proc.join(path))
+    }
+
+    /// Whether this kernel is at least of that version; an unreadable release counts as a new one.
+    pub(super) fn is_kernel_at_least(&self, version: (u32, u32)) -> bool {
+        let release = self.proc_text("sys/kernel/osrelease");
+        let mut numbers = release.as_deref().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+        let mut number = || numbers.next().and_then(|digits| digits.parse().ok());
+        number().zip(number()).is_none_or(|release| release >= version)
     }
 
     /// The text of a file below `/sys`.

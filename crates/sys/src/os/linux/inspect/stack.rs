@@ -3,6 +3,7 @@
 //! ```text
 //!   mount ── st_dev, or the source ──> device ── partition ──────> its disk
 //!     │                                  ├────── slaves/ ────────> dm, md, bcache: each of them
+//!     │                                  ├────── several paths ──> NVMe: each of them
 //!     │                                  ├────── loop ───────────> the mount that its image is on, and so on
 //!     │                                  └────── none of these ──> a leaf
 //!     ├── btrfs ──> every device of /sys/fs/btrfs/<uuid>/devices
@@ -15,12 +16,14 @@
 
 use super::calls;
 use super::devices;
+use super::ext4;
 use super::kinds::{Kind, kind};
 use super::lies;
 use super::mounts::{self, Key, Mount};
 use super::roots::{Roots, names, text};
-use crate::durability::{Medium, WeakCalls};
+use crate::durability::{DeviceCache, Medium, WeakCalls};
 use crate::inspect::{Device, FoundLie};
+use crate::planted;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -35,6 +38,7 @@ pub(super) struct Below {
     pub(super) copy_on_write: bool,
     pub(super) shares_extents: bool,
     pub(super) weak_calls: WeakCalls,
+    pub(super) synchronous: bool,
 }
 
 /// A walk, and what it has met.
@@ -70,13 +74,18 @@ impl<'a> Walk<'a> {
             return (UNKNOWN, Vec::new());
         }
         self.depth += 1;
+        let own_devices = devices_of(self.roots, mount);
+        let first = own_devices.first().map(|device| devices::name(device)).unwrap_or_default();
+        let unlisted_options =
+            planted!(SuperblockUnread, Vec::new(), ext4::options(self.roots, mount, &first));
+        let mount = &Mount { unlisted_options, ..mount.clone() };
         for lie in lies::of_mount(mount, self.roots) {
             self.add_lie(lie);
         }
         let known = kind(&mount.kind);
         let (below, tops) = match lower_folder(mount) {
             Some(lower) => self.path(&lower).unwrap_or((UNKNOWN, Vec::new())),
-            None => self.blocks(&devices_of(self.roots, mount)),
+            None => self.blocks(&own_devices),
         };
         self.depth -= 1;
         let medium = match known.medium {
@@ -87,31 +96,42 @@ impl<'a> Walk<'a> {
         let copy_on_write = below.copy_on_write || self.copies(mount, known, folder);
         let shares_extents = below.shares_extents || known.shares_extents;
         let weak_calls = self.weak_calls(mount, known, folder).or(below.weak_calls);
-        (Below { medium, copy_on_write, shares_extents, weak_calls }, tops)
+        let attribute = (self.roots.attributes)(folder) & calls::SYNCHRONOUS != 0;
+        let here = known.can_be_synchronous && (mount.has("sync") || attribute);
+        let synchronous = planted!(SyncMountUnseen, false, here) || below.synchronous;
+        (Below { medium, copy_on_write, shares_extents, weak_calls, synchronous }, tops)
     }
 
     fn weak_calls(&self, mount: &Mount, known: Kind, folder: &Path) -> WeakCalls {
         let attributes = (self.roots.attributes)(folder);
-        let journaled = mount.super_options.iter().any(|option| option == "data=journal")
-            || attributes & calls::JOURNALED_DATA != 0;
-        let direct_write = journaled || attributes & calls::ENCRYPTED != 0;
+        let journaled = mount.has("data=journal") || attributes & calls::JOURNALED_DATA != 0;
+        let is_btrfs = mount.kind == "btrfs";
+        // Files with checksums: a buffer that changes on the way would spoil them, so that it is copied first.
+        let checksummed = is_btrfs
+            && self.copies(mount, known, folder)
+            && !mount.has("nodatasum")
+            && self.roots.is_kernel_at_least((6, 15));
+        let checksummed = planted!(ChecksumsUnseen, false, checksummed);
+        let direct_write = journaled || checksummed || attributes & calls::ENCRYPTED != 0;
         // Cut by cut: lost on 6.1, kept on 6.12 (`docs/verified.md`).
-        let queued_dsync = mount.kind == "btrfs" && self.is_older_kernel_than((6, 12));
-        let here =
-            WeakCalls { sync_file_range: journaled, direct_write, queued_dsync, ..WeakCalls::default() };
-        known.weak_calls.or(here)
-    }
-
-    fn is_older_kernel_than(&self, version: (u32, u32)) -> bool {
-        let release = self.roots.proc_text("sys/kernel/osrelease");
-        let mut numbers = release.as_deref().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
-        let mut number = || numbers.next().and_then(|digits| digits.parse().ok());
-        number().zip(number()).is_some_and(|release| release < version)
+        let queued_dsync = is_btrfs && !self.roots.is_kernel_at_least((6, 12));
+        let fsync = ext4::leaves_flush_out(self.roots, &mount.unlisted_options);
+        let here = WeakCalls {
+            sync_file_range: journaled,
+            direct_write,
+            queued_dsync,
+            fsync,
+            ..WeakCalls::default()
+        };
+        let mut weak = known.weak_calls.or(here);
+        // ext2 by the driver of ext4, which alone shows its options.
+        weak.syncfs &= mount.kind != "ext2" || mount.unlisted_options.is_empty();
+        weak
     }
 
     fn copies(&self, mount: &Mount, known: Kind, folder: &Path) -> bool {
         let no_cow = (self.roots.attributes)(folder) & calls::NO_COPY_ON_WRITE != 0;
-        let in_place = mount.super_options.iter().any(|option| option == "nodatacow");
+        let in_place = mount.has("nodatacow");
         known.copy_on_write && !(mount.kind == "btrfs" && (in_place || no_cow))
     }
 
@@ -155,14 +175,37 @@ impl<'a> Walk<'a> {
         } else {
             (BLOCK, Vec::new())
         };
+        let has_cache = |name: &String| {
+            let below = self.devices.iter().position(|device| device.name == *name);
+            below.is_some_and(|below| self.has_cache(below, 0))
+        };
+        if self.devices[at].write_cache == DeviceCache::WriteThrough
+            && !devices::is_partition(folder)
+            && let Some(below) = stands_on.iter().find(|below| has_cache(below))
+            && planted!(QueueAboveBelieved, false, true)
+        {
+            let lie = devices::hides_cache(&name, &format!("a write-back cache is below it, at {below}"));
+            self.add_lie(lie);
+            self.devices[at].write_cache = DeviceCache::WriteBack;
+        }
         self.devices[at].stands_on = stands_on;
         // Writes end in the image's page cache whatever the loop device says; its other calls are not those from above.
         if below.weak_calls.direct_write {
             self.devices[at].direct_io = Some(false);
         }
-        below.weak_calls = WeakCalls::default();
+        (below.weak_calls, below.synchronous) = (WeakCalls::default(), false);
         self.below[at] = below;
         (name, below)
+    }
+
+    /// Whether a device has a volatile cache, or one that it stands on. What `md` claims is not its own.
+    fn has_cache(&self, at: usize, depth: usize) -> bool {
+        let device = &self.devices[at];
+        let own = device.write_cache == DeviceCache::WriteBack
+            && (device.kind != "md" || device.stands_on.is_empty());
+        let below = |name: &String| self.devices.iter().position(|device| device.name == *name);
+        own || depth < DEPTH_MAX
+            && device.stands_on.iter().filter_map(below).any(|below| self.has_cache(below, depth + 1))
     }
 
     fn under(&mut self, folder: &Path, name: &str) -> (Below, Vec<String>) {
@@ -185,11 +228,16 @@ impl<'a> Walk<'a> {
             .filter(|slave| slave != folder)
             .collect();
         if !slaves.is_empty() {
-            return self.blocks(&slaves);
+            let (below, names) = self.blocks(&slaves);
+            let moves = planted!(ThinVolumeBelieved, false, devices::remaps(self.roots, folder, &slaves));
+            let moves = moves || below.shares_extents;
+            return (Below { shares_extents: moves, ..below }, names);
         }
-        let in_memory = ["zram", "ram"].into_iter().any(|prefix| {
-            name.strip_prefix(prefix).is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
-        });
+        let paths = devices::paths_of_head(self.roots, name);
+        if !paths.is_empty() {
+            return self.blocks(&paths);
+        }
+        let in_memory = devices::is_memory(self.roots, folder);
         (if in_memory { Below { medium: Medium::Memory, ..BLOCK } } else { BLOCK }, Vec::new())
     }
 
@@ -212,7 +260,9 @@ const BLOCK: Below = Below {
         direct_write: false,
         late_direct: false,
         queued_dsync: false,
+        fsync: false,
     },
+    synchronous: false,
 };
 
 impl Below {
@@ -225,6 +275,8 @@ impl Below {
             copy_on_write: self.copy_on_write || other.copy_on_write,
             shares_extents: self.shares_extents || other.shares_extents,
             weak_calls: self.weak_calls.or(other.weak_calls),
+            // Only what both do can be relied on.
+            synchronous: self.synchronous && other.synchronous,
         }
     }
 }

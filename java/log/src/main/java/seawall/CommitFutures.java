@@ -41,8 +41,11 @@ final class CommitFutures {
 
     /** The future of everything before {@code lsn}. */
     CompletableFuture<Long> request(long lsn) {
-        if (log.durableLsn() >= lsn) {
+        if (log.isDurable(lsn)) {
             return CompletableFuture.completedFuture(lsn);
+        }
+        if (lsn < 0) {
+            return refused(lsn);
         }
         SeawallException failed = failure;
         if (failed != null) {
@@ -60,6 +63,16 @@ final class CommitFutures {
             settleLeft();
         }
         return future;
+    }
+
+    /** For an LSN that no log has, which the library refuses at once. */
+    private CompletableFuture<Long> refused(long lsn) {
+        try {
+            log.commitHere(lsn);
+            throw new IllegalStateException("LSN " + lsn + " is durable");
+        } catch (SeawallException beyond) {
+            return CompletableFuture.failedFuture(beyond);
+        }
     }
 
     /** For requests that came when the thread had looked for the last time: it says that it has ended before it looks. */
@@ -111,13 +124,13 @@ final class CommitFutures {
 
     /** Waits until the lowest of all is durable; one whose commit fails alone ends alone. */
     private void commit(Request lowest) {
-        if (log.durableLsn() >= lowest.lsn()) {
+        if (log.isDurable(lowest.lsn())) {
             return;
         }
         try {
             log.commitHere(lowest.lsn());
         } catch (SeawallException refused) {
-            if (log.durableLsn() >= lowest.lsn()) {
+            if (log.isDurable(lowest.lsn())) {
                 return;
             }
             if (refused.code() == ErrorCode.BEYOND_END) {
@@ -140,7 +153,7 @@ final class CommitFutures {
     }
 
     private void settle(Request request, SeawallException otherwise) {
-        if (log.durableLsn() >= request.lsn()) {
+        if (log.isDurable(request.lsn())) {
             request.future().complete(request.lsn());
         } else {
             request.future().completeExceptionally(otherwise);

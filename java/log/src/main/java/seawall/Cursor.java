@@ -1,10 +1,10 @@
 /*
  * Reads the records of a log, of a stream or of a view, one after the other.
  *
- * The bytes of a record lie in the memory that they were read into, until the next call; what shows them is a view in an arena
+ * The bytes of a record lie in the memory that they were read into, until the next call; what shows them is a view in a shared arena
  * that the next call closes, so that a late access is an exception and never a read of other memory.
  *
- * Invariants: a wait is made of slices of 50 ms at most, between which the thread looks whether it was interrupted and whether the
+ * Invariants: whatever reads that memory, or moves the cursor, holds the lock; a wait is made of slices of 50 ms at most, between which the thread looks whether it was interrupted and whether the
  * cursor was closed; a virtual thread does not wait inside the library, but polls.
  */
 package seawall;
@@ -16,11 +16,12 @@ import java.lang.ref.Cleaner;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 
 /**
  * Hands out durable records in order, and waits for more at the end.
  *
- * <p>For one thread at a time; any thread may close it.
+ * <p>For one thread at a time, which need not be the same one each time; any thread may close it.
  */
 public final class Cursor implements AutoCloseable {
     static final long SLICE_NANOS = 50_000_000;
@@ -39,15 +40,19 @@ public final class Cursor implements AutoCloseable {
     private final Arena memory = Arena.ofAuto();
     private final MemorySegment record = memory.allocate(Structs.RECORD);
     private final ReentrantLock inCall = new ReentrantLock();
-    private boolean there;
-    private boolean ended;
+    private volatile boolean there;
+    private volatile boolean ended;
     private volatile boolean closed;
     private Arena shown;
     private MemorySegment payload;
 
-    Cursor(MemorySegment handle) {
+    private Cursor(MemorySegment handle) {
         this.handle = handle;
-        free = Handles.free(this, Native.CURSOR_FREE, handle);
+        free = Handle.free(this, Native.CURSOR_FREE, handle);
+    }
+
+    static Cursor of(Handle.Making making) throws SeawallException {
+        return new Cursor(Handle.pointer(making));
     }
 
     /**
@@ -57,8 +62,7 @@ public final class Cursor implements AutoCloseable {
      * @throws SeawallException the record was trimmed, is damaged, or could not be read
      */
     public boolean next() throws SeawallException {
-        int found = step(0);
-        return check(found);
+        return check(step(0));
     }
 
     /**
@@ -70,7 +74,7 @@ public final class Cursor implements AutoCloseable {
      * @throws SeawallException the record was trimmed, is damaged, or could not be read, or the log has failed
      */
     public boolean next(Duration timeout) throws InterruptedException, SeawallException {
-        long end = System.nanoTime() + Math.min(timeout.toNanos(), Long.MAX_VALUE / 2);
+        long end = System.nanoTime() + Math.min(Times.nanos(timeout), Long.MAX_VALUE / 2);
         long pause = POLL_NANOS_MIN;
         boolean polls = Thread.currentThread().isVirtual();
         while (true) {
@@ -127,7 +131,7 @@ public final class Cursor implements AutoCloseable {
 
     private void hide() {
         if (shown != null) {
-            shown.close();
+            Handle.end(shown);
             shown = null;
             payload = null;
         }
@@ -145,9 +149,19 @@ public final class Cursor implements AutoCloseable {
 
     private MemorySegment current() {
         if (!there) {
-            throw new IllegalStateException("the cursor is at no record: call next first");
+            throw new IllegalStateException(closed ? "the cursor was closed" : "the cursor is at no record: call next first");
         }
         return record;
+    }
+
+    /** What {@code look} finds in the bytes of the record, which stay meanwhile. */
+    private <T> T held(Function<MemorySegment, T> look) {
+        inCall.lock();
+        try {
+            return look.apply(current());
+        } finally {
+            inCall.unlock();
+        }
     }
 
     /**
@@ -196,19 +210,25 @@ public final class Cursor implements AutoCloseable {
     }
 
     /**
-     * The bytes of the record where they lie, without a copy: for this thread, until the next call of {@code next} or {@code close}, which
-     * this thread makes, too.
+     * The bytes of the record where they lie, without a copy: until the next call of {@code next} or {@code close}, by whichever thread; an
+     * access after that is an {@link IllegalStateException}. A thread that copies from it at that moment may find its interrupt status set,
+     * too, as the JVM ends its copy like that. To end the view the JVM asks all of its threads, which takes it 20 microseconds or more:
+     * below some 100 KB {@link #bytes} is faster.
      *
      * @return a read-only view
      */
     public MemorySegment payload() {
-        MemorySegment at = current();
-        if (payload == null) {
-            shown = Arena.ofConfined();
-            MemorySegment data = at.get(ValueLayout.ADDRESS, DATA);
-            payload = data.reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES), shown, null).asReadOnly();
-        }
-        return payload;
+        return held(at -> {
+            if (shown == null) {
+                shown = Arena.ofShared();
+                payload = data(at).reinterpret(shown, null).asReadOnly();
+            }
+            return payload;
+        });
+    }
+
+    private static MemorySegment data(MemorySegment at) {
+        return at.get(ValueLayout.ADDRESS, DATA).reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES));
     }
 
     /**
@@ -217,9 +237,7 @@ public final class Cursor implements AutoCloseable {
      * @return a copy
      */
     public byte[] bytes() {
-        MemorySegment at = current();
-        MemorySegment data = at.get(ValueLayout.ADDRESS, DATA);
-        return data.reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES)).toArray(ValueLayout.JAVA_BYTE);
+        return held(at -> data(at).toArray(ValueLayout.JAVA_BYTE));
     }
 
     /**
@@ -228,7 +246,7 @@ public final class Cursor implements AutoCloseable {
      * @return a record that stays
      */
     public LogRecord record() {
-        return LogRecord.of(current());
+        return held(LogRecord::of);
     }
 
     /** Frees what the cursor holds. A thread that waits in {@link #next(Duration)} gets {@link LogClosedException}, in 50 ms at most. */

@@ -4,27 +4,24 @@
  *     append   critical downcall that copies the record ─► WOULD_BLOCK? a plain downcall that may wait
  *     commit   platform thread: a plain downcall, in which it may write the batch itself; virtual thread: a future
  *
- * Invariants: no critical downcall waits; an interrupt never closes the log; every call keeps the log reachable until it has
- * returned, so that the handle is not freed under it.
+ * Invariants: no critical downcall waits; an interrupt never closes the log; a closed log holds nothing of the library, and answers
+ * from what was left when it ended; every call keeps the log reachable until it has returned.
  */
 package seawall;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.VarHandle;
-import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
-import java.time.temporal.ChronoUnit;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A transaction log that this process writes.
@@ -43,7 +40,6 @@ import java.util.concurrent.TimeoutException;
  * <p>A log that is not closed ends as by a crash: what was committed is there when it is opened again.
  */
 public final class Log implements AutoCloseable {
-    private static final VarHandle WORD = ValueLayout.JAVA_LONG.varHandle();
     /** Copies of records for calls that may wait: those cannot read arrays on the heap in place. */
     private static final int SCRATCH_BYTES = 64 << 10;
     private static final ThreadLocal<MemorySegment> SCRATCH =
@@ -63,18 +59,20 @@ public final class Log implements AutoCloseable {
         SYSTEM_CRASH
     }
 
-    private final MemorySegment handle;
-    private final MemorySegment durableWord;
+    /** What is left of a log that was closed: its positions, its counters, and why it was not closed well, if so. */
+    private record Left(long[] positions, LogStats stats, SeawallException failure) {}
+
+    private final Handle handle;
     private final Opened opened;
     private final CommitFutures futures;
-    private final Cleaner.Cleanable free;
+    private final ReentrantLock ending = new ReentrantLock();
+    /** Set before the handle ends. */
+    private volatile Left left;
 
-    private Log(MemorySegment handle, Path dir) {
+    private Log(Handle handle, Path dir) throws SeawallException {
         this.handle = handle;
-        durableWord = Native.pointerFrom(Native.LOG_DURABLE_WORD, handle).reinterpret(ValueLayout.JAVA_LONG.byteSize());
-        opened = Opened.of(handle);
+        opened = Opened.of(handle.segment());
         futures = new CommitFutures(this, dir.toString());
-        free = Handles.free(this, Native.LOG_FREE, handle);
     }
 
     /**
@@ -102,14 +100,10 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException it cannot be opened, or an option is out of bounds
      */
     public static Log open(Path dir, LogOptions options) throws SeawallException {
-        MemorySegment made = options.make();
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment log = Native.pointer(arena);
-            Native.checked(Native.call(Native.LOG_OPEN, Native.path(arena, dir), made, log));
-            return new Log(log.get(ValueLayout.ADDRESS, 0), dir);
-        } finally {
-            LogOptions.free(made);
-        }
+        NativeLibrary.load();
+        Handle opened = Handle.of("log", Native.LOG_FREE, (arena, log) ->
+                options.use(made -> Native.call(Native.LOG_OPEN, Paths.text(arena, dir), made, log)));
+        return new Log(opened, dir);
     }
 
     /**
@@ -121,21 +115,9 @@ public final class Log implements AutoCloseable {
         return opened;
     }
 
-    MemorySegment handle() {
+    /** The handle, for streams. */
+    Handle handle() {
         return handle;
-    }
-
-    /** A call that is not made often; keeps the log reachable. */
-    long call(MethodHandle function, Object... arguments) {
-        try {
-            return Native.call(function, arguments);
-        } finally {
-            Reference.reachabilityFence(this);
-        }
-    }
-
-    long checked(MethodHandle function, Object... arguments) throws SeawallException {
-        return Native.checked(call(function, arguments));
     }
 
     /**
@@ -209,11 +191,11 @@ public final class Log implements AutoCloseable {
     }
 
     /** The call that only copies. */
-    private long tryAppend(MemorySegment record) {
+    private long tryAppend(MemorySegment record) throws SeawallException {
         try {
-            return (long) Native.LOG_TRY_APPEND.invokeExact(handle, record, record.byteSize());
+            return (long) Native.LOG_TRY_APPEND.invokeExact(handle.segment(), record, record.byteSize());
         } catch (Throwable thrown) {
-            throw Native.unexpected(thrown);
+            throw handle.refused(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -224,11 +206,11 @@ public final class Log implements AutoCloseable {
         return end >= 0 ? end : appendRefused(stream, record, sequence, end);
     }
 
-    private long tryAppend(int stream, MemorySegment record, MemorySegment sequence) {
+    private long tryAppend(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
         try {
-            return (long) Native.STREAM_TRY_APPEND.invokeExact(handle, stream, record, record.byteSize(), sequence);
+            return (long) Native.STREAM_TRY_APPEND.invokeExact(handle.segment(), stream, record, record.byteSize(), sequence);
         } catch (Throwable thrown) {
-            throw Native.unexpected(thrown);
+            throw handle.refused(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -264,7 +246,7 @@ public final class Log implements AutoCloseable {
                     throw SeawallException.of(NativeError.last());
                 }
             }
-            join(commitAsync(appendedLsn()));
+            Waits.join(commitAsync(appendedLsn()));
         }
         return -1;
     }
@@ -292,10 +274,10 @@ public final class Log implements AutoCloseable {
         long end;
         try {
             end = stream == LogRecord.NO_STREAM
-                    ? (long) Native.LOG_APPEND.invokeExact(handle, bytes, length)
-                    : (long) Native.STREAM_APPEND.invokeExact(handle, stream, bytes, length, number);
+                    ? (long) Native.LOG_APPEND.invokeExact(handle.segment(), bytes, length)
+                    : (long) Native.STREAM_APPEND.invokeExact(handle.segment(), stream, bytes, length, number);
         } catch (Throwable thrown) {
-            throw Native.unexpected(thrown);
+            throw handle.refused(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -316,10 +298,12 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}; nothing was appended then
      */
     public <E extends Exception> long transaction(Transaction.Body<E> body) throws E, SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
+        // Shared, for the thread that may append in place of this one.
+        try (Arena arena = Thread.currentThread().isVirtual() ? Arena.ofShared() : Arena.ofConfined()) {
             Transaction transaction = new Transaction(arena);
             body.build(transaction);
-            return checked(Native.LOG_TRANSACTION, handle, transaction.array(), (long) transaction.count());
+            MemorySegment parts = transaction.array();
+            return Waits.elsewhere(() -> handle.call(Native.LOG_TRANSACTION, parts, (long) transaction.count()));
         }
     }
 
@@ -333,11 +317,11 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException nothing was appended there
      */
     public void commit(long lsn) throws SeawallException {
-        if (durableLsn() >= lsn) {
+        if (isDurable(lsn)) {
             return;
         }
         if (Thread.currentThread().isVirtual()) {
-            join(commitAsync(lsn));
+            Waits.join(commitAsync(lsn));
         } else {
             commitHere(lsn);
         }
@@ -347,19 +331,19 @@ public final class Log implements AutoCloseable {
      * The same for at most some time, and interruptible. A thread of the log writes the batch, which costs a hand-over.
      *
      * @param lsn what an append returned
-     * @param timeout for how long to wait at most
+     * @param timeout for how long to wait at most; 292 years and more are without end
      * @throws InterruptedException the thread was interrupted; the log stays open, and what was appended may still become durable
      * @throws CommitTimeoutException the time is over; nothing was cancelled
      * @throws SeawallException as {@link #commit(long)}
      */
     public void commit(long lsn, Duration timeout) throws InterruptedException, SeawallException {
         try {
-            commitAsync(lsn).get(Math.max(0, timeout.toNanos()), TimeUnit.NANOSECONDS);
+            commitAsync(lsn).get(Times.nanos(timeout), TimeUnit.NANOSECONDS);
         } catch (TimeoutException over) {
             throw SeawallException.of(NativeError.here(
                     ErrorCode.TIMED_OUT, lsn, "LSN " + lsn + " was not durable after " + timeout + "; it may still become durable"));
         } catch (ExecutionException failed) {
-            throw unwrapped(failed.getCause());
+            throw Waits.unwrapped(failed.getCause());
         }
     }
 
@@ -372,47 +356,27 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #commit(long)}; the class is more than the log promises
      */
     public void commit(long lsn, Durability durability) throws SeawallException {
-        checked(Native.LOG_COMMIT, handle, lsn, durability.code(), NO_TIMEOUT);
+        if (!isDurable(lsn)) {
+            Waits.elsewhere(() -> handle.call(Native.LOG_COMMIT, lsn, durability.code(), NO_TIMEOUT));
+        }
+    }
+
+    /** Whether everything before an LSN is durable, also of a log that was closed. No log has an LSN of 2^63 or more. */
+    boolean isDurable(long lsn) {
+        return Long.compareUnsigned(lsn, durableLsn()) <= 0;
     }
 
     /** On this thread, which writes the batch itself if no other one does. */
     void commitHere(long lsn) throws SeawallException {
         int returned;
         try {
-            returned = (int) Native.LOG_COMMIT.invokeExact(handle, lsn, OWN_CLASS, NO_TIMEOUT);
+            returned = (int) Native.LOG_COMMIT.invokeExact(handle.segment(), lsn, OWN_CLASS, NO_TIMEOUT);
         } catch (Throwable thrown) {
-            throw Native.unexpected(thrown);
+            throw handle.refused(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
         Native.checked(returned);
-    }
-
-    private static void join(CompletableFuture<Long> future) throws SeawallException {
-        boolean interrupted = false;
-        try {
-            while (true) {
-                try {
-                    future.get();
-                    return;
-                } catch (InterruptedException later) {
-                    interrupted = true;
-                } catch (ExecutionException failed) {
-                    throw unwrapped(failed.getCause());
-                }
-            }
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
-    }
-
-    private static SeawallException unwrapped(Throwable cause) {
-        if (cause instanceof SeawallException refused) {
-            return refused;
-        }
-        throw Native.unexpected(cause);
     }
 
     /**
@@ -459,27 +423,12 @@ public final class Log implements AutoCloseable {
         while (true) {
             try (Arena arena = Arena.ofConfined()) {
                 MemorySegment numbers = arena.allocate(ValueLayout.JAVA_INT, room);
-                long there = checked(Native.STREAM_LIST, handle, numbers, (long) room);
+                long there = handle.call(Native.STREAM_LIST, numbers, (long) room);
                 if (there <= room) {
                     return numbers.asSlice(0, there * ValueLayout.JAVA_INT.byteSize()).toArray(ValueLayout.JAVA_INT);
                 }
                 room = Math.toIntExact(there);
             }
-        }
-    }
-
-    /** A call that leaves a cursor at the address that it is given. */
-    interface Reading {
-        long read(Arena arena, MemorySegment cursor);
-    }
-
-    Cursor cursor(Reading reading) throws SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment cursor = Native.pointer(arena);
-            Native.checked(reading.read(arena, cursor));
-            return new Cursor(cursor.get(ValueLayout.ADDRESS, 0));
-        } finally {
-            Reference.reachabilityFence(this);
         }
     }
 
@@ -492,7 +441,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException it lies past the end, or the log cannot be read there
      */
     public Cursor read(long lsn) throws SeawallException {
-        return cursor((arena, cursor) -> Native.call(Native.LOG_READ, handle, lsn, cursor));
+        return Cursor.of((arena, cursor) -> handle.call(Native.LOG_READ, lsn, cursor));
     }
 
     /**
@@ -503,7 +452,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException no record starts there, or it was trimmed, is not durable, or is damaged
      */
     public LogRecord readAt(long lsn) throws SeawallException {
-        return LogRecord.from(record -> call(Native.LOG_READ_AT, handle, lsn, record));
+        return LogRecord.from(record -> handle.call(Native.LOG_READ_AT, lsn, record));
     }
 
     /**
@@ -514,7 +463,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #readAt}
      */
     public LogRecord readBefore(long lsn) throws SeawallException {
-        return LogRecord.from(record -> call(Native.LOG_READ_BEFORE, handle, lsn, record));
+        return LogRecord.from(record -> handle.call(Native.LOG_READ_BEFORE, lsn, record));
     }
 
     /**
@@ -525,11 +474,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the LSN was trimmed or lies past the end
      */
     public Pin pin(long lsn) throws SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment pin = Native.pointer(arena);
-            checked(Native.LOG_PIN, handle, lsn, pin);
-            return new Pin(pin.get(ValueLayout.ADDRESS, 0));
-        }
+        return new Pin(Handle.pointer((arena, pin) -> handle.call(Native.LOG_PIN, lsn, pin)));
     }
 
     /**
@@ -540,7 +485,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the LSN lies past the end, or the log has failed or was closed
      */
     public long trim(long lsn) throws SeawallException {
-        return checked(Native.LOG_TRIM, handle, lsn);
+        return handle.call(Native.LOG_TRIM, lsn);
     }
 
     /**
@@ -552,7 +497,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the LSN was trimmed or lies past the end; as {@link #append(byte[])}
      */
     public long truncateAfter(long lsn) throws SeawallException {
-        return checked(Native.LOG_TRUNCATE_AFTER, handle, lsn);
+        return handle.call(Native.LOG_TRUNCATE_AFTER, lsn);
     }
 
     /**
@@ -563,17 +508,20 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the log cannot be read
      */
     public long lsnAt(Instant time) throws SeawallException {
-        return checked(Native.LOG_LSN_AT, handle, Math.max(0, ChronoUnit.MICROS.between(Instant.EPOCH, time)));
+        return handle.call(Native.LOG_LSN_AT, Times.micros(time));
     }
 
     /**
-     * The end of what is durable. Read from memory that the library shares: no call is made.
+     * The end of what is durable. Never waits.
      *
      * @return an LSN
      */
     public long durableLsn() {
         try {
-            return (long) WORD.getAcquire(durableWord, 0L);
+            return (long) Native.LOG_DURABLE.invokeExact(handle.segment(), Position.DURABLE.ordinal());
+        } catch (Throwable thrown) {
+            handle.refused(thrown);
+            return left.positions()[Position.DURABLE.ordinal()];
         } finally {
             Reference.reachabilityFence(this);
         }
@@ -616,15 +564,17 @@ public final class Log implements AutoCloseable {
     }
 
     private long position(Position which) throws SeawallException {
-        long lsn;
         try {
-            lsn = (long) Native.LOG_LSN.invokeExact(handle, which.ordinal());
+            return Native.checked((long) Native.LOG_LSN.invokeExact(handle.segment(), which.ordinal()));
         } catch (Throwable thrown) {
-            throw Native.unexpected(thrown);
+            SeawallException refused = handle.refused(thrown);
+            if (refused instanceof LogClosedException) {
+                return left.positions()[which.ordinal()];
+            }
+            throw refused;
         } finally {
             Reference.reachabilityFence(this);
         }
-        return Native.checked(lsn);
     }
 
     /**
@@ -636,8 +586,10 @@ public final class Log implements AutoCloseable {
     public LogStats stats() throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment stats = arena.allocate(Structs.STATS);
-            checked(Native.LOG_GET_STATS, handle, stats, stats.byteSize());
+            handle.call(Native.LOG_GET_STATS, stats, stats.byteSize());
             return LogStats.of(stats);
+        } catch (LogClosedException closed) {
+            return left.stats();
         }
     }
 
@@ -650,7 +602,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException it cannot be written, or the log is damaged
      */
     public Report checkpoint(Path to) throws SeawallException {
-        return Report.from((arena, report) -> call(Native.LOG_CHECKPOINT, handle, Native.path(arena, to), report));
+        return Report.from((arena, report) -> handle.call(Native.LOG_CHECKPOINT, Paths.text(arena, to), report));
     }
 
     /**
@@ -662,7 +614,8 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException the directory holds no log, or one of another format
      */
     public static Report verify(Path dir) throws SeawallException {
-        return Report.from((arena, report) -> Native.call(Native.VERIFY, Native.path(arena, dir), report));
+        NativeLibrary.load();
+        return Report.from((arena, report) -> Native.call(Native.VERIFY, Paths.text(arena, dir), report));
     }
 
     /**
@@ -674,29 +627,53 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException it cannot be written, or the log is damaged
      */
     public static Report backup(Path from, Path to) throws SeawallException {
-        return Report.from(
-                (arena, report) -> Native.call(Native.BACKUP, Native.path(arena, from), Native.path(arena, to), report));
+        NativeLibrary.load();
+        return Report.from((arena, report) -> Native.call(Native.BACKUP, Paths.text(arena, from), Paths.text(arena, to), report));
     }
 
     /**
      * Commits everything and releases the log for other writers; closing it again does nothing. Other threads may be in calls: appends end
-     * with {@link LogClosedException}, commits of what was appended are served, cursors end. Waits for the disk; not interruptible.
+     * with {@link LogClosedException}, commits of what was appended are served, cursors end. Waits for the disk, and until the calls of other
+     * threads have returned; not interruptible. Afterwards the log holds no files and no memory of the library, but what its open cursors
+     * and pins need.
      *
      * @throws LogFailedException something could not be made durable; the log is released all the same
      * @throws SeawallException the log could not be closed
      */
     @Override
     public void close() throws SeawallException {
+        SeawallException failure = null;
         try {
-            checked(Native.LOG_CLOSE, handle);
+            handle.call(Native.LOG_CLOSE);
+        } catch (SeawallException refused) {
+            failure = refused;
+        }
+        futures.close();
+        ending.lock();
+        try {
+            if (left == null) {
+                left = new Left(positions(), stats(), failure);
+            }
+            handle.end();
         } finally {
-            futures.close();
+            ending.unlock();
+        }
+        if (left.failure() != null) {
+            throw left.failure();
         }
     }
 
-    /** Lets the log go without closing it, as by a crash. Nothing may be in a call with it or come later: for tests. */
+    private long[] positions() throws SeawallException {
+        long[] positions = new long[Position.values().length];
+        for (Position which : Position.values()) {
+            positions[which.ordinal()] = position(which);
+        }
+        return positions;
+    }
+
+    /** Lets the log go without closing it, as by a crash; nothing may come later: for tests. */
     void abandon() {
         futures.close();
-        free.clean();
+        handle.end();
     }
 }

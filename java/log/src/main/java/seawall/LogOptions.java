@@ -24,8 +24,12 @@ public final class LogOptions {
      * @param name its name, as the C header lists it, such as {@code in_flight_max}
      * @param value its value
      * @return these options
+     * @throws IllegalArgumentException the value is negative
      */
     public LogOptions set(String name, long value) {
+        if (value < 0) {
+            throw new IllegalArgumentException("option " + name + ": " + value + " is negative");
+        }
         set.put(name, value);
         return this;
     }
@@ -136,11 +140,12 @@ public final class LogOptions {
     /**
      * Trims segments by itself whose newest record is older; by default it does not.
      *
-     * @param age the bound
+     * @param age the bound; 292 years and more are for ever
      * @return these options
+     * @throws IllegalArgumentException the age is negative
      */
     public LogOptions retentionAge(Duration age) {
-        return set("retention_age_ns", age.toNanos());
+        return set("retention_age_ns", age.isNegative() ? -1 : Times.nanos(age));
     }
 
     /**
@@ -154,10 +159,14 @@ public final class LogOptions {
         return set("method", method);
     }
 
-    /** The options of the library, to be freed by {@link #free}; NULL for none. */
-    MemorySegment make() throws SeawallException {
+    /** A call with the options of the library; NULL for the defaults. */
+    interface Use {
+        long with(MemorySegment options) throws SeawallException;
+    }
+
+    long use(Use use) throws SeawallException {
         if (set.isEmpty()) {
-            return NULL;
+            return use.with(NULL);
         }
         MemorySegment options = Native.pointerFrom(Native.OPTIONS_NEW);
         try (Arena arena = Arena.ofConfined()) {
@@ -167,14 +176,9 @@ public final class LogOptions {
                         ? Native.call(Native.OPTIONS_SET_TEXT, options, name, arena.allocateFrom(text))
                         : Native.call(Native.OPTIONS_SET, options, name, option.getValue()));
             }
-            return options;
-        } catch (SeawallException refused) {
-            free(options);
-            throw refused;
+            return use.with(options);
+        } finally {
+            Native.call(Native.OPTIONS_FREE, options);
         }
-    }
-
-    static void free(MemorySegment options) {
-        Native.call(Native.OPTIONS_FREE, options);
     }
 }

@@ -25,14 +25,14 @@ public record LogRecord(long lsn, long endLsn, boolean endsTransaction, int stre
 
     /** A call that leaves a record at the address that it is given. */
     interface Reading {
-        long read(MemorySegment record);
+        long read(MemorySegment record) throws SeawallException;
     }
 
     /** Reads a record with memory of its own; null if there is none. */
     static LogRecord from(Reading reading) throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment record = arena.allocate(Structs.RECORD);
-            if (Native.checked(reading.read(record)) == 0) {
+            if (reading.read(record) == 0) {
                 return null;
             }
             try {

@@ -6,6 +6,7 @@ package seawall;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
 import java.nio.ByteBuffer;
 
 /**
@@ -17,11 +18,15 @@ public final class LogStream {
     private final int number;
 
     LogStream(Log log, int number) {
+        this.log = log;
+        this.number = checked(number);
+    }
+
+    static int checked(int number) {
         if (number < 0 || number >= 1 << 24) {
             throw new IllegalArgumentException("the number of a stream is 0 to 2^24 - 1, not " + number);
         }
-        this.log = log;
-        this.number = number;
+        return number;
     }
 
     /**
@@ -83,7 +88,7 @@ public final class LogStream {
      * @throws SeawallException the log was closed
      */
     public long first() throws SeawallException {
-        return bounds()[0];
+        return bounds(log.handle(), Native.STREAM_BOUNDS, number)[0];
     }
 
     /**
@@ -93,14 +98,15 @@ public final class LogStream {
      * @throws SeawallException the log was closed
      */
     public long next() throws SeawallException {
-        return bounds()[1];
+        return bounds(log.handle(), Native.STREAM_BOUNDS, number)[1];
     }
 
-    private long[] bounds() throws SeawallException {
+    /** The numbers of the first record that is left and of the next one, as {@code function} gives them. */
+    static long[] bounds(Handle handle, MethodHandle function, int number) throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment first = arena.allocate(ValueLayout.JAVA_LONG);
             MemorySegment next = arena.allocate(ValueLayout.JAVA_LONG);
-            log.checked(Native.STREAM_BOUNDS, log.handle(), number, first, next);
+            handle.call(function, number, first, next);
             return new long[] {first.get(ValueLayout.JAVA_LONG, 0), next.get(ValueLayout.JAVA_LONG, 0)};
         }
     }
@@ -113,7 +119,7 @@ public final class LogStream {
      * @throws SeawallException it was trimmed, is not there yet, is missing or damaged
      */
     public LogRecord get(long sequence) throws SeawallException {
-        return LogRecord.from(record -> log.call(Native.STREAM_GET, log.handle(), number, sequence, record));
+        return LogRecord.from(record -> log.handle().call(Native.STREAM_GET, number, sequence, record));
     }
 
     /**
@@ -124,7 +130,7 @@ public final class LogStream {
      * @throws SeawallException the record was trimmed, or lies past the next one
      */
     public Cursor read(long sequence) throws SeawallException {
-        return log.cursor((arena, cursor) -> Native.call(Native.STREAM_READ, log.handle(), number, sequence, cursor));
+        return Cursor.of((arena, cursor) -> log.handle().call(Native.STREAM_READ, number, sequence, cursor));
     }
 
     /**
@@ -135,7 +141,7 @@ public final class LogStream {
      * @throws SeawallException it lies past the next record; as {@link Log#append(byte[])}
      */
     public long trim(long sequence) throws SeawallException {
-        return log.checked(Native.STREAM_TRIM, log.handle(), number, sequence);
+        return log.handle().call(Native.STREAM_TRIM, number, sequence);
     }
 
     /**
@@ -146,7 +152,7 @@ public final class LogStream {
      * @throws SeawallException it was trimmed, or lies past the next record; as {@link Log#append(byte[])}
      */
     public long truncate(long sequence) throws SeawallException {
-        return log.checked(Native.STREAM_TRUNCATE, log.handle(), number, sequence);
+        return log.handle().call(Native.STREAM_TRUNCATE, number, sequence);
     }
 
     /**
@@ -156,6 +162,6 @@ public final class LogStream {
      * @throws SeawallException as {@link Log#append(byte[])}
      */
     public long remove() throws SeawallException {
-        return log.checked(Native.STREAM_REMOVE, log.handle(), number);
+        return log.handle().call(Native.STREAM_REMOVE, number);
     }
 }

@@ -8,7 +8,7 @@ package seawall;
 import java.lang.foreign.MemorySegment;
 
 /** An error as the library tells it. */
-record NativeError(ErrorCode code, ErrorCode cause, int osError, long at, long limit, String message, String path) {
+record NativeError(ErrorCode code, ErrorCode cause, int osError, long at, long limit, String message, byte[] path) {
 
     static NativeError last() {
         MemorySegment error = Native.errorLast().reinterpret(Structs.ERROR.byteSize());
@@ -19,7 +19,7 @@ record NativeError(ErrorCode code, ErrorCode cause, int osError, long at, long l
                 Structs.getLong(error, Structs.ERROR, "at"),
                 Structs.getLong(error, Structs.ERROR, "limit"),
                 Structs.getText(error, Structs.ERROR, "message"),
-                Structs.getText(error, Structs.ERROR, "path"));
+                Structs.getPath(error, Structs.ERROR, "path"));
     }
 
     /** One that arose on this side of the interface. */

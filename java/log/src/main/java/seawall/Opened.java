@@ -5,6 +5,7 @@ package seawall;
 
 import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * What opening found.
@@ -18,6 +19,8 @@ import java.util.List;
  * @param method the commit method
  * @param engine the engine that runs it
  * @param foreignFiles foreign files in the directory
+ * @param evidence what the devices' counters say to the class of the log
+ * @param evidenceBecause why it is not confirmed; empty otherwise
  */
 public record Opened(
         Tail tail,
@@ -28,7 +31,19 @@ public record Opened(
         long recordsLeftInMemory,
         String method,
         String engine,
-        List<String> foreignFiles) {
+        List<String> foreignFiles,
+        Evidence evidence,
+        Optional<String> evidenceBecause) {
+
+    /** What the devices' counters say to the class of a log, in the order of the library's numbers. */
+    public enum Evidence {
+        /** There is not enough to judge by, and the class rests on the word of system and device alone. */
+        NOT_CONFIRMED,
+        /** Each commit that was watched flushed every volatile cache below. */
+        CONFIRMED,
+        /** No flush is needed: the log promises less than power loss, or no device has a volatile cache. */
+        NOT_NEEDED
+    }
 
     static Opened of(MemorySegment log) {
         MemorySegment found = Native.pointerFrom(Native.LOG_OPENED, log).reinterpret(Structs.OPENED.byteSize());
@@ -46,6 +61,8 @@ public record Opened(
                 Structs.getText(found, Structs.OPENED, "engine"),
                 Structs.texts(
                         Structs.getPointer(found, Structs.OPENED, "foreign_file_names"),
-                        Structs.getInt(found, Structs.OPENED, "foreign_files")));
+                        Structs.getInt(found, Structs.OPENED, "foreign_files")),
+                Evidence.values()[Structs.getInt(found, Structs.OPENED, "evidence")],
+                Optional.ofNullable(Structs.getText(found, Structs.OPENED, "evidence_because")));
     }
 }

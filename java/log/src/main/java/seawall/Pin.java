@@ -11,7 +11,7 @@ public final class Pin implements AutoCloseable {
     private final Cleaner.Cleanable free;
 
     Pin(MemorySegment handle) {
-        free = Handles.free(this, Native.PIN_FREE, handle);
+        free = Handle.free(this, Native.PIN_FREE, handle);
     }
 
     /** Lets go what the pin holds. */

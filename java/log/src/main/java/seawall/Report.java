@@ -3,10 +3,8 @@
  */
 package seawall;
 
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -62,21 +60,12 @@ public record Report(
         return damage.isEmpty();
     }
 
-    /** A call that leaves a report at the address that it is given. */
-    interface Making {
-        long make(Arena arena, MemorySegment report);
-    }
-
-    static Report from(Making making) throws SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment pointer = Native.pointer(arena);
-            Native.checked(making.make(arena, pointer));
-            MemorySegment made = pointer.get(ValueLayout.ADDRESS, 0);
-            try {
-                return of(made.reinterpret(Structs.REPORT.byteSize()));
-            } finally {
-                Native.call(Native.REPORT_FREE, made);
-            }
+    static Report from(Handle.Making making) throws SeawallException {
+        MemorySegment made = Handle.pointer(making);
+        try {
+            return of(made.reinterpret(Structs.REPORT.byteSize()));
+        } finally {
+            Native.call(Native.REPORT_FREE, made);
         }
     }
 
@@ -111,7 +100,7 @@ public record Report(
         for (long i = 0; i < count; i++) {
             MemorySegment place = places.asSlice(i * size, size);
             damage.add(new Damage(
-                    Path.of(Structs.getText(place, Structs.DAMAGE, "path")),
+                    Paths.of(Structs.getPath(place, Structs.DAMAGE, "path")),
                     Structs.getLong(place, Structs.DAMAGE, "offset"),
                     Structs.getLong(place, Structs.DAMAGE, "lsn"),
                     Structs.getText(place, Structs.DAMAGE, "what")));

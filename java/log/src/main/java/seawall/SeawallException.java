@@ -15,7 +15,7 @@ public class SeawallException extends IOException {
     private final int osError;
     private final long at;
     private final long limit;
-    private final String path;
+    private final byte[] path;
 
     SeawallException(NativeError error) {
         super(error.message());
@@ -60,7 +60,7 @@ public class SeawallException extends IOException {
      * @return its path, null if the error is about none
      */
     public Path path() {
-        return path == null ? null : Path.of(path);
+        return Paths.of(path);
     }
 
     /**

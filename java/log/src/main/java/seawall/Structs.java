@@ -23,7 +23,8 @@ final class Structs {
     static final StructLayout OPENED = struct(
             "seawall_opened", "int tail", "int method_origin", "int left_in_memory", "int foreign_files", "long lost_from",
             "long lost_to", "long first", "long end", "long segments", "long epoch", "long left_records", "text dir", "text method",
-            "text engine", "text engine_refused", "text channel_refused", "text left_reason", "text foreign_file_names");
+            "text engine", "text engine_refused", "text channel_refused", "text left_reason", "text foreign_file_names", "int evidence",
+            "int reserved", "text evidence_because");
     static final StructLayout PART = struct("seawall_part", "text data", "long bytes", "int stream", "int reserved");
     static final StructLayout RECORD = struct(
             "seawall_record", "long lsn", "long end", "text data", "long bytes", "long seq", "int stream", "int flags", "text memory");
@@ -85,6 +86,19 @@ final class Structs {
     /** The text that a field points to; null if it points to none. */
     static String getText(MemorySegment of, StructLayout layout, String field) {
         return text(getPointer(of, layout, field));
+    }
+
+    /** The bytes of the path that a field points to; null if it points to none. */
+    static byte[] getPath(MemorySegment of, StructLayout layout, String field) {
+        MemorySegment at = getPointer(of, layout, field).reinterpret(Long.MAX_VALUE);
+        if (at.address() == 0) {
+            return null;
+        }
+        long bytes = 0;
+        while (at.get(JAVA_BYTE, bytes) != 0) {
+            bytes++;
+        }
+        return at.asSlice(0, bytes).toArray(JAVA_BYTE);
     }
 
     /** A text of the library, which ends with a zero byte; null for NULL. */

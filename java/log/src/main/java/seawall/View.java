@@ -6,24 +6,19 @@ package seawall;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.ref.Cleaner;
-import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.Optional;
 
 /**
  * A look at a log at one moment, which any process may be writing, or none: takes no lock and keeps no writer out. Safe for any number
- * of threads, but that which closes it must be the last.
+ * of threads, any of which may close it.
  */
 public final class View implements AutoCloseable {
-    private final MemorySegment handle;
-    private final Cleaner.Cleanable free;
-    private volatile boolean closed;
+    private final Handle handle;
 
-    private View(MemorySegment handle) {
+    private View(Handle handle) {
         this.handle = handle;
-        free = Handles.free(this, Native.VIEW_FREE, handle);
     }
 
     /**
@@ -35,11 +30,8 @@ public final class View implements AutoCloseable {
      * @throws SeawallException the directory holds no log, or one of another format
      */
     public static View open(Path dir) throws SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment view = Native.pointer(arena);
-            Native.checked(Native.call(Native.VIEW_OPEN, Native.path(arena, dir), view));
-            return new View(view.get(ValueLayout.ADDRESS, 0));
-        }
+        NativeLibrary.load();
+        return new View(Handle.of("view", Native.VIEW_FREE, (arena, view) -> Native.call(Native.VIEW_OPEN, Paths.text(arena, dir), view)));
     }
 
     /**
@@ -56,25 +48,15 @@ public final class View implements AutoCloseable {
     public record State(
             String identity, long firstLsn, long endLsn, long segments, Tail tail, Optional<Boolean> writer, Durability durability) {}
 
-    private MemorySegment handle() throws SeawallException {
-        if (closed) {
-            throw SeawallException.of(NativeError.here(ErrorCode.CLOSED, 0, "the view was closed"));
-        }
-        return handle;
-    }
-
     /**
      * Brings the view up to date.
      *
      * @return whether anything may have changed
+     * @throws LogClosedException the view was closed
      * @throws SeawallException as {@link #open}; the view stays as it was
      */
     public boolean renew() throws SeawallException {
-        try {
-            return Native.checked(Native.call(Native.VIEW_RENEW, handle())) == 1;
-        } finally {
-            Reference.reachabilityFence(this);
-        }
+        return handle.call(Native.VIEW_RENEW) == 1;
     }
 
     /**
@@ -86,7 +68,7 @@ public final class View implements AutoCloseable {
     public State state() throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment state = arena.allocate(Structs.VIEW_STATE);
-            Native.checked(Native.call(Native.VIEW_GET_STATE, handle(), state, state.byteSize()));
+            handle.call(Native.VIEW_GET_STATE, state, state.byteSize());
             byte[] identity = state.asSlice(Structs.offset(Structs.VIEW_STATE, "log_id"), 16).toArray(ValueLayout.JAVA_BYTE);
             int writer = Structs.getInt(state, Structs.VIEW_STATE, "writer");
             return new State(
@@ -97,8 +79,6 @@ public final class View implements AutoCloseable {
                     Tail.of(Structs.getInt(state, Structs.VIEW_STATE, "tail"), get(state, "lost_from"), get(state, "lost_to")),
                     writer < 0 ? Optional.empty() : Optional.of(writer == 1),
                     Durability.of(Structs.getInt(state, Structs.VIEW_STATE, "durability")));
-        } finally {
-            Reference.reachabilityFence(this);
         }
     }
 
@@ -116,19 +96,22 @@ public final class View implements AutoCloseable {
      * @throws SeawallException the LSN was trimmed, or the log cannot be read there
      */
     public Cursor read(long lsn, boolean endsWithWriter) throws SeawallException {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment cursor = Native.pointer(arena);
-            Native.checked(Native.call(Native.VIEW_READ, handle(), lsn, endsWithWriter ? 1 : 0, cursor));
-            return new Cursor(cursor.get(ValueLayout.ADDRESS, 0));
-        } finally {
-            Reference.reachabilityFence(this);
-        }
+        return Cursor.of((arena, cursor) -> handle.call(Native.VIEW_READ, lsn, endsWithWriter ? 1 : 0, cursor));
     }
 
-    /** Frees the view; its cursors live on. */
+    /**
+     * One stream of the log, with its trims and cuts, where the log ended that the view shows.
+     *
+     * @param number below 2^24
+     * @return the stream, which needs the view
+     */
+    public ViewStream stream(int number) {
+        return new ViewStream(handle, number);
+    }
+
+    /** Frees the view when the calls of other threads have returned; later ones get {@link LogClosedException}. Its cursors live on. */
     @Override
     public void close() {
-        closed = true;
-        free.clean();
+        handle.end();
     }
 }

@@ -38,6 +38,7 @@ final class Behaviour {
     private Path dir;
     private Log log;
     private Pin pin;
+    private Cursor held;
     private Process child;
     private BufferedReader fromChild;
 
@@ -121,7 +122,15 @@ final class Behaviour {
         }
     }
 
+    private void letGoOfHeld() {
+        if (held != null) {
+            held.close();
+            held = null;
+        }
+    }
+
     private void begin(String name) throws IOException {
+        letGoOfHeld();
         folder = root.resolve(name);
         Files.createDirectories(folder);
         dir = folder.resolve("log");
@@ -230,6 +239,9 @@ final class Behaviour {
             case "left" -> {
                 return log.opened().recordsLeftInMemory() == 0 ? "nothing" : "taken " + log.opened().recordsLeftInMemory();
             }
+            case "evidence" -> {
+                return log.opened().evidence().name().toLowerCase(Locale.ROOT).replace('_', '-');
+            }
             case "close" -> log.close();
             case "drop" -> letGo();
             case "append" -> {
@@ -294,6 +306,22 @@ final class Behaviour {
                 try (View view = View.open(dir)) {
                     return followed(view.read(number(words, 0), false), number(words, 1));
                 }
+            }
+            case "view_stream_bounds" -> {
+                try (View view = View.open(dir)) {
+                    ViewStream stream = view.stream((int) number(words, 0));
+                    return stream.first() + " " + stream.next();
+                }
+            }
+            case "view_stream_read" -> {
+                return printed(ofView(words, true));
+            }
+            case "view_stream_hold" -> {
+                letGoOfHeld();
+                held = ofView(words, false);
+            }
+            case "view_stream_next" -> {
+                return next(held, number(words, 0));
             }
             case "verify" -> {
                 Report report = Log.verify(dir);
@@ -437,16 +465,26 @@ final class Behaviour {
         return String.join(" ", records);
     }
 
+    private Cursor ofView(List<String> words, boolean endsWithWriter) throws SeawallException {
+        try (View view = View.open(dir)) {
+            return view.stream((int) number(words, 0)).read(number(words, 1), endsWithWriter);
+        }
+    }
+
     private static String followed(Cursor cursor, long millis) throws SeawallException, InterruptedException {
         try (cursor) {
-            if (cursor.next(Duration.ofMillis(millis))) {
-                return printed(cursor.record());
-            }
-            if (cursor.hasEnded()) {
-                return "end";
-            }
-            throw SeawallException.of(NativeError.here(ErrorCode.TIMED_OUT, 0, "no record came"));
+            return next(cursor, millis);
         }
+    }
+
+    private static String next(Cursor cursor, long millis) throws SeawallException, InterruptedException {
+        if (cursor.next(Duration.ofMillis(millis))) {
+            return printed(cursor.record());
+        }
+        if (cursor.hasEnded()) {
+            return "end";
+        }
+        throw SeawallException.of(NativeError.here(ErrorCode.TIMED_OUT, 0, "no record came"));
     }
 
     private void damage(byte[] payload) throws IOException {

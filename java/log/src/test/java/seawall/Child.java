@@ -1,41 +1,105 @@
 /*
- * Is the program of the child JVMs that tests kill, or whose calls tests make fail.
+ * Is the program of the child JVMs that tests kill, whose calls tests make fail, or that could crash.
  */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.function.Executable;
 
-/** The modes {@code writers} and {@code fault}. */
+/** The modes {@code writers}, {@code fault}, {@code cursors} and {@code load}. */
 final class Child {
     static final int WRITERS = 4;
 
     private Child() {}
 
     /** A child JVM with the class path and the library of this one. */
-    static Process start(String... arguments) throws java.io.IOException {
+    static Process start(String... arguments) throws IOException {
+        return command(List.of("--enable-native-access=ALL-UNNAMED"), arguments).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    }
+
+    /** The same with options of the JVM. */
+    static ProcessBuilder command(List<String> options, String... arguments) {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add("--enable-native-access=ALL-UNNAMED");
         command.add("-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"));
+        command.addAll(options);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), Child.class.getName()));
         command.addAll(List.of(arguments));
-        return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        return new ProcessBuilder(command);
     }
 
     public static void main(String[] arguments) throws Exception {
         Path dir = Path.of(arguments[1]);
-        if (arguments[0].equals("writers")) {
-            writers(dir);
-        } else {
-            fault(dir);
+        switch (arguments[0]) {
+            case "writers" -> writers(dir);
+            case "fault" -> fault(dir);
+            case "cursors" -> cursors(dir);
+            default -> load(dir);
         }
+    }
+
+    /** What each kind of opening says in a JVM that cannot load the library; the second says no less than the first. */
+    private static void load(Path dir) {
+        List<Executable> openings =
+                List.of(() -> Log.open(dir), () -> Log.open(dir, LogTest.small()), () -> View.open(dir), () -> Log.verify(dir));
+        for (Executable opening : openings) {
+            try {
+                opening.execute();
+                System.out.println("loaded");
+            } catch (Throwable thrown) {
+                System.out.println(thrown);
+            }
+        }
+    }
+
+    /** One thread copies the bytes of a large record again and again, another closes the cursor and uses the memory for other things. */
+    private static void cursors(Path dir) throws Exception {
+        byte[] large = new byte[1_500_000];
+        Arrays.fill(large, (byte) 7);
+        long copied = 0;
+        try (Log log = Log.open(dir)) {
+            log.append(large);
+            log.commit(log.append(large));
+            for (int round = 0; round < 200; round++) {
+                Cursor cursor = log.read(0);
+                cursor.next();
+                boolean shows = round % 2 == 1;
+                MemorySegment shown = shows ? cursor.payload() : null;
+                Thread closer = Thread.ofPlatform().start(() -> {
+                    cursor.close();
+                    try (Cursor other = log.read(0)) {
+                        other.next();
+                    } catch (SeawallException refused) {
+                        throw new IllegalStateException(refused);
+                    }
+                });
+                try {
+                    while (true) {
+                        byte[] bytes = shows ? shown.toArray(ValueLayout.JAVA_BYTE) : cursor.bytes();
+                        if (!Arrays.equals(bytes, large)) {
+                            System.out.println("other bytes");
+                        }
+                        copied++;
+                    }
+                } catch (IllegalStateException closed) {
+                    // The JVM interrupts a copy out of what is shown, and says so.
+                    Thread.interrupted();
+                    closer.join();
+                }
+            }
+        }
+        System.out.println(copied > 0 ? "copied" : "nothing was copied");
     }
 
     /** Writers that print each record when it is acknowledged: LSN of its end, and its text. */

@@ -155,6 +155,39 @@ class FuturesTest {
         assertTrue(pinned.get() > 0, "the events show a thread that does hold its carrier");
     }
 
+    @Test
+    void commitsOfAClassAndTransactionsLetOthersUseTheCarrier() throws Exception {
+        long held = THREADS * ROUNDS;
+        long shared = batches(dir.resolve("class"), (log, lsn) -> log.commit(lsn, Durability.POWER_LOSS));
+        assertTrue(shared * 4 < held, "commits of a class: " + shared + " batches");
+        // A transaction waits for the trim that another virtual thread makes, on the same carrier.
+        try (Log log = Log.open(dir.resolve("full"), LogTest.small().diskBytesMax(6 * (64 << 10), false))) {
+            AtomicReference<Throwable> problem = new AtomicReference<>();
+            Thread writer = Thread.ofVirtual().start(() -> {
+                try {
+                    for (int i = 0; i < 100; i++) {
+                        log.commit(log.transaction(transaction -> transaction.append(new byte[6000])));
+                    }
+                } catch (Throwable thrown) {
+                    problem.set(thrown);
+                }
+            });
+            Thread trimmer = Thread.ofVirtual().start(() -> {
+                try {
+                    while (writer.isAlive()) {
+                        log.trim(log.durableLsn());
+                        Thread.sleep(1);
+                    }
+                } catch (Throwable thrown) {
+                    problem.set(thrown);
+                }
+            });
+            assertTrue(writer.join(LogTest.LONG), "the carrier was held");
+            trimmer.join();
+            assertEquals(null, problem.get());
+        }
+    }
+
     /** More than the memory for records holds, so that appends must wait; the one carrier has to serve all of them. */
     @Test
     void virtualThreadsThatFillTheMemoryAreServed() throws Exception {

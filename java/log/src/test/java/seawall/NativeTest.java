@@ -18,6 +18,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 
 class NativeTest {
@@ -51,8 +52,10 @@ class NativeTest {
     /** Functions of the header are called, or left out on purpose. */
     @Test
     void everyFunctionOfTheHeaderIsCalledOrLeftOutOnPurpose() throws Exception {
-        List<String> leftOut = List.of("seawall_abi_version", "seawall_log_append_commit", "seawall_probe_run", "seawall_probe_free");
-        String called = Files.readString(Path.of(System.getProperty("seawall.root"), "java/log/src/main/java/seawall/Native.java"));
+        List<String> leftOut = List.of("seawall_log_durable_word", "seawall_log_append_commit", "seawall_log_append_commit_timeout",
+                "seawall_log_notify_fd", "seawall_salvage", "seawall_probe_run", "seawall_probe_free");
+        Path sources = Path.of(System.getProperty("seawall.root"), "java/log/src/main/java/seawall");
+        String called = Files.readString(sources.resolve("Native.java")) + Files.readString(sources.resolve("NativeLibrary.java"));
         Matcher function = Pattern.compile("\\b(seawall_\\w+)\\(").matcher(Files.readString(HEADER));
         List<String> missing = function.results()
                 .map(found -> found.group(1))
@@ -60,7 +63,7 @@ class NativeTest {
                 .filter(name -> !called.contains('"' + name + '"') && !leftOut.contains(name))
                 .collect(Collectors.toList());
         assertEquals(List.of(), missing);
-        assertTrue(Files.readString(HEADER).contains("#define SEAWALL_ABI_VERSION " + Native.ABI_VERSION + "\n"));
+        assertTrue(Files.readString(HEADER).contains("#define SEAWALL_ABI_VERSION " + NativeLibrary.ABI_VERSION + "\n"));
     }
 
     @Test
@@ -78,6 +81,14 @@ class NativeTest {
         for (Row row : rows) {
             assertEquals(row.platform, NativeLibrary.platform(row.os, row.arch));
         }
+    }
+
+    /** What the figures of docs/java.md were measured with: a debug build checks assertions and overflows. */
+    @Test
+    void theLibraryInTheJarIsTheReleasedOne() {
+        Assumptions.assumeTrue(System.getProperty(NativeLibrary.OVERRIDE) == null, "another library than that of the jar is named");
+        String version = Structs.text(Native.pointerFrom(Native.VERSION));
+        assertTrue(version.matches("[0-9]+\\.[0-9]+\\.[0-9]+"), version);
     }
 
     @Test

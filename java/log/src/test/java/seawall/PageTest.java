@@ -1,5 +1,5 @@
 /*
- * Compiles and runs the program of docs/java.md and the lines of the README.
+ * Compiles and runs the program of docs/java.md.
  */
 package seawall;
 
@@ -29,14 +29,6 @@ class PageTest {
     void theProgramOfThePageCompilesAndRuns() throws Exception {
         String program = onlyProgram("docs/java.md");
         assertEquals("102 records, of the customer: paid\n", run("Orders", program, dir.resolve("orders").toString()));
-    }
-
-    @Test
-    void theLinesOfTheReadmeCompileAndRun() throws Exception {
-        String lines = onlyProgram("README.md").replace("\"orders\"", "arguments[0]");
-        String program = "import static java.nio.charset.StandardCharsets.UTF_8;\nimport java.nio.file.Path;\nimport seawall.Log;\n"
-                + "public class Readme {\n public static void main(String[] arguments) throws Exception {\n" + lines + " }\n}\n";
-        assertEquals("durable up to 22\n", run("Readme", program, dir.resolve("orders").toString()));
     }
 
     private static String onlyProgram(String page) throws Exception {

@@ -1,7 +1,7 @@
 //! Test fixture: builds a simulated machine (`/proc`, `/sys` and a mount table) in a temporary folder.
 
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
-use crate::os::system::inspect::calls::{ENCRYPTED, JOURNALED_DATA, NO_COPY_ON_WRITE};
+use crate::os::system::inspect::calls::{ENCRYPTED, JOURNALED_DATA, NO_COPY_ON_WRITE, SYNCHRONOUS};
 use crate::os::system::inspect::mounted;
 use crate::os::system::inspect::mounts::{self, Key, Mount};
 use crate::os::system::inspect::roots::Roots;
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 }
 
 pub(super) const SSD: Queue =
-    Queue { cache: "write through", fua: 1, rotational: 0, atomic: 16384, scheduler: "[none] mq-deadline" };
+    Queue { cache: "write through", fua: 0, rotational: 0, atomic: 16384, scheduler: "[none] mq-deadline" };
 pub(super) const SPINNING: Queue =
     Queue { cache: "write back", fua: 0, rotational: 1, atomic: 0, scheduler: "none [mq-deadline] bfq" };
 
@@ -76,7 +76,7 @@ impl Machine {
             .write(&at("io_poll"), "0")
     }
 
-    fn partition(self, way: &str, number: &str) -> Self {
+    pub(super) fn partition(self, way: &str, number: &str) -> Self {
         self.device(way, number).write(&format!("sys/devices/{way}/partition"), "1")
     }
 
@@ -114,9 +114,14 @@ impl Machine {
                 Some("nocow") => NO_COPY_ON_WRITE,
                 Some("chattr-j") => JOURNALED_DATA,
                 Some("fscrypt") => ENCRYPTED,
+                Some("chattr-S") => SYNCHRONOUS,
                 _ => 0,
             },
             zfs_sync: |dataset| (dataset == "tank/fast").then(|| "disabled".to_owned()),
+            dm_table: |name| {
+                let target = name.strip_prefix("by-hand-")?;
+                Some(format!("0 8 linear 8:0 0\n8 8 {target} 8:0 8"))
+            },
             zpool_status: |pool| (pool == "tank").then(|| "\ttank ONLINE\n\t  /dev/sda1 ONLINE\n".to_owned()),
         }
     }
@@ -148,6 +153,7 @@ pub(super) fn made_up(file_system: FileSystem, devices: Vec<Device>, lies: Vec<F
         devices,
         lies,
         writeback: Vec::new(),
+        limits: Vec::new(),
     }
 }
 

@@ -1,0 +1,102 @@
+//! Says whom a take-over refuses from then on, and asks before it is done.
+//!
+//! Invariants: nothing is taken before an answer; where there is no terminal to ask on, `--fence` is the answer; a dry run takes nothing.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use bytesize::ByteSize;
+use clap::Args;
+use seawall_ship::destination::Destination;
+use seawall_ship::note::hex;
+use seawall_ship::status::{self, Held};
+
+use super::Stop;
+
+#[derive(Debug, Default, Args)]
+pub(super) struct Fence {
+    /// Refuse the old writer from now on without asking; needed where there is no terminal
+    #[arg(long, help_heading = "Safety")]
+    pub(super) fence: bool,
+    /// Say what would be done and whom it would refuse, and change nothing
+    #[arg(long, help_heading = "Safety")]
+    pub(super) dry_run: bool,
+}
+
+/// What is done, and what to do instead if nobody is to be refused.
+pub(super) struct Act {
+    pub(super) command: &'static str,
+    pub(super) instead: &'static str,
+}
+
+impl Fence {
+    /// Says what the destinations hold and whose writer is refused there; whether to go on: not in a dry run, and not without an answer.
+    /// Without an act nobody is refused, and nothing is asked.
+    pub(super) fn confirm(&self, act: Option<&Act>, from: &mut [Box<dyn Destination>]) -> Result<bool, Stop> {
+        if act.is_none() && !self.dry_run {
+            return Ok(true);
+        }
+        for one in from.iter_mut() {
+            // What is wrong with one is said by whoever reads it, and here too.
+            match status::of_destination(one.as_mut()) {
+                Ok(Some(held)) => tell!("{}: {}", one.address(), whom(&held)),
+                Ok(None) => return Err(Stop::Failed(format!("{} holds no log", one.address()))),
+                Err(error) if self.dry_run => return Err(error.into()),
+                Err(error) => {
+                    let error = error.to_string();
+                    tell!("{}: {}", one.address(), seawall_sys::text::printable(&error));
+                }
+            }
+        }
+        let Some(Act { command, instead }) = act.filter(|_| !self.dry_run) else {
+            let refused = act.map_or("nobody", |_| "that writer");
+            tell!("it would be read, and {refused} refused from then on; nothing was changed");
+            return Ok(false);
+        };
+        if self.fence {
+            return Ok(true);
+        }
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return Err(Stop::Usage(format!(
+                "{command} refuses the writer of this log from then on, and there is no terminal to ask on: add --fence if that is \
+                 meant, {instead}"
+            )));
+        }
+        crate::output::tell(format_args!(
+            "{command} refuses that writer from now on, for good. Type yes to go on: "
+        ));
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).map_err(|error| Stop::Failed(error.to_string()))?;
+        if answer.trim() == "yes" {
+            Ok(true)
+        } else {
+            Err(Stop::Failed("the answer was not yes: nothing was changed".to_owned()))
+        }
+    }
+}
+
+/// Whom a take-over refuses.
+fn whom(held: &Held) -> String {
+    let Held { log_id, first, end, term, owner, .. } = held;
+    let size = ByteSize(end.since(*first));
+    let owner = &hex(owner)[..8];
+    let last = held.age().map_or_else(String::new, |age| {
+        let age = humantime::format_duration(std::time::Duration::from_secs(age.as_secs()));
+        format!(", whose last records are {age} old")
+    });
+    format!("log {log_id}, LSN {first} to {end} ({size}), term {term} of writer {owner}{last}")
+}
+
+/// Refuses a folder whose parent is not there: a name with a mistake must not become a log.
+pub(super) fn refuse_missing_parent(dir: &Path) -> Result<(), Stop> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if parent.is_dir() {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!(
+        "{} is not there: make it, or look for a mistake in the name; only the last folder of {} is made",
+        parent.display(),
+        dir.display()
+    )))
+}

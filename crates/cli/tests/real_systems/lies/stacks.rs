@@ -1,0 +1,357 @@
+//! Tests that no stack is promised more than its counters bear out: a table of stacks, each with the class of every kind of method,
+//! what a loop device counts, and what the log says.
+//!
+//! The flushes that a device counts are held against the classes, so that a fact of inspection that is forgotten is found: a row
+//! whose class is power loss flushes at every commit, and one whose commits flush nothing has another class. Commits that are
+//! watched one by one judge without any of these facts: what convicts a liar of which inspection knows nothing.
+
+use crate::ground::{Ground, Loop, Mount, folder, must, text};
+use crate::program::SEAWALL;
+use seawall::{Evidence, Log, Options};
+use seawall_sys::buffer::Aligned;
+use seawall_sys::counters::{CommitWatch, Reader, Verdict};
+use seawall_sys::durability::{Class, DeviceCache, FileState, classify};
+use seawall_sys::inspect::{Device, Environment, environment, tried_environment};
+use seawall_sys::method::{Depth, Method};
+use seawall_sys::{Target, open};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const COMMITS: u64 = 64;
+
+/// Methods of every reach: memory, the device, and three ways to be stable.
+const METHODS: [&str; 5] = ["buffered", "direct", "buffered+syncfs", "buffered+fdatasync", "direct+dsync"];
+
+/// What the log of class power loss does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Answer {
+    Confirmed,
+    NotConfirmed,
+    /// By the rules of the class, or by what was counted, with this word.
+    Refused(&'static str),
+}
+
+/// A file system on a loop device, with what is done before and after the mount.
+struct Stack {
+    name: &'static str,
+    kind: &'static str,
+    /// Programs with their arguments before it is mounted; `$D` is the device.
+    before: &'static [&'static [&'static str]],
+    options: &'static str,
+    /// The same afterwards; `$M` is the mount.
+    after: &'static [&'static [&'static str]],
+    /// `K`, `O` or `D` for each of [`METHODS`]: process crash, system crash, power loss.
+    classes: &'static str,
+    answer: Answer,
+}
+
+const fn stack(name: &'static str, kind: &'static str, classes: &'static str, answer: Answer) -> Stack {
+    Stack { name, kind, before: &[], options: "defaults", after: &[], classes, answer }
+}
+
+const THROUGH: &[&str] = &["sh", "-c", "echo 'write through' >/sys/block/$D/queue/write_cache"];
+const CACHED: &[&str] = &["losetup", "--direct-io=off", "/dev/$D"];
+
+fn stacks() -> Vec<Stack> {
+    use Answer::{Confirmed, Refused};
+    vec![
+        stack("ext4", "ext4", "KODDD", Confirmed),
+        Stack { options: "barrier=0", ..stack("barriers off", "ext4", "KOOOO", Refused("barriers off")) },
+        Stack { options: "data=journal", ..stack("journaled data", "ext4", "KKDDD", Confirmed) },
+        Stack { options: "sync", ..stack("ext4 mounted sync", "ext4", "DDDDD", Confirmed) },
+        Stack { after: &[&["chattr", "+S", "$M"]], ..stack("chattr +S", "ext4", "DDDDD", Confirmed) },
+        Stack {
+            before: &[&["tune2fs", "-o", "nobarrier", "/dev/$D"]],
+            ..stack("nobarrier by the superblock", "ext4", "KOOOO", Refused("barriers off"))
+        },
+        Stack {
+            before: &[&["tune2fs", "-o", "journal_data", "/dev/$D"]],
+            ..stack("journal_data by the superblock", "ext4", "KKDDD", Confirmed)
+        },
+        // This kernel flushes there: `without_a_journal_the_kernel_decides` is about the others.
+        Stack {
+            before: &[&["tune2fs", "-O", "^has_journal", "/dev/$D"]],
+            ..stack("no journal", "ext4", "KODDD", Confirmed)
+        },
+        Stack { after: &[CACHED], ..stack("image in the page cache", "ext4", "KKDDD", Confirmed) },
+        Stack {
+            before: &[THROUGH],
+            ..stack("a queue that hides the cache", "ext4", "KOOOO", Refused("queue"))
+        },
+        Stack {
+            before: &[CACHED, THROUGH],
+            ..stack("the same, image in the page cache", "ext4", "KKKKK", Refused("page cache"))
+        },
+        stack("xfs", "xfs", "KKODD", Confirmed),
+        Stack { options: "sync", ..stack("xfs mounted sync", "xfs", "DDDDD", Confirmed) },
+        stack("btrfs", "btrfs", "KKDDD", Confirmed),
+        Stack { options: "nodatacow", ..stack("btrfs in place", "btrfs", "KKDDD", Confirmed) },
+    ]
+}
+
+fn method(id: &str) -> &'static Method {
+    seawall_sys::methods::find(id).expect("a row of the table")
+}
+
+/// Commits by `method` on a file that is written, each seen by `around`.
+fn commits(folder: &Path, method: &'static Method, mut around: impl FnMut(&mut dyn FnMut())) {
+    let path = folder.join("commits");
+    let file = std::fs::File::create(&path).expect("a file");
+    std::io::Write::write_all(&mut &file, &vec![0; 1 << 20]).expect("written");
+    file.sync_all().expect("synced");
+    let target = Target { path: path.clone(), journal_bytes: 1 << 20, write_bytes: 4096 };
+    let mut commit = open(method, &target).unwrap_or_else(|error| panic!("{}: {error:?}", method.id));
+    let mut data = Aligned::zeroed(4096);
+    for number in 0..COMMITS {
+        data.as_mut_slice()[..8].copy_from_slice(&(number + 1).to_le_bytes());
+        around(&mut || {
+            let offset = number * 4096;
+            commit.write(offset, data.as_slice()).and_then(|()| commit.sync()).expect("a commit");
+        });
+    }
+    drop(commit);
+    std::fs::remove_file(path).expect("removed");
+}
+
+/// The flushes that `device` counts during the commits of `method`.
+fn flushes(folder: &Path, method: &'static Method, device: &Device) -> u64 {
+    let mut found = environment(folder).expect("a folder");
+    found.devices = vec![Device { stands_on: Vec::new(), ..device.clone() }];
+    let reader = Reader::open(&found).expect("the loop device has counters");
+    let before = reader.read().expect("counters");
+    commits(folder, method, |commit| commit());
+    reader.read().expect("counters").since(&before).flushes
+}
+
+/// The classes of [`METHODS`], a letter each.
+fn classes(found: &Environment) -> String {
+    let around = found.surroundings(FileState::ZeroFilled);
+    METHODS
+        .iter()
+        .map(|id| match classify(method(id), &around).class {
+            Class::ProcessCrash => 'K',
+            Class::SystemCrash => 'O',
+            Class::PowerLoss => 'D',
+        })
+        .collect()
+}
+
+/// What a new log of class power loss does in `folder`.
+fn answer(folder: &Path) -> Result<Evidence, String> {
+    let options = Options::default().segment_bytes(1 << 20);
+    let log = Log::open(folder.join("log"), options).map_err(|error| error.to_string())?;
+    log.append_commit(b"durable").expect("commits");
+    let evidence = log.opened().evidence.clone();
+    assert_eq!(log.stats().evidence, evidence);
+    log.close().expect("closes");
+    let view = seawall::View::open(folder.join("log")).expect("looks");
+    assert_eq!(view.evidence().expect("reads"), Some(evidence.clone()), "it is kept for this mount");
+    Ok(evidence)
+}
+
+fn check_answer(name: &str, folder: &Path, expected: Answer) {
+    match (answer(folder), expected) {
+        (Ok(Evidence::Confirmed), Answer::Confirmed)
+        | (Ok(Evidence::NotConfirmed(_)), Answer::NotConfirmed) => {}
+        // A neighbour that flushes all the time leaves an honest disk unconfirmed, and nothing else does.
+        (Ok(Evidence::NotConfirmed(why)), Answer::Confirmed) if why.contains("all the time") => {}
+        (Err(said), Answer::Refused(word)) if said.contains(word) => {}
+        (other, _) => panic!("{name}: {other:?} instead of {expected:?}"),
+    }
+}
+
+fn run(programs: &[&[&str]], device: &str, mount: &Path) {
+    for program in programs {
+        let words: Vec<String> =
+            program.iter().map(|word| word.replace("$D", device).replace("$M", text(mount))).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        must(words[0], &words[1..]);
+    }
+}
+
+/// A stack that is set up, until dropped.
+struct Up {
+    _mount: Mount,
+    device: String,
+    at: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Up {
+    fn new(stack: &Stack) -> Self {
+        let folder = folder();
+        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
+        std::fs::create_dir(&at).expect("a mount point");
+        let mib: u64 = if stack.kind == "ext4" { 32 } else { 320 };
+        std::fs::File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("an image");
+        let attached = Loop::attach(&image, 512);
+        let device = attached.path.trim_start_matches("/dev/").to_owned();
+        must(
+            &format!("mkfs.{}", stack.kind),
+            &[crate::ground::make_options(stack.kind), &[&attached.path]].concat(),
+        );
+        run(stack.before, &device, &at);
+        let mount = Mount::new(stack.kind, stack.options, &attached.path, &at);
+        drop(attached);
+        run(stack.after, &device, &at);
+        Self { _mount: mount, device, at, _folder: folder }
+    }
+}
+
+impl Drop for Up {
+    /// The next file that this loop device is given would keep what a stack has set, also where a check failed.
+    fn drop(&mut self) {
+        let queue = format!("/sys/block/{}/queue/write_cache", self.device);
+        std::fs::write(queue, "write back").expect("is set");
+    }
+}
+
+fn check(stack: &Stack) {
+    let up = Up::new(stack);
+    let (name, at) = (stack.name, up.at.as_path());
+    let found = tried_environment(at).expect("a mounted folder");
+    assert_eq!(classes(&found), stack.classes, "{name}: {:?} {:?}", found.lies, found.file_system);
+    let top = found.devices.iter().find(|device| device.name == up.device).expect("the loop device");
+    for (id, class) in METHODS.iter().zip(stack.classes.chars()) {
+        let flushes = flushes(at, method(id), top);
+        let claims = class == 'D';
+        assert!(!claims || flushes >= COMMITS, "{name}: {id} claims power loss with {flushes} flushes");
+        let flushes_each = flushes >= COMMITS;
+        // syncfs on xfs may flush, and promises nothing.
+        let spared = *id == "buffered+syncfs" && stack.kind == "xfs";
+        assert!(
+            claims || !flushes_each || spared,
+            "{name}: {id} flushes {flushes} times, and is not believed"
+        );
+    }
+    // Without a fact of the above: the calls and the counters alone.
+    let bare = Environment {
+        lies: Vec::new(),
+        devices: vec![Device { stands_on: Vec::new(), write_cache: DeviceCache::WriteBack, ..top.clone() }],
+        ..found.clone()
+    };
+    for (id, class) in METHODS.iter().zip(stack.classes.chars()) {
+        let method = method(id);
+        if method.reach().data != Depth::Stable || *id == "buffered+syncfs" {
+            continue;
+        }
+        let mut watch = CommitWatch::open(&bare, method).expect("counters");
+        commits(at, method, |commit| {
+            watch.begin().expect("counters");
+            commit();
+            watch.end().expect("counters");
+        });
+        let verdict = watch.watched().verdict(true);
+        assert_eq!(verdict == Verdict::Confirmed, class == 'D', "{name}: {id}: {:?}", watch.watched());
+    }
+    check_answer(name, at, stack.answer);
+}
+
+#[test]
+#[ignore = "needs root and loop devices; run by `cargo xtask test`"]
+fn no_stack_is_promised_more_than_its_device_counts_and_none_less() {
+    for stack in &stacks() {
+        check(stack);
+    }
+}
+
+#[test]
+#[ignore = "needs root and overlays; run by `cargo xtask test`"]
+fn memory_that_cannot_be_seen_is_refused_and_an_unseen_disk_is_not_confirmed() {
+    let memory = folder();
+    let mount = Mount::new("tmpfs", "size=64m", "none", memory.path());
+    let merged = Mount::hidden_overlay(memory.path());
+    assert_eq!(classes(&tried_environment(merged.path()).expect("a folder")), "KKKKK");
+    check_answer("an overlay on hidden memory", merged.path(), Answer::Refused("may be memory"));
+    drop((merged, mount));
+    let ground = Ground::new("ext4", 32, "defaults");
+    let merged = Mount::hidden_overlay(ground.path());
+    assert_eq!(classes(&tried_environment(merged.path()).expect("a folder")), "KKDDD");
+    check_answer("an overlay on a hidden disk", merged.path(), Answer::NotConfirmed);
+    drop(merged);
+}
+
+/// A library whose fdatasync of a regular file does nothing at every `n`-th call.
+fn liar(folder: &Path, n: u32) -> String {
+    let (source, library) = (folder.join("liar.c"), folder.join("liar.so"));
+    let text_of = format!(
+        "#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <unistd.h>\nstatic unsigned calls;\n\
+         int fdatasync(int fd) {{ struct stat s; if (!fstat(fd, &s) && S_ISREG(s.st_mode) && ++calls % {n} == 0) return 0;\n\
+         return syscall(SYS_fdatasync, fd); }}\n"
+    );
+    std::fs::write(&source, text_of).expect("the source");
+    must("cc", &["-shared", "-fPIC", "-o", text(&library), text(&source)]);
+    text(&library).to_owned()
+}
+
+/// Runs the log's own program on `at`; returns whether it acknowledged a record, and what it said.
+fn append(at: &Path, library: Option<&str>) -> (bool, String) {
+    let log = at.join("log");
+    let mut command = Command::new(SEAWALL);
+    command.args(["log", "append", text(&log), "--method", "buffered+fdatasync", "--segment-bytes", "1MiB"]);
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("starts");
+    let mut stdin = child.stdin.take().expect("is piped");
+    // It may have ended.
+    let _ = stdin.write_all(b"record\n");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut line).expect("reads");
+    drop(stdin);
+    let ended = child.wait_with_output().expect("ends");
+    let _ = std::fs::remove_dir_all(log);
+    (!line.is_empty(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+/// Watches `at` for two bursts; returns the exit code and what was said.
+fn watch(at: &Path, library: Option<&str>) -> (Option<i32>, String) {
+    let mut command = Command::new(SEAWALL);
+    command.args(["watch", text(at), "--method", "buffered+fdatasync", "--every", "1s", "--time", "2s"]);
+    let output = command.envs(library.map(|library| ("LD_PRELOAD", library))).output().expect("runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// All, half or one in twenty of the syncs are dropped by a layer of which inspection knows nothing, quiet and beside a neighbour
+/// that flushes the same device.
+#[test]
+#[ignore = "needs root, a loop device and a C compiler; run by `cargo xtask test`"]
+fn a_layer_that_drops_syncs_is_refused_by_the_log_also_beside_a_neighbour_and_its_honest_twin_never() {
+    let (ground, aside) = (Ground::new("ext4", 64, "defaults"), folder());
+    let libraries = [1, 2, 20].map(|n| {
+        let at = aside.path().join(n.to_string());
+        std::fs::create_dir(&at).expect("a folder");
+        (n, liar(&at, n))
+    });
+    for beside in [false, true] {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = std::fs::File::create(ground.path().join("neighbour")).expect("a file");
+                while beside && !stop.load(Ordering::Relaxed) {
+                    std::os::unix::fs::FileExt::write_at(&file, &[1; 4096], 0).expect("writes");
+                    file.sync_data().expect("syncs");
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+            for (n, library) in &libraries {
+                let (acknowledged, said) = append(ground.path(), Some(library));
+                assert!(!acknowledged, "one in {n} dropped, beside a neighbour: {beside}: {said}");
+                let by_rule = said.contains("preloaded library");
+                assert!(by_rule || said.contains("counted no "), "one in {n}: {said}");
+                let (acknowledged, said) = append(ground.path(), None);
+                assert!(acknowledged, "the honest twin, beside a neighbour: {beside}: {said}");
+                let (code, said) = watch(ground.path(), Some(library));
+                assert!(
+                    code == Some(10) && said.contains("power loss, not confirmed"),
+                    "{n}: {code:?} {said}"
+                );
+            }
+            let (code, said) = watch(ground.path(), None);
+            assert!(code == Some(0) && !said.contains("not confirmed"), "{beside}: {code:?} {said}");
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

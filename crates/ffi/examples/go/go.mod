@@ -1,0 +1,3 @@
+module seawall.example/commits
+
+go 1.22

@@ -1,0 +1,10 @@
+//! Tests that judge simulated disks by the thousand, and the mistakes made on purpose.
+#![cfg(feature = "simulation")]
+
+mod campaign;
+mod failures;
+mod forged;
+#[cfg(feature = "mutants")]
+mod mutants;
+#[path = "../scratch/mod.rs"]
+mod scratch;

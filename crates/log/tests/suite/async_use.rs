@@ -1,0 +1,149 @@
+//! Tests appends that do not wait, and commits as futures: many at once, and dropped before they are ready.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::scratch::scratch;
+use seawall::{Commit, Error, Log, Lsn, Options};
+
+fn small() -> Options {
+    Options::default().segment_bytes(256 << 10).batch_bytes(64 << 10).memory_bytes(512 << 10)
+}
+
+/// Counts the wake-ups of one task and unparks the thread that made it.
+struct Task {
+    woken: AtomicU64,
+    thread: std::thread::Thread,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn task() -> Arc<Task> {
+    Arc::new(Task { woken: AtomicU64::new(0), thread: std::thread::current() })
+}
+
+fn poll(commit: &mut Commit, task: &Arc<Task>) -> Poll<seawall::Result<Lsn>> {
+    let waker = Waker::from(Arc::clone(task));
+    Pin::new(commit).poll(&mut Context::from_waker(&waker))
+}
+
+/// Polls the commit only when its own waker was called: a lost wake-up would hang here.
+fn wait(mut commit: Commit, task: &Arc<Task>) -> Lsn {
+    let mut seen = task.woken.load(Ordering::SeqCst);
+    loop {
+        if let Poll::Ready(done) = poll(&mut commit, task) {
+            return done.expect("commits");
+        }
+        while task.woken.load(Ordering::SeqCst) == seen {
+            std::thread::park();
+        }
+        seen = task.woken.load(Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
+    for bytes in [20 << 10, 200 << 10] {
+        let dir = scratch();
+        let log = Log::open(dir.path(), small()).expect("opens");
+        let (mut accepted, mut refused) = (Vec::new(), 0_u64);
+        let record = |number: u64| {
+            let mut record = vec![7; bytes];
+            record[..8].copy_from_slice(&number.to_le_bytes());
+            record
+        };
+        // Nobody commits: what is refused requests by itself that memory and segments come free.
+        while accepted.len() < 100 || refused == 0 {
+            assert!(accepted.len() < 50_000, "the memory never fills");
+            let before = log.appended_lsn();
+            match log.try_append(&record(accepted.len() as u64)) {
+                Ok(end) => accepted.push(end),
+                Err(Error::WouldBlock) => {
+                    assert_eq!(log.appended_lsn(), before, "a refused record has a place");
+                    refused += 1;
+                    std::thread::yield_now();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(log.stats().stalls, 0, "an append waited");
+        log.commit(*accepted.last().expect("some")).expect("commits");
+        let mut count = 0;
+        for (read, end) in log.read(Lsn::ZERO).expect("reads").zip(&accepted) {
+            let read = read.expect("sound");
+            assert_eq!((read.end, &read.payload[..8]), (*end, &u64::to_le_bytes(count)[..]));
+            count += 1;
+        }
+        assert_eq!(count, accepted.len() as u64);
+        assert_eq!(log.stats().records, count, "a refused record was counted");
+    }
+}
+
+#[test]
+fn an_append_that_does_not_wait_is_refused_for_the_same_reasons_as_one_that_does() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), small().record_bytes_max(1000)).expect("opens");
+    assert!(matches!(log.try_append(&[0; 1001]), Err(Error::TooLong { bytes: 1001, bytes_max: 1000 })));
+    let end = log.try_append(&[0; 1000]).expect("there is room");
+    assert_eq!(end, log.appended_lsn());
+}
+
+#[test]
+fn dropped_commits_take_no_wake_up_from_others() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), small()).expect("opens");
+    for round in 0..200 {
+        let end = log.append(b"record").expect("appends");
+        // Several tasks wait for one LSN; some are dropped unpolled, some polled, one is polled by two tasks in turn.
+        let mut commits: Vec<(Commit, Arc<Task>)> = (0..6).map(|_| (log.commit_async(end), task())).collect();
+        let other = task();
+        for (index, (commit, task)) in commits.iter_mut().enumerate().skip(1) {
+            let _ = poll(commit, task);
+            if index == 2 {
+                let _ = poll(commit, &other);
+            }
+        }
+        let kept = commits.split_off(3 + round % 2);
+        drop(commits);
+        for (commit, task) in kept {
+            assert_eq!(wait(commit, &task), end);
+        }
+        assert!(log.durable_lsn() >= end);
+    }
+    let end = log.append(b"left alone").expect("appends");
+    drop(log.commit_async(end));
+    log.commit(end).expect("commits");
+}
+
+#[test]
+fn a_hundred_thousand_commits_wait_at_once() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), Options::default().segment_bytes(16 << 20)).expect("opens");
+    let waiting: Vec<(Commit, Arc<Task>)> = (0..100_000_u64)
+        .map(|number| {
+            let end = log.append(&number.to_le_bytes()).expect("appends");
+            let (mut commit, task) = (log.commit_async(end), task());
+            let _ = poll(&mut commit, &task);
+            (commit, task)
+        })
+        .collect();
+    let end = log.appended_lsn();
+    let mut last = Lsn::ZERO;
+    for (number, (commit, task)) in waiting.into_iter().enumerate() {
+        // Every third is given up.
+        if number % 3 != 0 {
+            let lsn = commit.lsn();
+            assert_eq!(wait(commit, &task), lsn);
+            last = lsn;
+        }
+    }
+    assert!(last <= end && log.durable_lsn() >= last);
+}

@@ -1,0 +1,198 @@
+//! Tests read-only views of a log while its writer starts, recycles and removes segments.
+//!
+//! The writer trims behind itself all the time, so that segments go while they are listed, opened and read.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use seawall::{Error, Log, Lsn, Options, View, verify};
+use seawall_sys::clock::monotonic_ns;
+
+/// Records that the writer leaves behind what it trims: less than a segment holds.
+const KEPT: usize = 8;
+/// Looks that are taken at least, and segments that the writer starts meanwhile at least.
+const LOOKS_MIN: usize = 60;
+const SEGMENTS_MIN: u64 = 24;
+
+fn options() -> Options {
+    Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10)
+}
+
+/// A record that says at which LSN it starts, long enough that few fill a segment.
+fn record(start: Lsn) -> Vec<u8> {
+    let mut bytes = vec![0xA5; 7000];
+    bytes[..8].copy_from_slice(&start.get().to_le_bytes());
+    bytes
+}
+
+/// Writes and trims until stopped.
+fn write(dir: &Path, stop: &AtomicBool) {
+    let log = Log::open(dir, options()).expect("opens");
+    let mut starts = vec![log.appended_lsn()];
+    while !stop.load(Ordering::SeqCst) {
+        let start = starts[starts.len() - 1];
+        starts.push(log.append_commit(&record(start)).expect("commits"));
+        if starts.len() > KEPT {
+            log.trim(starts[starts.len() - KEPT]).expect("trims");
+        }
+    }
+    log.close().expect("closes");
+}
+
+/// The number of the newest segment.
+fn newest(dir: &Path) -> u64 {
+    let names = std::fs::read_dir(dir).expect("lists").flatten().map(|entry| entry.file_name());
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_suffix(".seg")?.parse().ok();
+    names.filter_map(number).max().unwrap_or(0)
+}
+
+/// Runs `look` while a writer goes on, again and again, until the writer has gone through many segments.
+fn during_a_writer(mut look: impl FnMut(&Path)) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let log = Log::open(dir.path(), options()).expect("opens");
+    log.append_commit(&record(Lsn::ZERO)).expect("commits");
+    log.close().expect("closes");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(dir.path(), &stop));
+        // A failed look ends the writer too.
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut looks = 0;
+            while looks < LOOKS_MIN || (newest(dir.path()) < SEGMENTS_MIN && !writer.is_finished()) {
+                look(dir.path());
+                looks += 1;
+            }
+        }));
+        stop.store(true, Ordering::SeqCst);
+        writer.join().expect("the writer ends well");
+        looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert!(newest(dir.path()) >= SEGMENTS_MIN);
+}
+
+#[test]
+fn a_view_finds_a_log_without_a_gap() {
+    let mut records = 0;
+    during_a_writer(|dir| {
+        let view = View::open(dir).expect("a log that is being written can be looked at");
+        let mut next = None;
+        for read in view.read(view.first_lsn()).into_iter().flatten() {
+            let read = match read {
+                Ok(read) => read,
+                // It was trimmed faster than it was read.
+                Err(Error::Trimmed { lsn, first }) => {
+                    assert!(lsn < first);
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert!(next.is_none_or(|next| next == read.lsn), "{next:?} {read:?}");
+            assert_eq!(&read.payload[..], &record(read.lsn)[..]);
+            next = Some(read.end);
+            records += 1;
+        }
+    });
+    assert!(records > 0);
+}
+
+#[test]
+fn a_view_that_was_trimmed_away_says_so() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let end = log.append_commit(&record(Lsn::ZERO)).expect("commits");
+    log.append_commit(&record(end)).expect("commits");
+    let view = View::open(dir.path()).expect("it can be looked at");
+    assert!(view.end_lsn() > Lsn::ZERO);
+    let stop = AtomicBool::new(false);
+    log.close().expect("closes");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(dir.path(), &stop));
+        while dir.path().join("00000000000000000001.seg").exists() && !writer.is_finished() {
+            std::thread::yield_now();
+        }
+        let outcome = view.read(view.first_lsn()).and_then(|mut reader| reader.next().transpose());
+        stop.store(true, Ordering::SeqCst);
+        writer.join().expect("the writer ends well");
+        assert!(
+            matches!(outcome, Err(Error::Trimmed { first, .. }) if first > view.end_lsn()),
+            "{outcome:?}"
+        );
+    });
+}
+
+#[test]
+fn verify_calls_nothing_damaged_that_was_only_trimmed() {
+    during_a_writer(|dir| {
+        let report = verify(dir).expect("a log that is being written can be verified");
+        assert_eq!(report.damage, Vec::new());
+    });
+}
+
+/// A view takes the lock for an instant, to see whether there is a writer.
+#[test]
+fn who_only_looks_keeps_no_writer_out() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
+    let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let opened = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = std::fs::File::open(dir.path().join("LOCK")).expect("opens");
+            while !stop.load(Ordering::SeqCst) {
+                if file.try_lock_shared().is_ok() {
+                    file.unlock().expect("lets go");
+                }
+                begun.store(true, Ordering::SeqCst);
+            }
+        });
+        while !begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let opened = (0..20).map(|_| Log::open(dir.path(), options()).and_then(Log::close));
+        let opened: Vec<_> = opened.take_while(Result::is_ok).collect();
+        stop.store(true, Ordering::SeqCst);
+        opened.len()
+    });
+    assert_eq!(opened, 20, "a writer was kept out");
+}
+
+/// Whether a log is opened while something holds its lock for as long as that takes, `limit` at most.
+fn opened_while_held(shared: bool, limit: Duration) -> seawall::Result<()> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
+    let file = std::fs::File::open(dir.path().join("LOCK")).expect("opens");
+    if shared { file.lock_shared() } else { file.lock() }.expect("locks");
+    let opened = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let limit_ns = monotonic_ns() + u64::try_from(limit.as_nanos()).expect("is short");
+            while !opened.load(Ordering::SeqCst) && monotonic_ns() < limit_ns {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            file.unlock().expect("lets go");
+        });
+        let log = Log::open(dir.path(), options());
+        opened.store(true, Ordering::SeqCst);
+        log.and_then(Log::close)
+    })
+}
+
+/// One that looks may be stopped while it shares the lock; one that writes does keep another one out.
+#[test]
+fn one_that_looks_for_long_keeps_no_writer_out() {
+    opened_while_held(true, Duration::from_millis(400)).expect("nobody writes");
+    let held = opened_while_held(false, Duration::from_mins(1));
+    assert!(matches!(held, Err(Error::Locked { .. })), "{held:?}");
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_looker_that_is_taken_for_a_writer_is_found() {
+    use seawall::mutant::{Mutant, set};
+    for (mutant, keeps_out) in [(Mutant::LookerIsWriter, true), (Mutant::AcceptOtherOffset, false)] {
+        set(Some(mutant));
+        let opened = opened_while_held(true, Duration::from_secs(if keeps_out { 60 } else { 1 }));
+        set(None);
+        assert_eq!(opened.is_err(), keeps_out, "{opened:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests that prepared space is not believed from how it was made: what a copy left out is filled before a commit counts on it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::scratch::scratch;
+use seawall::format::{FileRole, file_role};
+use seawall::{Log, Lsn, MethodChoice, Options, backup};
+use seawall_sys::journal::{Layout, layout};
+use seawall_sys::skip::skipped;
+
+const SEGMENT: u64 = 256 << 10;
+
+fn options() -> Options {
+    Options::default()
+        .segment_bytes(SEGMENT)
+        .batch_bytes(4096)
+        .memory_bytes(1 << 20)
+        .idle_mark(Duration::from_millis(5))
+        .method(MethodChoice::Named("direct+dsync".to_owned()))
+}
+
+/// What the segments of a log are, as the file system says.
+fn layouts(dir: &Path) -> Vec<(String, Option<Layout>)> {
+    let mut found: Vec<_> = fs::read_dir(dir)
+        .expect("lists")
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| matches!(file_role(name), Some(FileRole::Segment(_))))
+        .map(|name| {
+            let path = dir.join(&name);
+            let file = File::open(&path).expect("opens");
+            file.sync_all().expect("syncs");
+            (name, layout(&file, &path).expect("maps"))
+        })
+        .collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found
+}
+
+fn written(layout: Option<Layout>) -> u64 {
+    layout.map_or(0, |layout| layout.written_bytes)
+}
+
+/// Makes holes of all blocks of zeros.
+fn dig(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args(["-r", "--sparse=always"]).arg(from).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cp copies");
+}
+
+/// Reserves the blocks of a file anew, so that they are there and not written.
+fn reserve_only(path: &Path) {
+    let (bytes, length) = (fs::read(path).expect("reads"), fs::metadata(path).expect("is there").len());
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    fs::remove_file(path).expect("removes");
+    fs::write(path, &bytes[..used]).expect("writes");
+    let grown = Command::new("fallocate").args(["-l", &length.to_string()]).arg(path).status();
+    assert!(grown.is_ok_and(|status| status.success()), "fallocate reserves");
+}
+
+fn records(log: &Log) -> usize {
+    log.read(Lsn::ZERO).expect("reads").filter(|record| record.as_ref().is_ok()).count()
+}
+
+fn what_became_a_hole_is_filled() {
+    let dir = scratch();
+    let [whole, sparse, reserved, backed_up] =
+        ["log", "sparse", "reserved", "backup"].map(|name| dir.path().join(name));
+    let log = Log::open(&whole, options()).expect("opens");
+    for _ in 0..20 {
+        log.append_commit(&[7; 1000]).expect("commits");
+    }
+    while !log.is_prepared() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    log.close().expect("closes");
+    let made = layouts(&whole);
+    if made.iter().any(|(_, layout)| layout.is_none()) {
+        return skipped("this file system does not say which blocks are written: holes were not looked for");
+    }
+    assert!(made.len() >= 2 && made.iter().all(|(_, layout)| written(*layout) >= SEGMENT), "{made:?}");
+    dig(&whole, &sparse);
+    dig(&whole, &reserved);
+    for (name, _) in &made {
+        reserve_only(&reserved.join(name));
+    }
+    backup(&whole, &backed_up).expect("copies");
+    for copy in [&sparse, &reserved, &backed_up] {
+        let before = layouts(copy);
+        let is_backup = copy == &backed_up;
+        assert!(is_backup || before.iter().any(|(_, layout)| written(*layout) < SEGMENT), "{before:?}");
+        let log = Log::open(copy, options()).expect("opens");
+        assert_eq!(records(&log), 20);
+        // The one that is written to, and the prepared ones.
+        let after = layouts(copy);
+        for (name, layout) in after.iter().rev().take(2) {
+            assert!(written(*layout) >= SEGMENT, "{}: {name} is {layout:?}", copy.display());
+        }
+        // A segment that was trimmed is used again: it came from the copy.
+        for _ in 0..600 {
+            let end = log.append_commit(&[8; 1000]).expect("commits");
+            log.trim(end).expect("trims");
+        }
+        log.close().expect("closes");
+        for (name, layout) in layouts(copy) {
+            assert!(written(layout) >= SEGMENT, "{}: {name} is {layout:?}", copy.display());
+        }
+    }
+}
+
+#[test]
+fn what_became_a_hole_is_filled_before_it_is_counted_on() {
+    what_became_a_hole_is_filled();
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn prepared_space_that_is_believed_is_found() {
+    use seawall::mutant::{Mutant, finds};
+    assert!(finds(Mutant::HolesBelieved, what_became_a_hole_is_filled));
+}

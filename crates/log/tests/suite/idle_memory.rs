@@ -1,0 +1,102 @@
+//! Tests that an open log takes memory as it needs it, gives it back when it is idle, and writes the right bytes afterwards.
+//!
+//! The memory of a process is that of all its threads: each test starts this program again as a child that runs [`child`]
+//! alone, and counts what the log adds to the resident memory, not how long that takes.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::scratch::scratch;
+use seawall::{Durability, Log, MethodChoice, Options};
+use seawall_sys::clock::monotonic_ns;
+
+/// What the child is to do: directory and method, one a line.
+const ORDERS: &str = "SEAWALL_TEST_IDLE_MEMORY";
+const LIMIT_NS: u64 = 60_000_000_000;
+const MIB: u64 = 1 << 20;
+/// What an idle log may add: the bound of 8 MiB for a process with one log, less what a small program has itself.
+const IDLE_BYTES_MAX: u64 = 5 * MIB;
+
+/// Resident bytes of this process, counted page by page.
+fn resident() -> u64 {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("reads");
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).expect("is listed");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began_ns = monotonic_ns();
+    while !holds() {
+        assert!(monotonic_ns() - began_ns < LIMIT_NS, "{what}: {} MiB", resident() / MIB);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Records that fill every buffer, of bytes that name them.
+fn burst(log: &Log, round: u8) -> Vec<(u64, u8)> {
+    let mut written = Vec::new();
+    for i in 0..48_u8 {
+        let fill = round.wrapping_mul(48).wrapping_add(i);
+        let end = log.append(&vec![fill; 700 << 10]).expect("appends");
+        written.push((end.get(), fill));
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    written
+}
+
+fn run(method: &str) {
+    let end = |method: &str| println!("\nmethod {method}");
+    let chosen = MethodChoice::Named(method.to_owned());
+    let dir = scratch();
+    let options = Options::default().method(chosen).durability(Durability::ProcessCrash);
+    // What the first log of a process takes for good: code that is run for the first time, and the like.
+    let opened = Log::open(dir.path(), options.clone());
+    let Ok(log) = opened else { return end("n/a") };
+    log.append_commit(b"first").expect("commits");
+    log.close().expect("closes");
+    let before = resident();
+    let log = Log::open(dir.path(), options).expect("opens");
+    let added = || resident().saturating_sub(before);
+    until("after opening", || log.is_prepared() && added() <= IDLE_BYTES_MAX);
+    let mut written = Vec::new();
+    for round in 0..3 {
+        written.extend(burst(&log, round));
+        // All of the memory was in use, and is still there.
+        assert!(added() > 16 * MIB, "{} MiB after a burst", added() / MIB);
+        until("after a burst", || added() <= IDLE_BYTES_MAX);
+        log.append_commit(&[round; 100]).expect("commits");
+    }
+    // Nothing was written from memory that had been given back.
+    let records: Vec<_> =
+        log.read(log.first_lsn()).expect("reads").map(|record| record.expect("is sound")).collect();
+    for (lsn, fill) in written {
+        let record = records.iter().find(|record| record.end.get() == lsn).expect("is there");
+        assert!(record.payload.iter().all(|byte| *byte == fill), "{lsn}");
+    }
+    assert_eq!(records.len(), 1 + 3 * 49);
+    end(log.opened().method);
+}
+
+#[test]
+fn an_idle_log_gives_its_memory_back_by_every_engine() {
+    for method in ["direct+dsync", "buffered+fdatasync", "uring-direct-linked", "uring-direct-fixed-dsync"] {
+        let mut command = Command::new(std::env::current_exe().expect("has a path"));
+        command
+            .args(["--exact", "idle_memory::child", "--nocapture", "--test-threads=1"])
+            .env(ORDERS, method);
+        let output = command.output().expect("starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{method}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        let ran = text.lines().any(|line| line == format!("method {method}") || line == "method n/a");
+        assert!(ran, "{method}: {text}");
+    }
+}
+
+/// What a child does; nothing unless the test above started it.
+#[test]
+fn child() {
+    if let Ok(method) = std::env::var(ORDERS) {
+        run(&method);
+    }
+}

@@ -1,0 +1,180 @@
+//! Test fixture: logs of many batches, and a destination in memory that can be away, slow, refuse, or lose answers.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seawall::{Log, Lsn, Options, View};
+use seawall_ship::destination::{Answer, Destination, Mark};
+use seawall_ship::writer::Outcome;
+use seawall_ship::{Error, Facts, Result, Synced};
+
+pub(crate) const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
+
+pub(crate) fn options() -> Options {
+    Options::default()
+        .segment_bytes(64 << 10)
+        .block_bytes(512)
+        .batch_bytes(8 << 10)
+        .idle_mark(Duration::from_millis(1))
+}
+
+/// A folder on the file system of the build.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+/// Appends `count` records of different lengths, each committed.
+pub(crate) fn append(log: &Log, count: usize) -> Lsn {
+    let mut end = Lsn::ZERO;
+    for i in 0..count {
+        let record = vec![u8::try_from(i % 251).expect("small"); i * 37 % 3000];
+        end = log.append_commit(&record).expect("commits");
+    }
+    end
+}
+
+/// Every record of a log, with its LSN.
+pub(crate) fn records(dir: &Path) -> Vec<(Lsn, Vec<u8>)> {
+    let view = View::open(dir).expect("opens");
+    let records = view.read(view.first_lsn()).expect("reads").map(|record| record.expect("sound"));
+    records.map(|record| (record.lsn, record.payload.to_vec())).collect()
+}
+
+/// What a destination says that stores nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    Unknown,
+    Refused,
+    /// The next one has no room, and those that are sent behind it are refused because of that.
+    First,
+}
+
+/// What may happen to requests.
+#[derive(Default)]
+pub(crate) struct Weather {
+    /// No request is answered.
+    pub(crate) away: bool,
+    /// Of so many appends one is stored without an answer, and one is lost; 0 for none.
+    pub(crate) one_in: u64,
+    pub(crate) stored: Vec<Arc<[u8]>>,
+    pub(crate) appends: u64,
+    pub(crate) refused: u64,
+    /// Looks: reads, and questions for the last position.
+    pub(crate) looks: u64,
+    /// What becomes of every append instead of being stored.
+    pub(crate) refusal: Option<Refusal>,
+    /// The answer to the next one, until another comes behind it.
+    held: Option<Answer>,
+    /// What tells it from others of its address.
+    pub(crate) identity: Option<String>,
+    random: u64,
+}
+
+/// A destination in memory.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) weather: Arc<Mutex<Weather>>,
+    facts: Facts,
+}
+
+impl Memory {
+    pub(crate) fn new(name: &str) -> Self {
+        let facts = Facts {
+            name: name.to_owned(),
+            acknowledged_by: 2,
+            laggard_may_lead: false,
+            synced: Synced::After,
+            setting: "of a test".to_owned(),
+            on_this_machine: false,
+            elsewhere: false,
+            keeps_copies: false,
+            message_bytes_max: 4000,
+            in_flight_max: 16,
+            gather_bytes: 0,
+            reports: Vec::new(),
+        };
+        Self { weather: Arc::default(), facts }
+    }
+
+    pub(crate) fn with(&self, change: impl FnOnce(&mut Weather)) {
+        change(&mut self.weather.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn stored(&self) -> Vec<Arc<[u8]>> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner).stored.clone()
+    }
+}
+
+impl Destination for Memory {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn address(&self) -> String {
+        format!("memory:{}", self.facts.name)
+    }
+
+    fn identity(&mut self) -> Result<Mark> {
+        let identity = self.weather.lock().unwrap_or_else(PoisonError::into_inner).identity.clone();
+        Ok(identity.map_or(Mark::Unsaid, Mark::Is))
+    }
+
+    fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
+        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        weather.appends += 1;
+        weather.random = weather.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let fate = if weather.one_in == 0 { u64::MAX } else { (weather.random >> 33) % weather.one_in };
+        if weather.away || fate == 0 {
+            return;
+        }
+        if let Some(refusal) = weather.refusal {
+            let waits = matches!(refusal, Refusal::First) && position == weather.stored.len() as u64 + 1;
+            let (held, answer) = if waits {
+                (weather.held.replace(answer), None)
+            } else {
+                (weather.held.take(), Some(answer))
+            };
+            drop(weather);
+            if let Some(held) = held {
+                held(Outcome::unknown("over quota"));
+            }
+            if let Some(answer) = answer {
+                answer(match refusal {
+                    Refusal::Unknown => Outcome::unknown("over quota"),
+                    Refusal::Refused => Outcome::refused("over quota"),
+                    Refusal::First => Outcome::refused("it is not the next one"),
+                });
+            }
+            return;
+        }
+        let is_next = position == weather.stored.len() as u64 + 1;
+        if is_next {
+            weather.stored.push(bytes);
+        }
+        weather.refused += u64::from(!is_next);
+        drop(weather);
+        if fate != 1 {
+            answer(if is_next { Outcome::Stored } else { Outcome::refused("it is not the next one") });
+        }
+    }
+
+    fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
+        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        weather.looks += 1;
+        if weather.away {
+            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
+            return Err(Error::Unavailable { what: "it is away".to_owned(), source });
+        }
+        let index = usize::try_from(position - 1).expect("small");
+        Ok(weather.stored.get(index).map(|bytes| bytes.to_vec()))
+    }
+
+    fn last(&mut self) -> Result<u64> {
+        let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        weather.looks += 1;
+        Ok(weather.stored.len() as u64)
+    }
+}

@@ -1,0 +1,120 @@
+//! Tests commits that name a failure: watermarks, policies, refusals, futures.
+
+use std::time::Duration;
+
+use crate::common::{LIMIT, Memory, options, scratch};
+use seawall::{Durability, Lsn};
+use seawall_ship::destination::Destination;
+use seawall_ship::shipping::Settings;
+use seawall_ship::{Error, Failure, Policy, ShippedLog};
+
+fn open(dir: &std::path::Path, class: Durability, to: &[&Memory]) -> ShippedLog {
+    let destinations = to.iter().map(|one| -> Box<dyn Destination> { Box::new((*one).clone()) }).collect();
+    ShippedLog::open(dir, options(), class, destinations, Settings::default()).expect("opens")
+}
+
+#[test]
+fn each_failure_has_its_watermark() {
+    let dir = scratch();
+    let memory = Memory::new("a");
+    let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
+    let first = log.log().append(b"one").expect("appends");
+    log.commit_as(first, Failure::Machine).expect("is acknowledged");
+    assert!(Failure::ALL[..5].iter().all(|failure| log.safe_lsn(*failure) >= first));
+    memory.with(|weather| weather.away = true);
+    let second = log.log().append(b"two").expect("appends");
+    // The log's own commit outlives these.
+    for failure in [Failure::Process, Failure::System, Failure::PowerHere, Failure::PowerEverywhere] {
+        log.commit_as(second, failure).expect("commits");
+        assert!(log.safe_lsn(failure) >= second, "{failure:?}");
+    }
+    assert_eq!(log.safe_lsn(Failure::Machine), first);
+    assert_eq!(log.at_risk(Failure::PowerHere).expect("looks").records, 0);
+    let risk = log.at_risk(Failure::Machine).expect("looks");
+    assert_eq!((risk.records, risk.bytes), (1, second.since(first)));
+    assert_eq!(log.safe_lsn(Failure::Site), Lsn::ZERO);
+    let refused = log.commit_as(second, Failure::Site);
+    assert!(
+        matches!(&refused, Err(Error::BeyondPromise { failure: Failure::Site, why }) if why.contains("another site"))
+    );
+    memory.with(|weather| weather.away = false);
+    log.commit_as(second, Failure::Machine).expect("is acknowledged");
+    log.close(LIMIT).expect("closes");
+}
+
+#[test]
+fn a_log_that_is_shipped_nowhere_refuses_what_it_cannot_promise() {
+    let dir = scratch();
+    let log = open(dir.path(), Durability::PowerLoss, &[]);
+    let end = log.log().append(b"one").expect("appends");
+    let refused = log.commit_as(end, Failure::Machine).expect_err("there is one copy").to_string();
+    assert!(refused.contains("machine") && refused.contains("shipped nowhere"), "{refused}");
+    assert!(log.commit_async_as(end, Failure::Machine).is_err());
+    log.commit_as(end, Failure::PowerEverywhere).expect("its own commit outlives that");
+}
+
+#[test]
+fn policies_wait_go_on_within_bounds_or_fail() {
+    let dir = scratch();
+    let memory = Memory::new("a");
+    let commit = |log: &ShippedLog| {
+        let end = log.log().append(b"record").expect("appends");
+        (end, log.commit_as(end, Failure::Machine))
+    };
+    let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
+    commit(&log).1.expect("is acknowledged");
+    memory.with(|weather| weather.away = true);
+    let log = log.policy(Policy::FailAfter(Duration::from_millis(50)));
+    let (late, failed) = commit(&log);
+    assert!(matches!(failed, Err(Error::TimedOut { lsn }) if lsn == late), "{failed:?}");
+    assert!(log.log().durable_lsn() >= late, "it is durable here");
+    let bound = Policy::GoOnWithin { records: 5, time: Duration::from_hours(1) };
+    let log = log.policy(bound);
+    for _ in 0..4 {
+        commit(&log).1.expect("within the bound");
+    }
+    let bound_reached = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| commit(&log).1);
+        std::thread::sleep(Duration::from_millis(200));
+        let waits = !waiting.is_finished();
+        memory.with(|weather| weather.away = false);
+        waiting.join().expect("ends").expect("is acknowledged");
+        waits
+    });
+    assert!(bound_reached, "the sixth record at risk waits");
+    let log = log.policy(Policy::Block);
+    commit(&log).1.expect("is acknowledged");
+    assert_eq!(log.at_risk(Failure::Machine).expect("looks").records, 0);
+}
+
+#[test]
+fn a_future_is_ready_when_both_are_done() {
+    let dir = scratch();
+    let memory = Memory::new("a");
+    let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
+    let end = log.log().append(b"one").expect("appends");
+    let future = log.commit_async_as(end, Failure::Machine).expect("is promised");
+    block_on(future).expect("is acknowledged");
+    assert!(log.safe_lsn(Failure::Machine) >= end);
+    let end = log.log().append(b"two").expect("appends");
+    block_on(log.commit_async_as(end, Failure::PowerHere).expect("is promised")).expect("commits");
+    assert!(log.log().durable_lsn() >= end);
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let mut future = std::pin::pin!(future);
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    loop {
+        if let std::task::Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+        std::thread::park_timeout(Duration::from_mins(1));
+    }
+}
