@@ -179,9 +179,13 @@ fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests> {
 struct Ran {
     label: String,
     seconds: f64,
-    held: bool,
+    /// The end of what it printed, if it did not hold.
+    broken: Option<String>,
     skipped: Vec<String>,
 }
+
+/// Of what a failed test printed this many characters, the last ones, are said again at the end of all.
+const REPEATED: usize = 2_000;
 
 fn run_all(due: &[(&Built, String)], plan: &Plan<'_>) -> Result<Vec<Ran>> {
     let folder = target().join("xtask").join(format!("output-{}", std::process::id()));
@@ -224,7 +228,11 @@ fn run_one(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Ran {
     }
     let skipped = text.lines().filter_map(|line| line.strip_prefix("SKIPPED: "));
     let skipped = skipped.map(|what| format!("{label}: {what}")).collect();
-    Ran { label, seconds, held: ended.is_ok(), skipped }
+    let broken = ended.err().map(|error| {
+        let before = text.chars().count().saturating_sub(REPEATED);
+        format!("{error}\n{}", text.chars().skip(before).collect::<String>())
+    });
+    Ran { label, seconds, broken, skipped }
 }
 
 fn ended(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Result {
@@ -254,18 +262,20 @@ fn ended(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Result {
 
 fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Tests {
     let (mut failed, mut slowest, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
-    for Ran { label, seconds, held, skipped: here } in ran {
-        counts.passed += u64::from(held);
-        counts.failed += u64::from(!held);
-        if !held {
+    let mut outputs = String::new();
+    for Ran { label, seconds, broken, skipped: here } in ran {
+        counts.passed += u64::from(broken.is_none());
+        counts.failed += u64::from(broken.is_some());
+        if let Some(output) = broken {
             failed.push(label.clone());
+            outputs += &format!("\n--- {label}: {output}");
         }
         took.insert(label.clone(), seconds);
         slowest.push((label, seconds));
         skipped.extend(here);
     }
     keep(&took);
-    let failure = (!failed.is_empty()).then(|| format!("failed: {}", failed.join(", ")));
+    let failure = (!failed.is_empty()).then(|| format!("failed: {}{outputs}", failed.join(", ")));
     Tests { counts, failure, slowest, skipped }.plus(Tests::from((Counts::default(), Ok(()))), SLOWEST)
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Summary {
     /// What tests reported that they could not do here.
     unable: Vec<String>,
     over_budget: Vec<String>,
+    /// Steps that failed, each with its whole reason: said again at the end, where a shortened output still shows it.
+    failed: Vec<String>,
     wall_seconds: f64,
     cpu_seconds: f64,
 }
@@ -31,13 +33,17 @@ impl Summary {
     pub(super) fn add(&mut self, step: &Step, ran: Ran, in_ci: bool) {
         let Ran { outcome, wall_seconds, cpu_seconds } = ran;
         let text = self.count(outcome, in_ci);
+        if text.starts_with("FAILED") {
+            self.failed.push(format!("{}: {text}", step.name));
+        }
+        let text = text.lines().next().unwrap_or_default();
         println!("{text}");
         let cpu = cpu_seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.0}"));
         let Step { name, budget_seconds, .. } = step;
         self.rows
             .push(format!("| {name:<20} | {wall_seconds:>5.0} | {cpu:>5} | {budget_seconds:>6} | {text} |"));
         if wall_seconds > f64::from(*budget_seconds) {
-            self.over_budget.push(format!("{name}: {wall_seconds:.0} s, budget {budget_seconds} s"));
+            self.over_budget.push(format!("{name} {wall_seconds:.0}/{budget_seconds}"));
         }
         self.wall_seconds += wall_seconds;
         self.cpu_seconds += cpu_seconds.unwrap_or(0.0);
@@ -121,8 +127,8 @@ impl Summary {
         for (name, seconds) in self.slowest.iter().take(SLOWEST) {
             println!("  {seconds:>6.1} s  {name}");
         }
-        for step in &self.over_budget {
-            println!("over its budget, which fails nothing: {step}");
+        if !self.over_budget.is_empty() {
+            println!("over budget, which fails nothing (s/budget): {}", self.over_budget.join(", "));
         }
         for test in &self.unable {
             println!("could do nothing here: {test}");
@@ -137,6 +143,9 @@ impl Summary {
                 println!("and with them {} tests that need root, tools or time", self.owed);
             }
             println!("everything, as in CI: cargo xtask test --full");
+        }
+        for step in &self.failed {
+            println!("\n{step}");
         }
         let Self { counts, skipped, .. } = self;
         println!("{} passed, {} failed, {skipped} skipped", counts.passed, counts.failed);
