@@ -262,20 +262,20 @@ fn ended(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Result {
 
 fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Tests {
     let (mut failed, mut slowest, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
-    let mut outputs = String::new();
+    let mut outputs = Vec::new();
     for Ran { label, seconds, broken, skipped: here } in ran {
         counts.passed += u64::from(broken.is_none());
         counts.failed += u64::from(broken.is_some());
         if let Some(output) = broken {
             failed.push(label.clone());
-            outputs += &format!("\n--- {label}: {output}");
+            outputs.push(format!("\n--- {label}: {output}"));
         }
         took.insert(label.clone(), seconds);
         slowest.push((label, seconds));
         skipped.extend(here);
     }
     keep(&took);
-    let failure = (!failed.is_empty()).then(|| format!("failed: {}{outputs}", failed.join(", ")));
+    let failure = (!failed.is_empty()).then(|| format!("failed: {}{}", failed.join(", "), outputs.concat()));
     Tests { counts, failure, slowest, skipped }.plus(Tests::from((Counts::default(), Ok(()))), SLOWEST)
 }
 
