@@ -209,8 +209,13 @@ impl Rebuild {
     pub fn save(&mut self, note: &str) -> Result<()> {
         self.is_whole()?;
         let saved = self.save_whole(note);
-        self.failed |= saved.is_err();
-        saved
+        self.kept(saved)
+    }
+
+    /// `done`, remembered if it failed, its error with the whole path of the file.
+    fn kept<T>(&mut self, done: Result<T>) -> Result<T> {
+        self.failed |= done.is_err();
+        done.map_err(|error| error.in_dir(&self.partial))
     }
 
     /// Nothing is done behind a write that failed.
@@ -247,16 +252,14 @@ impl Rebuild {
     pub fn push_sent(&mut self, pieces: &[u8], sent_us: u64) -> Result<bool> {
         self.is_whole()?;
         let pushed = self.push_whole(pieces, if sent_us == 0 { u64::MAX } else { sent_us });
-        self.failed |= pushed.is_err();
-        pushed
+        self.kept(pushed)
     }
 
     fn push_whole(&mut self, mut pieces: &[u8], sent_us: u64) -> Result<bool> {
         self.proven = None;
         while !pieces.is_empty() && !self.ended {
             let before = self.check.clone();
-            let piece = self.check.next(&mut pieces).map_err(|error| error.in_dir(&self.partial))?;
-            match piece {
+            match self.check.next(&mut pieces)? {
                 Piece::Segment(header) => self.start(header)?,
                 Piece::Batch(header, bytes) => {
                     let late = header.records > 0 && header.time_us.min(sent_us) > self.until.time_us;
@@ -324,8 +327,7 @@ impl Rebuild {
         }
         planted!(StandbyIsLogEarly, unfinished::remove(&self.held)?);
         let proven = self.read_back();
-        self.failed |= proven.is_err();
-        self.proven = Some(proven?);
+        self.proven = Some(self.kept(proven)?);
         Ok(())
     }
 
@@ -337,13 +339,13 @@ impl Rebuild {
             self.forget_trimmed()?;
         }
         sync_dir(&mut self.disk)?;
-        let report = look(&mut self.disk).map_err(|error| error.in_dir(&self.partial))?;
+        let report = look(&mut self.disk)?;
         if let Some(damage) = report.damage.first() {
-            return Err(Error::Corrupt(damage.clone()).in_dir(&self.partial));
+            return Err(Error::Corrupt(damage.clone()));
         }
         if report.end != self.check.lsn() {
             let what = format!("it reads back up to LSN {} of {} only", report.end, self.check.lsn());
-            return Err(Error::Corrupt(Damage::in_segment(0, 0, report.end, what)).in_dir(&self.partial));
+            return Err(Error::Corrupt(Damage::in_segment(0, 0, report.end, what)));
         }
         Ok(report)
     }
@@ -355,9 +357,9 @@ impl Rebuild {
     /// pieces are not there any more, or if what was written does not read back; [`Error::Io`].
     pub fn finish(mut self) -> Result<Report> {
         self.prove()?;
-        self.end_segment()?;
-        self.forget_trimmed()?;
-        sync_dir(&mut self.disk)?;
+        let ended = self.end_segment().and_then(|()| self.forget_trimmed());
+        let ended = ended.and_then(|()| sync_dir(&mut self.disk));
+        self.kept(ended)?;
         let Some(report) = self.proven.take() else { return Err(Error::NotALog { path: self.to }) };
         // Last: from now on it is a log.
         unfinished::remove(&self.held)?;
