@@ -13,6 +13,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,10 +30,19 @@ class LifetimeTest {
 
     private static final Path DESCRIPTORS = Path.of("/proc/self/fd");
 
-    private static long descriptors() throws Exception {
+    /** What the open descriptors of this process lead to; one that is closed meanwhile is left out. */
+    private static List<String> descriptors() throws Exception {
+        List<String> found = new ArrayList<>();
         try (Stream<Path> open = Files.list(DESCRIPTORS)) {
-            return open.count();
+            for (Path one : open.toList()) {
+                try {
+                    found.add(Files.readSymbolicLink(one).toString());
+                } catch (NoSuchFileException gone) {
+                    continue;
+                }
+            }
         }
+        return found;
     }
 
     private static long anonymousKib() throws Exception {
@@ -45,7 +55,7 @@ class LifetimeTest {
     void aClosedLogHoldsNoDescriptorAndNoMemory() throws Exception {
         Assumptions.assumeTrue(Files.exists(DESCRIPTORS), "this system does not list descriptors: they were not counted");
         List<Object> closed = new ArrayList<>();
-        long before = 0;
+        List<String> before = List.of();
         long beforeKib = 0;
         for (int i = 0; i < 30; i++) {
             if (i == 10) {
@@ -66,10 +76,14 @@ class LifetimeTest {
             log.close();
             closed.addAll(List.of(log, stream, view));
         }
-        assertEquals(before, descriptors());
+        List<String> now = descriptors();
+        String folder = dir.toRealPath().toString();
+        assertEquals(List.of(), now.stream().filter(one -> one.startsWith(folder)).toList());
+        // Those without a path: 20 logs hold 20 and more. What other tests left may be collected meanwhile.
+        assertTrue(now.size() < before.size() + 10, before + " before, now " + now);
         // Each had at least two buffers of 2 MiB: 20 of them held 80 MiB.
         long grown = anonymousKib() - beforeKib;
-        assertTrue(grown < 32 << 10, grown + " KiB");
+        assertTrue(grown < 64 << 10, grown + " KiB");
         assertEquals(90, closed.size());
     }
 
