@@ -300,17 +300,39 @@ impl Directory {
     /// Gives a file another name and replaces what had that name.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error, and that what had that name is a directory.
     pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        os::replace(&self.handle, &self.path, from, to)
+        os::replace(&self.handle, &self.path, from, to).map_err(|error| self.or_is_directory(to, error))
     }
 
     /// Removes the name of a file.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error, and that it is a directory.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        os::remove(&self.handle, &self.path, name)
+        os::remove(&self.handle, &self.path, name).map_err(|error| self.or_is_directory(name, error))
+    }
+
+    /// Removes the name of a file, if it is there.
+    ///
+    /// # Errors
+    /// As [`Directory::remove`].
+    pub fn remove_if_there(&self, name: &str) -> io::Result<()> {
+        match self.remove(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Why what has this name stays. Systems say of a directory different things, none of which is what to do.
+    fn or_is_directory(&self, name: &str, error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::NotFound && os::is_directory(&self.handle, &self.path, name) {
+            return io::Error::new(
+                io::ErrorKind::IsADirectory,
+                format!("{name} is a directory and not a regular file: move it out of the directory"),
+            );
+        }
+        error
     }
 
     /// Makes the names in it durable; nothing on Windows, which journals names itself. Opens nothing.
@@ -390,6 +412,23 @@ mod tests {
             directory.remove("b").expect("removed");
             assert!(directory.list().expect("lists").is_empty());
         }
+    }
+
+    /// A remedy in place of what each system says of it.
+    #[test]
+    fn a_directory_in_the_place_of_a_file_is_named_and_stays() {
+        let (dir, directory) = held();
+        put(&directory, "a", "new");
+        std::fs::create_dir_all(dir.path().join("b/c")).expect("a folder");
+        for refused in [directory.remove("b"), directory.remove_if_there("b"), directory.replace("a", "b")] {
+            let refused = refused.expect_err("a directory").to_string();
+            assert!(refused.contains("b is a directory") && refused.contains("move it out"), "{refused}");
+        }
+        directory.remove_if_there("c").expect("is not there");
+        for missing in [directory.remove("c"), directory.replace("c", "b")] {
+            assert_eq!(missing.expect_err("nothing").kind(), ErrorKind::NotFound);
+        }
+        assert_eq!((text(&directory, "a"), dir.path().join("b/c").is_dir()), ("new".into(), true));
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl<'a> Scratch<'a> {
     fn make(dir: &'a Directory, name: &'a str, bytes: u64) -> Result<Self> {
         let path = &dir.path().join(name);
         // Left over from a trial that was cut short.
-        let _ = dir.remove(name);
+        dir.remove_if_there(name).map_err(|source| Error::io("remove", path, source))?;
         let file = StoreFile::create_in(dir, name, Access::Cached, Permissions::OwnerOnly);
         let file = file.map_err(|source| Error::io("create", path, source))?;
         let scratch = Self(dir, name);

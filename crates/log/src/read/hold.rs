@@ -62,7 +62,7 @@ impl Hold {
         let dir = open_any_dir(dir.as_ref())?;
         let (file, staging) = (file_name(name)?, format!("{HOLD_STAGING_PREFIX}{name}"));
         let write = || {
-            remove_if_there(&dir, &staging)?;
+            dir.remove_if_there(&staging)?;
             let mut made = dir.make_file(&staging, Permissions::OwnerOnly)?;
             write!(made, "hold {}\n{}", self.lsn, self.note)?;
             made.sync_all()?;
@@ -106,15 +106,8 @@ impl Hold {
     pub fn remove(dir: impl AsRef<Path>, name: &str) -> Result<()> {
         let dir = open_any_dir(dir.as_ref())?;
         let file = file_name(name)?;
-        let removed = remove_if_there(&dir, &file).and_then(|()| dir.sync());
+        let removed = dir.remove_if_there(&file).and_then(|()| dir.sync());
         removed.map_err(|source| Error::io("remove", dir.path().join(&file), source))
-    }
-}
-
-fn remove_if_there(dir: &Directory, name: &str) -> std::io::Result<()> {
-    match dir.remove(name) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
     }
 }
 

@@ -63,7 +63,7 @@ fn parse(text: &str) -> Option<(Option<Saved>, String)> {
 pub(crate) fn write(dir: &Directory, saved: Option<Saved>, note: &str) -> Result<()> {
     let head = saved.map_or_else(String::new, |at| format!(" {} {} {}", at.segment, at.offset, at.link));
     let put = || {
-        remove_if_there(dir, REBUILD_STAGING)?;
+        dir.remove_if_there(REBUILD_STAGING)?;
         let mut made = dir.make_file(REBUILD_STAGING, Permissions::OwnerOnly)?;
         write!(made, "rebuilding{head}\n{note}")?;
         made.sync_all()?;
@@ -101,17 +101,10 @@ pub(crate) fn begin(dir: &Directory, disk: &mut OsDisk) -> Result<()> {
 
 /// Removes the marker durably: from now on the directory holds a log.
 pub(crate) fn remove(dir: &Directory) -> Result<()> {
-    let removed = remove_if_there(dir, REBUILD_STAGING).and_then(|()| remove_if_there(dir, REBUILD_MARKER));
+    let removed = dir.remove_if_there(REBUILD_STAGING).and_then(|()| dir.remove_if_there(REBUILD_MARKER));
     removed
         .and_then(|()| dir.sync())
         .map_err(|source| Error::io("remove", dir.path().join(REBUILD_MARKER), source))
-}
-
-fn remove_if_there(dir: &Directory, name: &str) -> std::io::Result<()> {
-    match dir.remove(name) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }
 
 #[cfg(all(test, not(loom)))]

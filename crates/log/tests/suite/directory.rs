@@ -395,7 +395,10 @@ fn what_lies_under_the_name_of_a_staging_file_is_never_opened() {
             });
             match refused {
                 None => assert_ne!(kind, "directory"),
-                Some(error) => assert!(kind == "directory" && error.contains(&name), "{error}"),
+                Some(error) => {
+                    let says = error.contains(&name) && error.contains("move it out");
+                    assert!(kind == "directory" && says, "{error}");
+                }
             }
         }
     }

@@ -342,6 +342,11 @@ pub(crate) fn remove(handle: &Handle, _: &Path, name: &str) -> io::Result<()> {
     repeat(|| unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), 0) }).map(drop)
 }
 
+pub(crate) fn is_directory(handle: &Handle, _: &Path, name: &str) -> bool {
+    let stat = c_name(name).and_then(|name| handle.stat(&name));
+    stat.is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
 pub(crate) fn sync(handle: &Handle) -> io::Result<()> {
     handle.0.sync_all()
 }

@@ -157,6 +157,11 @@ pub(crate) fn remove(_: &Handle, directory: &Path, name: &str) -> io::Result<()>
     std::fs::remove_file(within(directory, name)?)
 }
 
+pub(crate) fn is_directory(_: &Handle, directory: &Path, name: &str) -> bool {
+    let found = within(directory, name).and_then(std::fs::symlink_metadata);
+    found.is_ok_and(|found| found.is_dir())
+}
+
 pub(crate) fn sync(_: &Handle) -> io::Result<()> {
     Ok(())
 }
