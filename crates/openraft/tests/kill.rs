@@ -7,16 +7,15 @@
 #[path = "machine/v09.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
 mod machine;
+#[path = "suite/scratch.rs"]
+mod scratch;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
 use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
-use seawall::{Log, MethodChoice, Options};
-use seawall_openraft::Groups;
 use seawall_openraft::v09::LogStore;
 
 use machine::Types;
@@ -25,9 +24,7 @@ const CHILD: &str = "SEAWALL_KILL_DIR";
 const ROUNDS: u64 = 25;
 
 fn open(dir: &Path) -> LogStore<Types> {
-    let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-    Groups::new(Arc::new(Log::open(dir, options).expect("opens")), 0).store(3).expect("is understood")
+    scratch::open(dir, 0).store(3).expect("is understood")
 }
 
 fn id(term: u64, index: u64) -> LogId<u64> {
@@ -143,7 +140,7 @@ impl Said {
 
 fn kill_rounds() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = scratch::scratch();
     let mut said = Said::default();
     let mut lines_heard = 0_u64;
     for round in 0..ROUNDS {

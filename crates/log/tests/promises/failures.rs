@@ -8,20 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::scratch::{scratch, small};
 use seawall::faults::Faults;
 use seawall::format::segment_name;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, salvage, verify};
 use seawall_sys::clock::monotonic_ns;
-
-fn small() -> Options {
-    // Idle marks would be commits of their own and make the counts of these tests uncertain.
-    Options::default()
-        .segment_bytes(256 << 10)
-        .batch_bytes(16 << 10)
-        .memory_bytes(128 << 10)
-        .idle_mark(Duration::from_mins(10))
-}
 
 fn faulty() -> (Arc<Faults>, Options) {
     let faults = Arc::new(Faults::default());

@@ -7,21 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::scratch::{scratch, small};
 use seawall::{Durability, Engine, EngineChoice, Error, Log, Lsn, MethodChoice, Options};
 use seawall_sys::methods;
 
 /// What the child is to do: `what`, directory and method, one a line.
 const ORDERS: &str = "SEAWALL_TEST_CHILD";
-
-fn small() -> Options {
-    // Idle marks would come at moments of their own.
-    Options::default()
-        .segment_bytes(256 << 10)
-        .batch_bytes(16 << 10)
-        .memory_bytes(128 << 10)
-        .idle_mark(Duration::from_mins(10))
-}
 
 /// By this method, whatever it outlives.
 fn by(id: &str) -> Options {

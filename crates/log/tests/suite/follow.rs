@@ -17,9 +17,9 @@ use seawall::{Error, Log, Lsn, MethodChoice, Options, View, ViewFollower};
 /// The folder of the log, for the test that is the writing process.
 const DIR: &str = "SEAWALL_TEST_FOLLOWED";
 /// Longer than anything here takes; only a wake-up that was lost lets so much time pass.
-const LONG: Duration = Duration::from_mins(2);
+pub(crate) const LONG: Duration = Duration::from_mins(2);
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options::default()
         .segment_bytes(64 << 10)
         .batch_bytes(8 << 10)

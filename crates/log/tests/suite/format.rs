@@ -149,11 +149,9 @@ fn another_version_is_distinguished_from_damage() {
     }
 }
 
-#[test]
-fn a_log_of_an_unreleased_build_is_refused_by_name_and_with_a_remedy() {
+/// Why a log with this beginning of a segment is not opened, looked at and verified.
+fn refusals(mut segment: Vec<u8>) -> [Error; 3] {
     let dir = tempfile::tempdir().expect("a directory");
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/segment-unreleased.bin");
-    let mut segment = fs::read(golden).expect("the golden file is there");
     segment.resize(65_536, 0);
     fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
     let refusals = [
@@ -161,8 +159,13 @@ fn a_log_of_an_unreleased_build_is_refused_by_name_and_with_a_remedy() {
         seawall::View::open(dir.path()).map(drop),
         seawall::verify(dir.path()).map(drop),
     ];
-    for refusal in refusals {
-        let error = refusal.expect_err("is of another version");
+    refusals.map(|refusal| refusal.expect_err("is refused"))
+}
+
+#[test]
+fn a_log_of_an_unreleased_build_is_refused_by_name_and_with_a_remedy() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/segment-unreleased.bin");
+    for error in refusals(fs::read(golden).expect("the golden file is there")) {
         assert!(matches!(error, Error::OlderFormat { version: 0, .. }), "{error}");
         assert!(error.to_string().contains("append them to a new log"), "{error}");
     }
@@ -173,18 +176,9 @@ fn a_feature_that_is_reserved_or_unknown_is_refused_by_name() {
     let mut header = vec![0; 512];
     segment_header().encode(0, &mut header);
     for (bits, name) in FEATURES.into_iter().chain([(1 << 31, "0x80000000")]) {
-        let mut segment = forged(header.clone(), 84, &bits.to_le_bytes());
+        let segment = forged(header.clone(), 84, &bits.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&segment, 0, 7, 65_536), Err(Fault::Features(bits)));
-        let dir = tempfile::tempdir().expect("a directory");
-        segment.resize(65_536, 0);
-        fs::write(dir.path().join(segment_name(7)), segment).expect("writes");
-        let refusals = [
-            Log::open(dir.path(), options()).map(drop),
-            seawall::View::open(dir.path()).map(drop),
-            seawall::verify(dir.path()).map(drop),
-        ];
-        for refusal in refusals {
-            let error = refusal.expect_err("needs a feature");
+        for error in refusals(segment) {
             assert!(matches!(error, Error::UnknownFeature { .. }), "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }

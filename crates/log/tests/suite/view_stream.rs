@@ -2,19 +2,9 @@
 
 use std::time::Duration;
 
+use crate::follow::{LONG, options};
 use crate::scratch::scratch;
-use seawall::{Error, Log, Lsn, MethodChoice, Options, StreamId, View, ViewStreamFollower};
-
-/// Longer than anything here takes.
-const LONG: Duration = Duration::from_mins(2);
-
-fn options() -> Options {
-    Options::default()
-        .segment_bytes(64 << 10)
-        .batch_bytes(8 << 10)
-        .memory_bytes(64 << 10)
-        .method(MethodChoice::Named("dsync".to_owned()))
-}
+use seawall::{Error, Log, Lsn, StreamId, View, ViewStreamFollower};
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("is one")

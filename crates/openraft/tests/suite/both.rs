@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use futures_util::StreamExt;
 use openraft09::storage::{RaftLogStorage as _, RaftLogStorageExt as _};
@@ -14,10 +13,11 @@ use openraft010::type_config::alias::{EntryOf, LogIdOf};
 use openraft010::vote::RaftLeaderIdExt as _;
 #[cfg(feature = "mutants")]
 use seawall::mutant::{Mutant, finds};
-use seawall::{Log, MethodChoice, Options};
+use seawall::{Log, Options};
 use seawall_openraft::{Groups, v09, v010};
 
 use crate::machine_v010::Types;
+use crate::scratch::{self, scratch};
 
 mod old {
     use std::io::Cursor;
@@ -25,14 +25,8 @@ mod old {
     openraft09::declare_raft_types!(pub(crate) Types: D = String, R = u64);
 }
 
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
-
 fn open(dir: &Path) -> Groups {
-    let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-    Groups::new(Arc::new(Log::open(dir, options).expect("opens")), 1 << 10)
+    scratch::open(dir, 1 << 10)
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {

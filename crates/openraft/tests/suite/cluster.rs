@@ -16,11 +16,11 @@ use openraft09::raft::{
 };
 use openraft09::storage::RaftLogStorage;
 use openraft09::{BasicNode, Config, LogId, Raft, RaftLogReader, SnapshotPolicy};
-use seawall::{Log, MethodChoice, Options};
 use seawall_openraft::Groups;
 use seawall_openraft::v09::LogStore;
 
 use crate::machine_v09::{Machine, Node, NodeId, Types};
+use crate::scratch::{self, scratch};
 
 const NODES: u64 = 3;
 const GROUPS: u32 = 5;
@@ -98,10 +98,7 @@ impl RaftNetwork<Types> for Network {
 }
 
 fn open(dir: &Path, node: NodeId) -> Groups {
-    let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-    let log = Log::open(dir.join(node.to_string()), options).expect("opens");
-    Groups::new(Arc::new(log), 1 << 10)
+    scratch::open(&dir.join(node.to_string()), 1 << 10)
 }
 
 async fn start(world: &Arc<World>, groups: &[Groups]) {
@@ -178,7 +175,7 @@ async fn applied_everywhere(world: &World, last: &[u64]) {
 
 #[test]
 fn a_node_that_was_cut_off_catches_up_beside_purges() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = scratch();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let world = Arc::new(World { rafts: Mutex::default(), cut_off: AtomicU64::new(NOBODY) });

@@ -11,10 +11,7 @@ use seawall_openraft::v09::{self, LogStore};
 use seawall_openraft::{Error, Groups};
 
 use crate::machine_v09::Types;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
+use crate::scratch::scratch;
 
 fn open(dir: &Path, keep_bytes: usize) -> Groups {
     let options = Options::default().segment_bytes(256 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);

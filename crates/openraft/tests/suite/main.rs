@@ -14,6 +14,8 @@ mod machine_v010;
 mod machine_v09;
 #[cfg(feature = "openraft-09")]
 mod restart;
+#[cfg(any(feature = "openraft-09", feature = "openraft-010"))]
+mod scratch;
 #[cfg(feature = "openraft-010")]
 mod suite_010;
 #[cfg(feature = "openraft-09")]

@@ -1,24 +1,18 @@
 //! Tests that every reported change is there after closing, dropping, rotation and trimming.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
 use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
-use seawall::{Log, MethodChoice, Options, StreamId};
+use seawall::{Log, Options, StreamId};
 use seawall_openraft::v09::{self, LogStore};
 use seawall_openraft::{BadRecord, Error, Groups};
 
 use crate::machine_v09::Types;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
-}
+use crate::scratch::{self, scratch};
 
 fn open(dir: &Path) -> LogStore<Types> {
-    let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-    let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-    Groups::new(Arc::new(Log::open(dir, options).expect("opens")), 1 << 10).store(3).expect("is understood")
+    scratch::open(dir, 1 << 10).store(3).expect("is understood")
 }
 
 fn id(term: u64, index: u64) -> LogId<u64> {

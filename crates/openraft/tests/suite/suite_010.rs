@@ -1,20 +1,12 @@
 //! Runs the storage test suite of Openraft 0.10, with entries read from memory and from segments.
 
-use std::error::Error;
-use std::sync::Arc;
-
 use openraft010::StorageError;
 use openraft010::testing::log::{StoreBuilder, Suite};
-use openraft010::type_config::TypeConfigExt;
-use seawall::{Log, MethodChoice, Options};
+use seawall_openraft::KEEP_BYTES;
 use seawall_openraft::v010::LogStore;
-use seawall_openraft::{Groups, KEEP_BYTES};
 
 use crate::machine_v010::{Machine, Types};
-
-fn failed(error: &(impl Error + 'static)) -> StorageError<Types> {
-    StorageError::write(Types::err_from_error(error))
-}
+use crate::scratch::{open, scratch};
 
 struct Builder {
     keep_bytes: usize,
@@ -22,12 +14,8 @@ struct Builder {
 
 impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builder {
     async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<Types>> {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-        let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-        let log = Arc::new(Log::open(dir.path(), options).map_err(|error| failed(&error))?);
-        let groups = Groups::new(log, self.keep_bytes);
-        let store = groups.store(7).map_err(|error| failed(&error))?;
+        let dir = scratch();
+        let store = open(dir.path(), self.keep_bytes).store(7).expect("opens");
         Ok((dir, store, Machine::default()))
     }
 }

@@ -1,19 +1,12 @@
 //! Runs the storage test suite of Openraft 0.9, with entries read from memory and from segments.
 
-use std::error::Error;
-use std::sync::Arc;
-
+use openraft09::StorageError;
 use openraft09::testing::{StoreBuilder, Suite};
-use openraft09::{AnyError, StorageError, StorageIOError};
-use seawall::{Log, MethodChoice, Options};
+use seawall_openraft::KEEP_BYTES;
 use seawall_openraft::v09::LogStore;
-use seawall_openraft::{Groups, KEEP_BYTES};
 
 use crate::machine_v09::{Machine, NodeId, Types};
-
-fn failed(error: &(impl Error + 'static)) -> StorageError<NodeId> {
-    StorageIOError::write(AnyError::new(error)).into()
-}
+use crate::scratch::{open, scratch};
 
 struct Builder {
     keep_bytes: usize,
@@ -21,12 +14,8 @@ struct Builder {
 
 impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builder {
     async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<NodeId>> {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let options = Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
-        let options = options.method(MethodChoice::Named("buffered+fdatasync".to_owned()));
-        let log = Arc::new(Log::open(dir.path(), options).map_err(|error| failed(&error))?);
-        let groups = Groups::new(log, self.keep_bytes);
-        let store = groups.store(7).map_err(|error| failed(&error))?;
+        let dir = scratch();
+        let store = open(dir.path(), self.keep_bytes).store(7).expect("opens");
         Ok((dir, store, Machine::default()))
     }
 }

@@ -1,11 +1,12 @@
 //! Tests archives in a folder: objects by size and segment, what a store must do, drills, deleted and changed objects, retention.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, append, options, records, scratch};
+use crate::common::{LIMIT, Watched, append, options, records, scratch};
 use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
@@ -125,40 +126,6 @@ fn a_deleted_object_and_any_flipped_byte_are_found_by_the_next_drill() {
     look().expect("is sound again");
 }
 
-/// A folder that is full after so many objects.
-struct Full(Folder, u64);
-
-impl Store for Full {
-    fn name(&self) -> (String, bool) {
-        self.0.name()
-    }
-
-    fn address(&self) -> String {
-        self.0.address()
-    }
-
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
-        if self.1 == 0 {
-            let source = std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::StorageFull));
-            return Err(Error::Unavailable { what: "no space".to_owned(), source });
-        }
-        self.1 -= 1;
-        self.0.create(name, bytes)
-    }
-
-    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
-        self.0.get(name, limit)
-    }
-
-    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
-        self.0.list(prefix, after)
-    }
-
-    fn remove(&mut self, name: &str) -> Result<()> {
-        self.0.remove(name)
-    }
-}
-
 #[test]
 fn an_archive_whose_last_object_ends_with_a_mark_is_gone_on_with() {
     let dir = scratch();
@@ -183,7 +150,8 @@ fn an_archive_whose_last_object_ends_with_a_mark_is_gone_on_with() {
         }
     };
     let settings = ArchiveSettings { object_bytes: marked + 1, ..ArchiveSettings::default() };
-    let full = Archive::new(Full(Folder::open(&kept).expect("opens"), 4), settings);
+    let full = Watched::new(Folder::open(&kept).expect("opens")).ends_after(4, ErrorKind::StorageFull);
+    let full = Archive::new(full, settings);
     let gather = Settings { gather_time: Duration::from_hours(1), ..Settings::default() };
     let shipping = Shipping::start(&from, Box::new(full), gather).expect("starts");
     let waited = shipping.wait(first, Some(Duration::from_secs(1)));
@@ -254,47 +222,8 @@ fn remove_manifests(kept: &Path) {
     }
 }
 
-/// A folder that counts what is read of its messages, and the names that are listed.
-struct Counting {
-    folder: Folder,
-    read: u64,
-    listed: usize,
-}
-
-impl Counting {
-    fn open(path: &Path) -> Archive<Self> {
-        let folder = Folder::existing(path).expect("opens");
-        Archive::new(Self { folder, read: 0, listed: 0 }, ArchiveSettings::default())
-    }
-}
-
-impl Store for Counting {
-    fn name(&self) -> (String, bool) {
-        self.folder.name()
-    }
-
-    fn address(&self) -> String {
-        self.folder.address()
-    }
-
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
-        self.folder.create(name, bytes)
-    }
-
-    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
-        self.read += u64::from(name.starts_with("messages/"));
-        self.folder.get(name, limit)
-    }
-
-    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
-        let names = self.folder.list(prefix, after)?;
-        self.listed += names.len();
-        Ok(names)
-    }
-
-    fn remove(&mut self, name: &str) -> Result<()> {
-        self.folder.remove(name)
-    }
+fn watched(kept: &Path) -> Archive<Watched> {
+    Archive::new(Watched::new(Folder::existing(kept).expect("opens")), ArchiveSettings::default())
 }
 
 #[test]
@@ -307,7 +236,7 @@ fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
     let segments = manifests(&kept).len();
     assert!(segments >= 4, "{segments} segments");
     assert_eq!((drilled.manifests.sound, drilled.manifests.lacking), (segments as u64, 0));
-    let mut counting = Counting::open(&kept);
+    let mut counting = watched(&kept);
     assert_eq!(counting.last().expect("lists"), all as u64);
     let listed = counting.store().listed;
     assert!(listed < all, "{listed} of {all} names");
@@ -315,9 +244,9 @@ fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
     assert_eq!(counting.store().listed, listed + 1, "from there on");
     for segments in 0..6 {
         let keep = Keep { segments, ..Keep::default() };
-        let mut counting = Counting::open(&kept);
+        let mut counting = watched(&kept);
         let quick = counting.retain(&keep, true).expect("looks");
-        let read = counting.store().read;
+        let read = counting.store().messages_read;
         assert!(!quick.all_read && read < all as u64 / 2, "{read} of {all} messages");
         let bare = dir.path().join(format!("bare-{segments}"));
         copy_folder(&kept, &bare);
@@ -428,49 +357,6 @@ fn a_manifest_that_states_what_is_not_there_is_found_and_not_believed() {
     rebuild(&mut archive(&kept), &to, &mut silent()).expect("rebuilds what is there");
 }
 
-/// A store whose process ends after so many changes.
-struct Dying {
-    folder: Folder,
-    left: usize,
-}
-
-impl Dying {
-    fn live(&mut self) -> Result<()> {
-        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
-        let dead = Error::Unavailable { what: "it is gone".to_owned(), source };
-        self.left = self.left.checked_sub(1).ok_or(dead)?;
-        Ok(())
-    }
-}
-
-impl Store for Dying {
-    fn name(&self) -> (String, bool) {
-        self.folder.name()
-    }
-
-    fn address(&self) -> String {
-        self.folder.address()
-    }
-
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
-        self.live()?;
-        self.folder.create(name, bytes)
-    }
-
-    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
-        self.folder.get(name, limit)
-    }
-
-    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
-        self.folder.list(prefix, after)
-    }
-
-    fn remove(&mut self, name: &str) -> Result<()> {
-        self.live()?;
-        self.folder.remove(name)
-    }
-}
-
 /// A log of two rounds, of which the first was trimmed.
 fn trimmed(from: &Path, kept: &Path) {
     let log = Log::open(from, options()).expect("opens");
@@ -510,7 +396,8 @@ fn a_retention_that_is_interrupted_anywhere_is_finished_by_the_next() {
         let here = dir.path().join(format!("kept-{left}"));
         copy_folder(&kept, &here);
         let folder = Folder::existing(&here).expect("opens");
-        let mut dying = Archive::new(Dying { folder, left }, ArchiveSettings::default());
+        let dying = Watched::new(folder).ends_after(left, ErrorKind::NotConnected);
+        let mut dying = Archive::new(dying, ArchiveSettings::default());
         let ended = dying.retain(&Keep::default(), false);
         assert!(ended.is_err(), "{left}: {ended:?}");
         let drilled = drill(&mut archive(&here), None, &mut silent()).expect("the chain holds");

@@ -1,72 +1,26 @@
 //! Tests compaction: a rebuild reads few objects and finds the same, whatever becomes of a pack.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::common::{LIMIT, append, options, records, scratch};
+use crate::common::{LIMIT, Watched, append, options, records, scratch};
 use seawall::{Log, Lsn, RebuildTo};
-use seawall_ship::archive::{Archive, ArchiveSettings, Store};
+use seawall_ship::Error;
+use seawall_ship::archive::{Archive, ArchiveSettings};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::destination::Keep;
 use seawall_ship::folder::Folder;
 use seawall_ship::restore::{Drill, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
-use seawall_ship::{Error, Result};
 
-/// A folder that counts what is read, and whose process ends after so many changes.
-struct Counting {
-    folder: Folder,
-    read: usize,
-    changes_left: usize,
+fn archive(kept: &Path) -> Archive<Watched> {
+    dying(kept, usize::MAX)
 }
 
-impl Counting {
-    fn archive(kept: &Path) -> Archive<Self> {
-        Self::dying(kept, usize::MAX)
-    }
-
-    fn dying(kept: &Path, changes_left: usize) -> Archive<Self> {
-        let folder = Folder::open(kept).expect("opens");
-        let settings = ArchiveSettings { object_bytes: 64 << 10, ..ArchiveSettings::default() };
-        Archive::new(Self { folder, read: 0, changes_left }, settings)
-    }
-
-    fn live(&mut self) -> Result<()> {
-        let dead = || Error::Unavailable {
-            what: "it is gone".to_owned(),
-            source: std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected)),
-        };
-        self.changes_left = self.changes_left.checked_sub(1).ok_or_else(dead)?;
-        Ok(())
-    }
-}
-
-impl Store for Counting {
-    fn name(&self) -> (String, bool) {
-        self.folder.name()
-    }
-
-    fn address(&self) -> String {
-        self.folder.address()
-    }
-
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
-        self.live()?;
-        self.folder.create(name, bytes)
-    }
-
-    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
-        self.read += 1;
-        self.folder.get(name, limit)
-    }
-
-    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
-        self.folder.list(prefix, after)
-    }
-
-    fn remove(&mut self, name: &str) -> Result<()> {
-        self.live()?;
-        self.folder.remove(name)
-    }
+fn dying(kept: &Path, changes_left: usize) -> Archive<Watched> {
+    let folder = Watched::new(Folder::open(kept).expect("opens"));
+    let settings = ArchiveSettings { object_bytes: 64 << 10, ..ArchiveSettings::default() };
+    Archive::new(folder.ends_after(changes_left, ErrorKind::NotConnected), settings)
 }
 
 fn files(kept: &Path, part: &str) -> Vec<PathBuf> {
@@ -80,7 +34,7 @@ fn files(kept: &Path, part: &str) -> Vec<PathBuf> {
 fn quiet(from: &Path, kept: &Path, records: u64) -> Lsn {
     let log = Log::open(from, options()).expect("opens");
     let settings = Settings { gather_time: std::time::Duration::ZERO, ..Settings::default() };
-    let shipping = Shipping::start(from, Box::new(Counting::archive(kept)), settings).expect("starts");
+    let shipping = Shipping::start(from, Box::new(archive(kept)), settings).expect("starts");
     let mut end = Lsn::ZERO;
     for record in 0..records {
         end = if (60..63).contains(&(record % 100)) {
@@ -98,7 +52,7 @@ fn quiet(from: &Path, kept: &Path, records: u64) -> Lsn {
 fn reads_what_lies_there(kept: &Path, position: u64) -> bool {
     let mut next = position;
     let mut same = true;
-    let end = Counting::archive(kept).read_on(position, &mut |at, bytes| {
+    let end = archive(kept).read_on(position, &mut |at, bytes| {
         let lies_there = std::fs::read(kept.join(format!("messages/{at:020}"))).unwrap_or_default();
         same &= at == next && bytes == lies_there;
         next += 1;
@@ -110,7 +64,7 @@ fn reads_what_lies_there(kept: &Path, position: u64) -> bool {
 
 /// What a drill finds, and how many objects it reads.
 fn drilled(kept: &Path) -> (Drill, usize) {
-    let mut archive = Counting::archive(kept);
+    let mut archive = archive(kept);
     let drilled = drill(&mut archive, None, &mut |_, _| {}).expect("is sound");
     let read = archive.store().read;
     (drilled, read)
@@ -129,14 +83,14 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
     let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
     quiet(&from, &kept, 260);
     let (before, all) = drilled(&kept);
-    let dry = Counting::archive(&kept).compact(true).expect("looks");
+    let dry = archive(&kept).compact(true).expect("looks");
     assert!(files(&kept, "packs").is_empty(), "a dry run makes nothing");
-    let made = Counting::archive(&kept).compact(false).expect("compacts");
+    let made = archive(&kept).compact(false).expect("compacts");
     assert!(made == dry && made.packs >= 3 && made.messages > 150 && made.left > 0, "{made:?}");
     let (after, read) = drilled(&kept);
     assert!(same(&before, &after), "{before:?} {after:?}");
     assert!(read < all / 2, "{read} of {all} objects");
-    let again = Counting::archive(&kept).compact(false).expect("looks");
+    let again = archive(&kept).compact(false).expect("looks");
     assert_eq!((again.packs, again.left), (0, 0), "nothing is made twice");
     let last = files(&kept, "messages").len() as u64;
     for position in [1, 2, 31, 33, 34, 100, last - 1, last, last + 1] {
@@ -144,14 +98,13 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
     }
     // What is written on, taken over and rebuilt.
     let end = quiet(&from, &kept, 20);
-    let copied =
-        copy(&mut Counting::archive(&kept), dir.path().join("copy"), RebuildTo::default(), &mut |_, _| {});
+    let copied = copy(&mut archive(&kept), dir.path().join("copy"), RebuildTo::default(), &mut |_, _| {});
     assert_eq!(copied.expect("copies").report.end, end);
-    rebuild(&mut Counting::archive(&kept), &to, &mut |_, _| {}).expect("takes over");
+    rebuild(&mut archive(&kept), &to, &mut |_, _| {}).expect("takes over");
     assert!(records(&to) == records(&from) && !records(&to).is_empty());
     quiet(&to, &kept, 90);
-    Counting::archive(&kept).compact(false).expect("compacts across terms");
-    drill(&mut Counting::archive(&kept), Some(&to), &mut |_, _| {}).expect("the chain holds");
+    archive(&kept).compact(false).expect("compacts across terms");
+    drill(&mut archive(&kept), Some(&to), &mut |_, _| {}).expect("the chain holds");
 }
 
 /// A pack is a copy: without it, or with any byte of it changed, its messages are read.
@@ -160,7 +113,7 @@ fn a_pack_that_is_missing_or_changed_costs_nothing_but_reads() {
     let dir = scratch();
     let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
     quiet(&from, &kept, 200);
-    Counting::archive(&kept).compact(false).expect("compacts");
+    archive(&kept).compact(false).expect("compacts");
     let (before, _) = drilled(&kept);
     let packs: Vec<_> = files(&kept, "packs");
     assert!(packs.len() >= 2, "{packs:?}");
@@ -192,13 +145,13 @@ fn a_compaction_that_is_interrupted_anywhere_is_gone_on_with() {
     quiet(&from, &kept, 200);
     let (before, _) = drilled(&kept);
     for changes in 0..8 {
-        let ended = Counting::dying(&kept, changes).compact(false);
+        let ended = dying(&kept, changes).compact(false);
         assert!(same(&drilled(&kept).0, &before), "after {changes} changes: {ended:?}");
     }
-    let whole = Counting::archive(&kept).compact(false).expect("finishes");
+    let whole = archive(&kept).compact(false).expect("finishes");
     assert_eq!(whole.packs, 0, "what was made before is not made again");
     // Packs go with their messages.
-    let removed = Counting::archive(&kept).retain(&Keep::default(), false).expect("looks");
+    let removed = archive(&kept).retain(&Keep::default(), false).expect("looks");
     let first = files(&kept, "messages")
         .first()
         .and_then(|path| path.file_name())
@@ -223,10 +176,10 @@ fn what_is_damaged_is_not_compacted() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     std::fs::write(&path, bytes).expect("writes");
-    let refused = Counting::archive(&kept).compact(false);
+    let refused = archive(&kept).compact(false);
     assert!(matches!(refused, Err(Error::Damaged { position: 30, .. })), "{refused:?}");
     std::fs::remove_file(&path).expect("removes");
-    let refused = Counting::archive(&kept).compact(false);
+    let refused = archive(&kept).compact(false);
     assert!(matches!(refused, Err(Error::Damaged { position: 30, .. })), "{refused:?}");
 }
 

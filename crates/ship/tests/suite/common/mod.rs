@@ -1,13 +1,16 @@
-//! Test fixture: logs of many batches, and a destination in memory that can be away, slow, refuse, or lose answers.
+//! Test fixture: logs of many batches, a folder that is watched, and a destination in memory that can be away, slow, refuse, or lose answers.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seawall::{Log, Lsn, Options, View};
+use seawall_ship::archive::Store;
 use seawall_ship::destination::{Answer, Destination, Mark};
+use seawall_ship::folder::Folder;
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Facts, Result, Synced};
 
@@ -41,6 +44,67 @@ pub(crate) fn records(dir: &Path) -> Vec<(Lsn, Vec<u8>)> {
     let view = View::open(dir).expect("opens");
     let records = view.read(view.first_lsn()).expect("reads").map(|record| record.expect("sound"));
     records.map(|record| (record.lsn, record.payload.to_vec())).collect()
+}
+
+/// A folder that counts what is read of it and listed, and takes only so many changes.
+pub(crate) struct Watched {
+    folder: Folder,
+    pub(crate) read: usize,
+    pub(crate) messages_read: u64,
+    pub(crate) listed: usize,
+    changes_left: usize,
+    end: ErrorKind,
+}
+
+impl Watched {
+    pub(crate) fn new(folder: Folder) -> Self {
+        let (changes_left, end) = (usize::MAX, ErrorKind::NotConnected);
+        Self { folder, read: 0, messages_read: 0, listed: 0, changes_left, end }
+    }
+
+    /// After so many changes each one fails so.
+    pub(crate) fn ends_after(self, changes_left: usize, end: ErrorKind) -> Self {
+        Self { changes_left, end, ..self }
+    }
+
+    fn change(&mut self) -> Result<()> {
+        let what = "it takes no more changes".to_owned();
+        let ended = Error::Unavailable { what, source: Arc::new(std::io::Error::from(self.end)) };
+        self.changes_left = self.changes_left.checked_sub(1).ok_or(ended)?;
+        Ok(())
+    }
+}
+
+impl Store for Watched {
+    fn name(&self) -> (String, bool) {
+        self.folder.name()
+    }
+
+    fn address(&self) -> String {
+        self.folder.address()
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.change()?;
+        self.folder.create(name, bytes)
+    }
+
+    fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        self.read += 1;
+        self.messages_read += u64::from(name.starts_with("messages/"));
+        self.folder.get(name, limit)
+    }
+
+    fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        let names = self.folder.list(prefix, after)?;
+        self.listed += names.len();
+        Ok(names)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        self.change()?;
+        self.folder.remove(name)
+    }
 }
 
 /// What a destination says that stores nothing.
