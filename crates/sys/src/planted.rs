@@ -202,6 +202,7 @@ mod switch {
         MemoryServedEarly
         MemoryHalfTransaction
         MemoryMoved
+        HeldStatedInTakeOver
         MemoryCutsUnseen
         ShipAckAtSend
         ShipAckOutOfOrder

@@ -584,8 +584,12 @@ impl Core {
         Ok(self.appended)
     }
 
-    /// States the trims that are held back if that lets the oldest segment go; whether it did.
+    /// States the trims that are held back if that lets the oldest segment go; whether it did. Not among records that are taken
+    /// from memory: each keeps its LSN.
     pub(crate) fn let_held_go(&mut self) -> bool {
+        if planted!(HeldStatedInTakeOver, false, self.now.taken_over) {
+            return false;
+        }
         let Some(end) = self.tagged.streams.held_lets_go() else { return false };
         if self.trim_without_streams() < end || self.pins.bound(end) < end {
             return false;

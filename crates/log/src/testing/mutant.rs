@@ -39,7 +39,8 @@ pub const FOUND_BY_ORDERS: [(Mutant, &str); 5] = [
 
 /// Mistakes that cost time or memory, and those in what the campaign does not use, futures, deadlines, readers of an open log,
 /// followers in other processes and the store of Openraft: the test of this name finds each.
-pub const FOUND_BY_TESTS: [(Mutant, &str); 34] = [
+pub const FOUND_BY_TESTS: [(Mutant, &str); 35] = [
+    (Mutant::HeldStatedInTakeOver, "no_held_trim_is_stated_among_records_that_are_taken_over"),
     (Mutant::RewriterSleepsAtCap, "a_full_log_is_trimmed_though_an_idle_stream_is_in_its_first_segment"),
     (Mutant::LagUnbounded, "a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound"),
     (Mutant::StreamGoesOnBehindCut, "a_reader_of_a_stream_names_cuts_and_removals"),
