@@ -148,6 +148,46 @@ class ReaderAgreesTest {
         }
     }
 
+    /** What a reader gets of the log, and what an opening finds of its streams, which may change the log. */
+    private static List<String> recordsNatively(Path at) {
+        List<String> found = new ArrayList<>();
+        try (View view = View.open(at)) {
+            found.add(natively(view.read(view.state().firstLsn(), true)).toString());
+        } catch (SeawallException refused) {
+            found.add(refused.code().name());
+        }
+        try (Log log = Log.open(at, LogTest.small())) {
+            StringBuilder streams = new StringBuilder();
+            for (int number : log.streams()) {
+                LogStream stream = log.stream(number);
+                streams.append(number + " " + stream.first() + " " + stream.next() + " ");
+            }
+            found.add(streams.toString());
+        } catch (SeawallException refused) {
+            found.add(refused.code().name());
+        }
+        return found;
+    }
+
+    private static List<String> recordsPlainly(Path at) throws IOException {
+        List<String> found = new ArrayList<>();
+        try (StoredLog log = StoredLog.open(at)) {
+            found.add(plainly(log.read(log.firstLsn())).toString());
+        } catch (LogFormatException refused) {
+            found.add(refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name());
+        }
+        try (StoredLog log = StoredLog.open(at)) {
+            StringBuilder streams = new StringBuilder();
+            for (StoredStream stream : log.streams()) {
+                streams.append(stream.id() + " " + stream.first() + " " + stream.next() + " ");
+            }
+            found.add(streams.toString());
+        } catch (LogFormatException refused) {
+            found.add(refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name());
+        }
+        return found;
+    }
+
     /** Byte flips, blocks of zeros, cut and removed files, in seeded order. */
     @Test
     void bothFindTheSameDamage() throws Exception {
@@ -175,6 +215,8 @@ class ReaderAgreesTest {
                 }
                 String expected = natively(copy);
                 assertEquals(expected, plainly(copy), what.toString());
+                List<String> records = recordsPlainly(copy);
+                assertEquals(recordsNatively(copy), records, what.toString());
                 damaged += expected.endsWith("[]") ? 0 : 1;
             }
         }

@@ -3,7 +3,7 @@
  *
  * A walk stands in front of a batch and knows what the batch before it demands of it: its LSN, its link and its epoch.
  *
- * Invariant: the walk moves only behind a batch that is valid by every rule.
+ * Invariant: the walk moves only behind a batch that is valid by every rule, or whose header is and whose records nobody reads.
  */
 package seawall.reader;
 
@@ -81,13 +81,25 @@ final class BatchWalk {
 
     /** Checks the batch that should stand here and steps behind it. */
     Batch next() throws IOException, Fault.Broken {
+        BatchHeader header = header();
+        byte[] body = file.body(segment, offset, header);
+        stepOver(header);
+        return new Batch(header, body);
+    }
+
+    /** Rules 1 to 10 for the header that should stand here. */
+    BatchHeader header() throws IOException, Fault.Broken {
         if (offset + Layout.HEADER_BYTES > segment.dataEnd()) {
             throw new Fault.Broken(Fault.SHORT);
         }
         BatchHeader header = selfValid(offset);
         checkChain(header);
         header.checkClaims();
-        byte[] body = file.body(segment, offset, header);
+        return header;
+    }
+
+    /** Steps behind the batch of the header that stands here, whatever its records are. */
+    void stepOver(BatchHeader header) {
         offset += header.diskBytes(segment.blockBytes());
         lsn = header.end();
         link = header.checksum();
@@ -96,7 +108,6 @@ final class BatchWalk {
         trimLsn = Layout.later(trimLsn, header.trimLsn());
         witnessed = Layout.later(witnessed, header.durable());
         acknowledged = Layout.later(acknowledged, header.acknowledged());
-        return new Batch(header, body);
     }
 
     /** Rules 1 to 6 for the header at {@code at}. */

@@ -15,6 +15,7 @@ final class Cuts {
     private record Range(long from, long to) {}
 
     private List<Range> ranges = new ArrayList<>();
+    private boolean restated;
 
     /** A record at {@code at} cuts off what lies between {@code from} and itself. */
     void cut(long from, long at) {
@@ -44,6 +45,12 @@ final class Cuts {
             stated.add(range);
         }
         ranges = stated;
+        restated = true;
+    }
+
+    /** Whether a record stated all cuts at once. */
+    boolean isRestated() {
+        return restated;
     }
 
     /** Whether a record without a tag at {@code lsn} is cut off. */

@@ -7,7 +7,8 @@
  *         said to be durable
  *       more was durable                       damaged: refused
  *
- * Invariants: nothing is changed; every record that is handed out lies in a batch that is valid by all rules of the format.
+ * Invariants: nothing is changed; every record that is handed out lies in a batch that is valid by all rules of the format; batches of
+ * which nothing is wanted, those in front of the first LSN among them, are stepped over by their headers, as by the library.
  */
 package seawall.reader;
 
@@ -23,6 +24,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.TreeMap;
+import java.util.function.Predicate;
 import seawall.reader.LogFormatException.Reason;
 
 /**
@@ -46,7 +48,10 @@ public final class StoredLog implements AutoCloseable {
     private final long end;
     private final Tail tail;
     private final Cuts cuts = new Cuts();
-    private final TreeMap<Integer, StoredStream> streams = new TreeMap<>();
+    /** Null until they are asked for. */
+    private TreeMap<Integer, StoredStream> streams;
+    /** The first of {@link #members} whose tagged batches are known. */
+    private int walked;
     private final TreeMap<Long, TaggedBatch> tagged = new TreeMap<>(Long::compareUnsigned);
 
     /**
@@ -119,7 +124,8 @@ public final class StoredLog implements AutoCloseable {
             String before = Long.toUnsignedString(oldest.header.previous());
             throw Segments.damaged(oldest, first, "segment " + before + " before this one is missing");
         }
-        replay();
+        walked = members.size() - 1;
+        replay(cutsFrom(), BatchHeader::cuts, new TreeMap<>(), cuts);
     }
 
     /** Walks the newest segment; gives why no further batch is valid. */
@@ -182,21 +188,34 @@ public final class StoredLog implements AutoCloseable {
         }
     }
 
-    /** Applies the tagged records, from the segment on that the newest header names. */
-    private void replay() throws IOException {
-        long from = newest.number();
-        for (long stated : new long[] {newest.streamsFrom(), newest.cutsFrom()}) {
-            from = stated != 0 && Layout.before(stated, from) ? stated : from;
+    /** The segment from which on cuts are read: the newest one, if that begins with all of them, otherwise the one that it names. */
+    private long cutsFrom() throws IOException {
+        TaggedBatch begin = tagged.get(newest.firstLsn());
+        Cuts begun = new Cuts();
+        if (begin != null && begin.offset() == newest.dataStart() && begin.header().cuts()) {
+            apply(begin, new TreeMap<>(), begun);
         }
-        for (int i = 0; i < members.size() - 1; i++) {
-            Segments.File file = members.get(i);
-            if (!Layout.before(file.number, from)) {
-                walkOlder(file, members.get(i + 1).header);
-            }
+        return begun.isRestated() ? newest.number() : newest.cutsFrom();
+    }
+
+    private TreeMap<Integer, StoredStream> known() throws IOException {
+        if (streams == null) {
+            TreeMap<Integer, StoredStream> found = new TreeMap<>();
+            replay(newest.streamsFrom(), header -> true, found, new Cuts());
+            streams = found;
+        }
+        return streams;
+    }
+
+    /** Applies the tagged records of the batches that are wanted, from a segment on, or of the newest one if that is 0. */
+    private void replay(long from, Predicate<BatchHeader> wanted, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
+        while (walked > 0 && from != 0 && !Layout.before(members.get(walked - 1).number, from)) {
+            walkOlder(members.get(walked - 1), members.get(walked).header);
+            walked--;
         }
         for (TaggedBatch batch : tagged.values()) {
-            if (!Layout.before(end, batch.header().end())) {
-                apply(batch);
+            if (!Layout.before(end, batch.header().end()) && wanted.test(batch.header())) {
+                apply(batch, streams, cuts);
             }
         }
     }
@@ -205,21 +224,26 @@ public final class StoredLog implements AutoCloseable {
         try (SegmentFile open = new SegmentFile(file.path)) {
             BatchWalk walk = new BatchWalk(file.header, open);
             while (Layout.before(walk.lsn(), next.firstLsn())) {
-                long at = walk.offset();
-                remember(file, at, step(file, walk).header());
+                BatchHeader header = header(file, walk);
+                remember(file, walk.offset(), header);
+                walk.stepOver(header);
             }
         }
     }
 
-    private static BatchWalk.Batch step(Segments.File file, BatchWalk walk) throws IOException {
+    private static BatchHeader header(Segments.File file, BatchWalk walk) throws IOException {
         try {
-            return walk.next();
+            return walk.header();
         } catch (Fault.Broken broken) {
-            throw LogFormatException.damaged(new Damage(file.path, walk.offset(), walk.lsn(), broken.fault.text));
+            throw damaged(file, walk, broken);
         }
     }
 
-    private void apply(TaggedBatch batch) throws IOException {
+    private static LogFormatException damaged(Segments.File file, BatchWalk walk, Fault.Broken broken) {
+        return LogFormatException.damaged(new Damage(file.path, walk.offset(), walk.lsn(), broken.fault.text));
+    }
+
+    private void apply(TaggedBatch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
         RawRecords records = records(batch);
         while (records.next()) {
             if (records.tag() != null) {
@@ -295,9 +319,11 @@ public final class StoredLog implements AutoCloseable {
      * The streams of the log, by their numbers.
      *
      * @return an unmodifiable collection
+     * @throws LogFormatException a batch that may hold one of their records is damaged
+     * @throws IOException a file could not be read
      */
-    public Collection<StoredStream> streams() {
-        return Collections.unmodifiableCollection(streams.values());
+    public Collection<StoredStream> streams() throws IOException {
+        return Collections.unmodifiableCollection(known().values());
     }
 
     /**
@@ -305,9 +331,10 @@ public final class StoredLog implements AutoCloseable {
      *
      * @param id its number
      * @return the stream, if the log has it
+     * @throws IOException as {@link #streams}
      */
-    public Optional<StoredStream> stream(int id) {
-        return Optional.ofNullable(streams.get(id));
+    public Optional<StoredStream> stream(int id) throws IOException {
+        return Optional.ofNullable(known().get(id));
     }
 
     /**
@@ -341,9 +368,10 @@ public final class StoredLog implements AutoCloseable {
      * @param sequence the sequence number to begin at
      * @return a reader up to the last record of the stream
      * @throws LogFormatException the sequence number was trimmed, or lies past the end, as all do in a stream that is not there
+     * @throws IOException as {@link #streams}
      */
-    public RecordReader readStream(int id, long sequence) throws LogFormatException {
-        StoredStream stream = streams.getOrDefault(id, new StoredStream(id, 0));
+    public RecordReader readStream(int id, long sequence) throws IOException {
+        StoredStream stream = known().getOrDefault(id, new StoredStream(id, 0));
         if (Layout.before(sequence, stream.first())) {
             throw LogFormatException.of(Reason.TRIMMED, dir, "record " + Long.toUnsignedString(sequence) + " of stream " + id
                     + " was trimmed; the first one left is " + Long.toUnsignedString(stream.first()));
@@ -384,6 +412,18 @@ public final class StoredLog implements AutoCloseable {
         LogReader(int member, long from) throws IOException {
             this.from = from;
             enter(member);
+            seek();
+        }
+
+        /** Steps over what ends in front of the first record by the headers alone. */
+        private void seek() throws IOException {
+            while (Layout.before(walk.lsn(), from)) {
+                BatchHeader header = header(members.get(member), walk);
+                if (Layout.before(from, header.end())) {
+                    return;
+                }
+                walk.stepOver(header);
+            }
         }
 
         private void enter(int next) throws IOException {
@@ -418,7 +458,12 @@ public final class StoredLog implements AutoCloseable {
                 enter(member + 1);
                 return true;
             }
-            BatchWalk.Batch batch = step(members.get(member), walk);
+            BatchWalk.Batch batch;
+            try {
+                batch = walk.next();
+            } catch (Fault.Broken broken) {
+                throw damaged(members.get(member), walk, broken);
+            }
             if (Layout.before(until, batch.header().end())) {
                 throw Segments.damaged(members.get(member), until, "a batch reaches past the end of its part of the log");
             }

@@ -83,6 +83,23 @@ class StoredLogTest {
     }
 
     @Test
+    void damageInFrontOfTheFirstRecordIsSteppedOverUnlessItIsOfAHeader() throws IOException {
+        log.record("one").batch().ofStream(1, 0, "of a stream").batch();
+        log.trim = log.here();
+        log.streamsFrom = 1;
+        log.record("two").batch().save().start().record("three").batch().close().save();
+        for (int batch : new int[] {1, 2}) {
+            log.damage(1, batch * SampleLog.BLOCK + 130, 1);
+            assertEquals(List.of("two", "three"), all());
+        }
+        // A later record of the stream could be taken for the one that is damaged.
+        StoredLog open = StoredLog.open(dir);
+        assertEquals(Reason.DAMAGED, assertThrows(LogFormatException.class, open::streams).reason());
+        log.damage(1, SampleLog.BLOCK + 48, 1);
+        assertEquals(Reason.DAMAGED, assertThrows(LogFormatException.class, this::all).reason());
+    }
+
+    @Test
     void aCutHidesTheTailOfTheLogAndNoRecordOfAStream() throws IOException {
         long from = log.record("kept").here();
         log.record("cut").ofStream(5, 0, "of a stream").batch();
