@@ -46,7 +46,6 @@ use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use seawall_sys::counters::{Counting, Verdict, Watched};
 use seawall_sys::durability::{Class, DeviceCache, Durability};
-use seawall_sys::method::Method;
 use std::fmt;
 
 /// The size in which the kernel counts, bytes.
@@ -325,13 +324,12 @@ fn bytes_missing(measured: &Measured, share: f64) -> bool {
     (counts.sectors as f64 * SECTOR_BYTES) < measured.bytes as f64 * share
 }
 
-/// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite
-/// by direct I/O under `O_DSYNC`. `O_SYNC` and everything through the cache get a flush instead.
+/// Whether the kernel may send this commit as one FUA write: the device takes FUA, and it is a pure overwrite that
+/// [may be forced](seawall_sys::inspect::FileSystem::may_force) here.
 pub(crate) fn forces_each_write(result: &RunResult, row: &Row) -> bool {
     takes_fua(result)
         && !result.plan.file_state.needs_metadata()
-        && !result.environment.file_system.copy_on_write
-        && lookup::method(result, row).is_some_and(Method::is_direct_dsync)
+        && lookup::method(result, row).is_some_and(|method| result.environment.file_system.may_force(method))
 }
 
 /// Whether every device below takes writes with FUA.
@@ -393,6 +391,14 @@ mod tests {
         assert_eq!(fua(FileState::ZeroFilled, true), [ByFua, Contradicted, Contradicted]);
         assert_eq!(fua(FileState::Unwritten, true), [Contradicted; 3]);
         assert_eq!(fua(FileState::ZeroFilled, false), [Contradicted; 3], "not even the write arrived");
+        let synced = |fua: bool| {
+            let mut result = run("direct,direct+sync", vec![Plant::NoFlushes], |environment| {
+                environment.file_system.synchronous = true;
+            });
+            result.environment.devices[0].fua = Some(fua);
+            ["direct", "direct+sync"].map(|id| evidence_of(&result, id).outcome)
+        };
+        assert_eq!((synced(true), synced(false)), ([ByFua, Contradicted], [Contradicted; 2]), "mounted sync");
     }
 
     #[test]

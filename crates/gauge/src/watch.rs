@@ -44,7 +44,7 @@ pub fn missing(place: &Environment, method: &Method, commits: u64, counted: &Cou
         leaf.write_cache == DeviceCache::WriteBack && leaf.counting == Some(Counting::Flushes)
     };
     let all_count = cached().next().is_some() && cached().all(counts);
-    let may_force = method.is_direct_dsync() && cached().all(|leaf| leaf.fua != Some(false));
+    let may_force = place.file_system.may_force(method) && cached().all(|leaf| leaf.fua != Some(false));
     (all_count && !may_force && counted.flushes < commits)
         .then(|| format!("the device counted {} flushes during {commits} commits", counted.flushes))
 }
@@ -105,6 +105,13 @@ mod tests {
             let counted = Counts { flushes, ..Counts::default() };
             let found = missing(&place(cache, counting, fua), method, 8, &counted);
             assert_eq!(found.is_some(), expected, "{cache:?} {counting:?} {fua} {id} {flushes}");
+        }
+        let mut synced = place(back, Counting::Flushes, true);
+        synced.file_system.synchronous = true;
+        for (id, expected) in [("direct", false), ("dsync", true)] {
+            let method = seawall_sys::methods::find(id).expect("a row");
+            let found = missing(&synced, method, 8, &Counts::default());
+            assert_eq!(found.is_some(), expected, "{id} on a mount that syncs each write");
         }
     }
 

@@ -222,7 +222,7 @@ impl CommitWatch {
     /// A watch over commits by `method`; `None` where nothing counts.
     #[must_use]
     pub fn open(environment: &Environment, method: &Method) -> Option<Self> {
-        let forces = method.is_direct_dsync() && !environment.file_system.copy_on_write;
+        let forces = environment.file_system.may_force(method);
         let mut watch = Self { levels: Vec::new(), watched: Watched::default() };
         for devices in levels(environment) {
             let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();

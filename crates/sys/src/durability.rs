@@ -259,12 +259,9 @@ pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
 }
 
 fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
-    let raised = around.synchronous
-        && method.open_sync == OpenSync::None
-        && !matches!(method.write, Write::Mapped | Write::Overlapped);
-    let synced = Method { open_sync: OpenSync::Data, ..*method };
-    let method = if raised { &synced } else { method };
-    if raised {
+    let own_open_sync = method.open_sync;
+    let method = &method.synced(around.synchronous);
+    if method.open_sync != own_open_sync {
         because.push(
             "the file system is mounted sync, or its folder has that attribute: each write is synced"
                 .to_owned(),
@@ -483,7 +480,7 @@ mod tests {
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 76] = [
+        let rows: [(&str, Surroundings, Class); 77] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -562,6 +559,11 @@ mod tests {
             ("direct+dsync", with(|s| s.weak_calls.fsync = true), SystemCrash),
             ("direct+dsync", with(|s| (s.weak_calls.fsync, s.takes_fua) = (true, true)), PowerLoss),
             ("dsync", with(|s| (s.weak_calls.fsync, s.takes_fua) = (true, true)), SystemCrash),
+            (
+                "direct",
+                with(|s| (s.synchronous, s.weak_calls.fsync, s.takes_fua) = (true, true, true)),
+                PowerLoss,
+            ),
             ("buffered+syncfs", with(|s| s.weak_calls.fsync = true), PowerLoss),
             (
                 "buffered+fdatasync",

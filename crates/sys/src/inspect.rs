@@ -11,6 +11,7 @@ use crate::commit::again;
 use crate::counters::Counting;
 use crate::durability::{DeviceCache, FileState, Lie, Medium, Promiser, Surroundings, WeakCalls};
 use crate::error::{Error, Result};
+use crate::method::Method;
 use crate::os;
 use crate::planted;
 use crate::scratch::Scratch;
@@ -125,6 +126,16 @@ pub struct FileSystem {
     pub free_bytes: u64,
     /// Bytes in all.
     pub total_bytes: u64,
+}
+
+impl FileSystem {
+    /// Whether the kernel may send an overwrite by `method` here as one forced write (FUA), without a flush, to devices that
+    /// take it: then the write confirms the commit.
+    #[must_use]
+    pub fn may_force(&self, method: &Method) -> bool {
+        let synchronous = planted!(SyncMountNotForced, false, self.synchronous);
+        !self.copy_on_write && method.synced(synchronous).is_direct_dsync()
+    }
 }
 
 /// A block device of the stack.

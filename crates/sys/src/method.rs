@@ -301,15 +301,26 @@ impl Method {
         !self.splits() && self.reach().data == Depth::Stable
     }
 
-    /// Whether an overwrite by this method may reach the device as one forced write (FUA), without a flush: direct, under
-    /// `O_DSYNC` alone. `O_SYNC` and everything through the cache get a flush instead.
+    /// The method as it runs where each write through a system call is synced as under `O_DSYNC`, if it is so here
+    /// (`synchronous`): on a file system mounted `sync`, or in a folder with `chattr +S`.
     #[must_use]
-    pub fn is_direct_dsync(&self) -> bool {
-        let by_write = match self.write {
-            Write::Flagged(flag) | Write::Ring { flag, .. } => matches!(flag, WriteFlag::Dsync),
-            Write::Positional | Write::Mapped | Write::Overlapped => false,
+    pub fn synced(&self, synchronous: bool) -> Self {
+        let raised = synchronous
+            && self.open_sync == OpenSync::None
+            && !matches!(self.write, Write::Mapped | Write::Overlapped);
+        if raised { Self { open_sync: OpenSync::Data, ..*self } } else { *self }
+    }
+
+    /// Whether an overwrite by this method may reach the device as one forced write (FUA), without a flush: direct, under
+    /// `O_DSYNC` alone. `O_SYNC` and everything through the cache get a flush instead. What a mount adds is in
+    /// [`Method::synced`]; of a place one asks [`crate::inspect::FileSystem::may_force`].
+    pub(crate) fn is_direct_dsync(&self) -> bool {
+        let flag = match self.write {
+            Write::Flagged(flag) | Write::Ring { flag, .. } => flag,
+            Write::Positional | Write::Mapped | Write::Overlapped => WriteFlag::None,
         };
-        self.cache == Cache::Direct && (self.open_sync == OpenSync::Data || by_write)
+        let synced = self.open_sync == OpenSync::Data || flag == WriteFlag::Dsync;
+        self.cache == Cache::Direct && synced && flag != WriteFlag::Sync
     }
 
     /// Whether sizes and offsets must be multiples of the device's logical block.

@@ -255,6 +255,7 @@ mod switch {
         LoopHasNoCache
         QueueAboveBelieved
         SyncMountUnseen
+        SyncMountNotForced
         SyncfsBelieved
         MemoryDiskBelieved
         UnseenBelieved

@@ -170,6 +170,10 @@ fn each_rule_that_is_removed_is_missed_on_a_recorded_machine() {
     for (mutant, tries) in IN_MEMORY {
         check(mutant, &format!("{tries:?}"), &|| !leave_memory(&tries, MEMORY_NS));
     }
+    check(Mutant::SyncMountNotForced, "a direct write may be a forced one on a mount that syncs it", &|| {
+        let found = disk("8:0 / / ext4 /dev/sda rw,sync").look("/");
+        found.file_system.may_force(methods::find("direct").expect("a row of the table"))
+    });
     let stat = "1 1 8 1 5076 1 8 1 0 1 1 0 0 0 0 238 5";
     let device = mapped("by-hand-linear", "write back").write("sys/devices/virtual/block/dm-0/stat", stat);
     check(Mutant::FlushesTakenForCounted, "dm counts writes alone", &|| {
