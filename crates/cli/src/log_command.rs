@@ -520,13 +520,14 @@ fn stat(look: &Look) -> Result<(), Stop> {
     writeln!(output, "first LSN    {}", view.first_lsn())?;
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
-    writeln!(output, "outlives     {}", view.class().name())?;
+    let evidence = view.evidence()?;
+    writeln!(output, "outlives     {}", records::outlives(view.class(), evidence.as_ref()))?;
     let method = view.remembered_method()?.map_or_else(
         || "none remembered: it was named whenever the log was opened".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );
     writeln!(output, "method       {method}")?;
-    let evidence = view.evidence()?.map_or_else(
+    let evidence = evidence.map_or_else(
         || "none since its file system was mounted: the next writer looks".to_owned(),
         |evidence| evidence.to_string(),
     );

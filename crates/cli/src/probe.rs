@@ -115,8 +115,11 @@ impl Answer {
     /// What an acknowledged commit outlives, as far as the figures bear it out.
     fn outlives(&self) -> Option<&'static str> {
         let class = self.probe.class?;
-        let taken_back = self.wrong.is_some() && class == Durability::PowerLoss;
-        Some(if taken_back { EffectiveClass::NotConfirmed.name() } else { class.name() })
+        let class = match self.wrong {
+            Some(_) => EffectiveClass::of(class, true),
+            None => EffectiveClass::after(class, &self.probe.evidence),
+        };
+        Some(class.name())
     }
 }
 
@@ -272,6 +275,7 @@ fn as_text(answer: &Answer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall::Evidence;
 
     #[test]
     fn an_answer_without_figures_still_has_every_field() {
@@ -284,6 +288,32 @@ mod tests {
         assert!(verdicts.iter().all(|one| one["verdict"].is_null() && one["why_none"].is_string()));
         let text = as_text(&probe);
         assert!(text.starts_with("problem") && text.contains("cannot be judged"), "{text}");
+    }
+
+    /// As on a full disk: the class is known by its rules, and no commit was made.
+    #[test]
+    fn every_form_of_an_answer_has_the_class_after_the_evidence() {
+        let mut probe = Probe::default();
+        (probe.class, probe.evidence) =
+            (Some(Durability::PowerLoss), Evidence::NotConfirmed("no commit was made".to_owned()));
+        let mut answer = Answer { probe, place: None, wrong: None };
+        let said = |answer: &Answer| {
+            let text = as_text(answer).lines().find(|line| line.starts_with("outlives")).map(str::to_owned);
+            let metrics = metrics::text(answer, Form::OpenMetrics);
+            let metric = metrics.lines().find(|line| line.starts_with("seawall_probe_outlives{"));
+            (text, as_json(answer)["outlives"].clone(), metric.map(str::to_owned))
+        };
+        for (evidence, name) in [
+            (answer.probe.evidence.clone(), "power loss, not confirmed"),
+            (Evidence::Confirmed, "power loss"),
+        ] {
+            answer.probe.evidence = evidence;
+            let (text, json, metric) = said(&answer);
+            assert_eq!(text.as_deref(), Some(format!("outlives {name}").as_str()));
+            assert_eq!(json, name);
+            assert_eq!(metric, Some(format!("seawall_probe_outlives{{class=\"{name}\"}} 1")));
+            assert_eq!(as_json(&answer)["claims"], "power loss");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::collections::HashMap;
 pub enum EffectiveClass {
     /// Outlives a power cut.
     PowerLoss,
-    /// Should outlive a power cut, but the device's counters say otherwise.
+    /// Should outlive a power cut, but the device's counters say otherwise, or the log and the probe have seen none.
     NotConfirmed,
     /// Outlives a crash of the system.
     SystemCrash,
@@ -50,6 +50,12 @@ impl EffectiveClass {
             Class::SystemCrash => Self::SystemCrash,
             Class::ProcessCrash => Self::ProcessCrash,
         }
+    }
+
+    /// The class that a log or a probe promises, unless its evidence leaves that unconfirmed.
+    #[must_use]
+    pub fn after(claimed: Class, evidence: &seawall::Evidence) -> Self {
+        Self::of(claimed, evidence.why().is_some())
     }
 
     /// What may be counted on: of what is not confirmed, a crash of the system at most.

@@ -258,9 +258,14 @@ fn borne_out<'a>(
         if class < claimed.class {
             claimed.because.splice(0..0, missing);
         }
-        return (Durability { class, ..claimed }, evidence.unwrap_or_default(), honest);
+        return (Durability { class, ..claimed }, evidence.unwrap_or_else(none_made), honest);
     }
-    (claimed, Evidence::default(), Vec::new())
+    (claimed, none_made(), Vec::new())
+}
+
+/// What the counters say where no commit could be made, as on a full disk.
+fn none_made() -> Evidence {
+    Evidence::NotConfirmed("no commit was made".to_owned())
 }
 
 #[cfg(test)]
