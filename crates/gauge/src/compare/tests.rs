@@ -198,10 +198,15 @@ mod on_the_simulated_rig {
     #[test]
     fn classes_and_settings_that_differ_are_stated() {
         let sides = vec![
-            Side::own("volatile.json", &volatile(Vec::new())),
+            Side::own("volatile.json", &{
+                let mut volatile = volatile(Vec::new());
+                volatile.environment.cpu_model = Some("one CPU".to_owned());
+                volatile
+            }),
             Side::own("healthy.json", &{
                 let mut healthy = healthy();
                 healthy.plan.transaction_bytes = 4096;
+                healthy.environment.cpu_model = Some("another CPU".to_owned());
                 healthy
             }),
         ];
@@ -209,6 +214,7 @@ mod on_the_simulated_rig {
         assert!(!difference(&comparison, "direct").same_promise, "durable on one device only");
         let caveats = caveats::caveats(&comparison).join("\n");
         assert!(caveats.contains("transaction: 4 KiB in B, 16 KiB in A"), "{caveats}");
+        assert!(caveats.contains("not the same machine: another CPU in B, one CPU in A"), "{caveats}");
         assert!(caveats.contains("outlives: power loss, A outlives: system crash (direct)"), "{caveats}");
     }
 

@@ -343,3 +343,23 @@ fn next(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement, kept: Opt
     };
     page.say(Role::Plain, "         ", &second);
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_named_with_the_disks_that_it_stands_on() {
+        let mut result = crate::sample::volatile(Vec::new());
+        let disk = |name: &str| Device { name: name.to_owned(), ..result.environment.devices[0].clone() };
+        let array = Device {
+            kind: "md".to_owned(),
+            model: Some("raid1".to_owned()),
+            stands_on: ["sda", "sdb"].map(str::to_owned).to_vec(),
+            ..disk("md0")
+        };
+        result.environment.devices = vec![array, disk("sda"), disk("sdb")];
+        let line = device(&result);
+        assert!(line.starts_with("md0 (raid1) on sda and sdb ·"), "{line}");
+    }
+}
