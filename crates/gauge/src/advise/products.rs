@@ -206,10 +206,8 @@ pub fn methods_of(products: &[&Product], system: System) -> Vec<&'static str> {
 }
 
 const UNIX: &[System] = &[Linux, Illumos];
-/// The day on which the others were held against their documents or sources.
+/// The day on which the rows were held against their documents or sources.
 const CHECKED: &str = "2026-11-26";
-/// The same of rows that were not looked at since they were given their sources.
-const SOURCED: &str = "2026-11-23";
 
 const fn way(on: &'static [System], method: &'static str, lines: &'static [&'static str]) -> Way {
     Way { on, method, lines, needs: Needs::Nothing }
@@ -303,10 +301,10 @@ pub const PRODUCTS: [Product; 24] = [
             Way { needs: Needs::Fua, ..way(&[Linux], "direct+dsync", &["control.writethrough = 1", "control.alternatewritethrough = 0", "traceflag 3979 on"]) },
         ], ..PLAIN },
     Product { name: "SQLite", words: &["sqlite"], version: "3.40 and later",
-        checked: SOURCED, source: "https://www.sqlite.org/pragma.html#pragma_synchronous and os_unix.c (HAVE_FDATASYNC)",
+        source: "https://www.sqlite.org/pragma.html#pragma_synchronous and os_unix.c, auto.def (HAVE_FDATASYNC)",
         why: "each commit is one sync of the WAL",
         notes: &["NORMAL instead of FULL syncs at checkpoints only: a power cut may take back the last commits, though it does not damage the database.",
-            "A default build calls fsync; one configured with HAVE_FDATASYNC, as distributions do, calls fdatasync.",
+            "The amalgamation compiled by itself calls fsync; its configure script, which distributions use, defines HAVE_FDATASYNC: such a build calls fdatasync.",
             "Without fullfsync a commit stays in the drive's cache on macOS."],
         ways: &[
             way(&[Linux, Illumos], "buffered+fsync", &["PRAGMA journal_mode = WAL;", "PRAGMA synchronous = FULL;"]),
@@ -323,10 +321,10 @@ pub const PRODUCTS: [Product; 24] = [
         notes: &["flush.messages=1 on a topic (log.flush.interval.messages=1 on the broker) calls fsync for each append; the manual advises against it, for its cost."],
         ways: &full_sync_all(&["acks=all", "min.insync.replicas=2", "# replication factor 3, on separate power"]), ..PLAIN },
     Product { name: "RocksDB", words: &["rocksdb"], version: "9.1 to 11.9",
-        checked: SOURCED, source: "https://github.com/facebook/rocksdb/blob/main/HISTORY.md (9.1.0) and db_impl_open.cc",
+        source: "https://github.com/facebook/rocksdb/blob/main/HISTORY.md (9.1.0) and db_impl_open.cc",
         why: "each write of a group is one fdatasync; the log grows, so each commits its length too",
         notes: &["The default, sync = false, leaves commits in the cache: they outlive the process, not the system.",
-            "recycle_log_file_num spares the length. From 9.1 on it works in the default mode, kPointInTimeRecovery, and in kSkipAnyCorruptedRecords; RocksDB sets it to 0 under kTolerateCorruptedTailRecords and kAbsoluteConsistency. Before 9.1 only kSkipAnyCorruptedRecords kept it."],
+            "recycle_log_file_num spares the length. From 9.1 on it works in the default mode, kPointInTimeRecovery, and in kSkipAnyCorruptedRecords; RocksDB sets it to 0 under kTolerateCorruptedTailRecords and kAbsoluteConsistency, and where old logs are kept (WAL_ttl_seconds, WAL_size_limit_MB). Before 9.1 only kSkipAnyCorruptedRecords kept it."],
         ways: &data_sync_all(&["WriteOptions::sync = true"]), ..PLAIN },
     Product { name: "LMDB/bbolt", words: &["lmdb", "bbolt"], version: "LMDB 0.9, bbolt 1.3 and 1.4",
         source: "https://pkg.go.dev/go.etcd.io/bbolt#DB (NoSync) and www.lmdb.tech/doc/group__mdb__env.html",
