@@ -279,6 +279,26 @@ extern "C" {
 #define SEAWALL_NO_STREAM 4294967295
 
 /**
+ * A part that appends a record.
+ */
+#define SEAWALL_PART_APPEND 0
+
+/**
+ * A part that does what `seawall_stream_trim` does.
+ */
+#define SEAWALL_PART_TRIM 1
+
+/**
+ * A part that does what `seawall_stream_truncate` does.
+ */
+#define SEAWALL_PART_TRUNCATE 2
+
+/**
+ * A part that does what `seawall_stream_remove` does.
+ */
+#define SEAWALL_PART_REMOVE 3
+
+/**
  * The first LSN that is left.
  */
 #define SEAWALL_LSN_FIRST 0
@@ -469,25 +489,25 @@ typedef struct seawall_opened {
 } seawall_opened;
 
 /**
- * One record of a transaction.
+ * One part of a transaction: a record, or what happens to a stream.
  */
 typedef struct seawall_part {
     /**
-     * Its bytes; may be NULL if there are none.
+     * The bytes of a record; may be NULL if there are none. NULL in every other part.
      */
     const void *data;
     /**
-     * How many.
+     * How many bytes; of `SEAWALL_PART_TRIM` and `SEAWALL_PART_TRUNCATE` the sequence number, of `SEAWALL_PART_REMOVE` 0.
      */
     uint64_t bytes;
     /**
-     * Its stream, or `SEAWALL_NO_STREAM`.
+     * The stream; of a record possibly `SEAWALL_NO_STREAM`.
      */
     uint32_t stream;
     /**
-     * Must be 0.
+     * `SEAWALL_PART_...`; 0 is a record.
      */
-    uint32_t reserved;
+    uint32_t kind;
 } seawall_part;
 
 /**
@@ -662,6 +682,10 @@ typedef struct seawall_stats {
      * Records in one batch.
      */
     struct seawall_summary batch_records;
+    /**
+     * Times that an append had to wait until more was rewritten, because the log held three times what its streams need.
+     */
+    uint64_t rewrite_stalls;
 } seawall_stats;
 
 /**
@@ -1045,10 +1069,12 @@ int64_t seawall_log_append_commit_timeout(struct seawall_log *log,
                                           int64_t timeout_ns);
 
 /**
- * Appends `count` records, all or none of them: after a crash either all are there or none. Returns the LSN of the end of the last
- * one; not yet durable. Without records it returns the end of the log. Waits as `seawall_log_append`.
+ * Appends `count` records and trims, truncates and removes streams, in the order of the parts, all or none of it: after a crash
+ * either all is there or nothing. Returns the LSN of its end; not yet durable. Without parts it returns the end of the log. Waits as
+ * `seawall_log_append`.
  *
- * Errors: as `seawall_log_append`; nothing was appended then. `SEAWALL_TOO_LONG` if all together are longer than `record_bytes_max`.
+ * Errors: as `seawall_log_append`, `seawall_stream_trim` and `seawall_stream_truncate`; nothing was done then. `SEAWALL_TOO_LONG` if
+ * all together are longer than `record_bytes_max`.
  */
 int64_t seawall_log_transaction(struct seawall_log *log,
                                 const struct seawall_part *parts,

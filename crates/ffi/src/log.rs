@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use seawall::{Evidence, LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId, Tail};
+use seawall::{Evidence, LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId, Tail, Transaction};
 use seawall_sys::fork::Home;
 use seawall_sys::signal::Signal;
 
@@ -299,18 +299,27 @@ pub unsafe extern "C" fn seawall_log_append_commit_timeout(
 /// The stream of a record that belongs to none: it is one of the log itself.
 pub const SEAWALL_NO_STREAM: u32 = 0xffff_ffff;
 
-/// One record of a transaction.
+/// A part that appends a record.
+pub const SEAWALL_PART_APPEND: u32 = 0;
+/// A part that does what `seawall_stream_trim` does.
+pub const SEAWALL_PART_TRIM: u32 = 1;
+/// A part that does what `seawall_stream_truncate` does.
+pub const SEAWALL_PART_TRUNCATE: u32 = 2;
+/// A part that does what `seawall_stream_remove` does.
+pub const SEAWALL_PART_REMOVE: u32 = 3;
+
+/// One part of a transaction: a record, or what happens to a stream.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Part {
-    /// Its bytes; may be NULL if there are none.
+    /// The bytes of a record; may be NULL if there are none. NULL in every other part.
     pub data: *const c_void,
-    /// How many.
+    /// How many bytes; of `SEAWALL_PART_TRIM` and `SEAWALL_PART_TRUNCATE` the sequence number, of `SEAWALL_PART_REMOVE` 0.
     pub bytes: u64,
-    /// Its stream, or `SEAWALL_NO_STREAM`.
+    /// The stream; of a record possibly `SEAWALL_NO_STREAM`.
     pub stream: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// `SEAWALL_PART_...`; 0 is a record.
+    pub kind: u32,
 }
 
 /// The stream of this number.
@@ -318,10 +327,41 @@ pub(crate) fn stream_id(stream: u32) -> Result<StreamId> {
     StreamId::new(stream).ok_or(Failure::Argument("the number of the stream is 2^24 or more"))
 }
 
-/// Appends `count` records, all or none of them: after a crash either all are there or none. Returns the LSN of the end of the last
-/// one; not yet durable. Without records it returns the end of the log. Waits as `seawall_log_append`.
+/// Adds a part to a transaction.
 ///
-/// Errors: as `seawall_log_append`; nothing was appended then. `SEAWALL_TOO_LONG` if all together are longer than `record_bytes_max`.
+/// # Safety
+/// `part.data` is as [`slice`] asks.
+unsafe fn add(transaction: &mut Transaction, part: &Part) -> Result<()> {
+    match (part.kind, part.bytes) {
+        (SEAWALL_PART_APPEND, bytes) => {
+            // SAFETY: as the caller says.
+            let record = unsafe { slice(part.data, bytes) }?;
+            if part.stream == SEAWALL_NO_STREAM {
+                transaction.append(record)?;
+            } else {
+                transaction.append_to(stream_id(part.stream)?, record)?;
+            }
+        }
+        _ if !part.data.is_null() => {
+            return Err(Failure::Argument("a part that is no record has data: pass NULL"));
+        }
+        (SEAWALL_PART_TRIM, seq) => transaction.trim(stream_id(part.stream)?, seq)?,
+        (SEAWALL_PART_TRUNCATE, seq) => transaction.truncate(stream_id(part.stream)?, seq)?,
+        (SEAWALL_PART_REMOVE, 0) => transaction.remove(stream_id(part.stream)?)?,
+        (SEAWALL_PART_REMOVE, _) => {
+            return Err(Failure::Argument("a removal has no sequence number: pass 0 bytes"));
+        }
+        _ => return Err(Failure::Argument("there is no such part: pass one of SEAWALL_PART_...")),
+    }
+    Ok(())
+}
+
+/// Appends `count` records and trims, truncates and removes streams, in the order of the parts, all or none of it: after a crash
+/// either all is there or nothing. Returns the LSN of its end; not yet durable. Without parts it returns the end of the log. Waits as
+/// `seawall_log_append`.
+///
+/// Errors: as `seawall_log_append`, `seawall_stream_trim` and `seawall_stream_truncate`; nothing was done then. `SEAWALL_TOO_LONG` if
+/// all together are longer than `record_bytes_max`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_transaction(log: *mut Log, parts: *const Part, count: u64) -> i64 {
     call(|| {
@@ -330,19 +370,8 @@ pub unsafe extern "C" fn seawall_log_transaction(log: *mut Log, parts: *const Pa
         // SAFETY: as the header asks.
         let parts = unsafe { items(parts, count) }?;
         let end = log.transaction::<Failure>(|transaction| {
-            for part in parts {
-                if part.reserved != 0 {
-                    return Err(Failure::Argument("the reserved field of a part is not 0"));
-                }
-                // SAFETY: as the header asks.
-                let record = unsafe { slice(part.data, part.bytes) }?;
-                if part.stream == SEAWALL_NO_STREAM {
-                    transaction.append(record)?;
-                } else {
-                    transaction.append_to(stream_id(part.stream)?, record)?;
-                }
-            }
-            Ok(())
+            // SAFETY: as the header asks.
+            parts.iter().try_for_each(|part| unsafe { add(transaction, part) })
         })?;
         number(end.get())
     })

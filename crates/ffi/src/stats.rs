@@ -88,6 +88,8 @@ pub struct Stats {
     pub write_ns: Summary,
     /// Records in one batch.
     pub batch_records: Summary,
+    /// Times that an append had to wait until more was rewritten, because the log held three times what its streams need.
+    pub rewrite_stalls: u64,
 }
 
 /// Writes into `*stats`, a structure of `bytes` bytes (pass `sizeof`), what the log has done since it was opened. Fields that this
@@ -131,6 +133,7 @@ pub unsafe extern "C" fn seawall_log_get_stats(log: *const Log, stats: *mut Stat
             },
             write_ns: found.write_ns.into(),
             batch_records: found.batch_records.into(),
+            rewrite_stalls: found.rewrite_stalls,
         };
         // SAFETY: as the header asks; the structure has numbers of 8 bytes only.
         unsafe { give_prefix(stats, bytes, &shown) }?;

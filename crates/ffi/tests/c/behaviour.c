@@ -245,15 +245,21 @@ static int of_stream(char **words, int count) {
     return wrong("this interpreter has no such step");
 }
 
+/* What begins a part of a transaction that is no record, by its kind. */
+static const char *const changes[] = {"", "trim:", "truncate:", "remove:"};
+
 /* Appends the payloads one by one, or as a transaction. */
 static int append(char **words, int count, int as_one) {
     seawall_part parts[WORDS];
     int64_t code = SEAWALL_INVALID_ARGUMENT;
     for (int i = 1; i < count; i++) {
-        char *colon = as_one ? strchr(words[i], ':') : NULL;
-        parts[i].stream = colon ? (uint32_t)strtoul(words[i], NULL, 10) : SEAWALL_NO_STREAM;
-        parts[i].reserved = 0;
-        parts[i].data = payload(colon ? colon + 1 : words[i], &parts[i].bytes);
+        uint32_t kind = as_one ? SEAWALL_PART_REMOVE : SEAWALL_PART_APPEND;
+        while (kind && strncmp(words[i], changes[kind], strlen(changes[kind]))) kind--;
+        char *word = words[i] + strlen(changes[kind]), *colon = as_one ? strchr(word, ':') : NULL;
+        parts[i].kind = kind;
+        parts[i].stream = colon || kind ? (uint32_t)strtoul(word, NULL, 10) : SEAWALL_NO_STREAM;
+        parts[i].data = kind ? NULL : payload(colon ? colon + 1 : word, &parts[i].bytes);
+        if (kind) parts[i].bytes = colon ? strtoull(colon + 1, NULL, 10) : 0;
         code = 0;
     }
     for (int i = 1; !as_one && i < count && code >= 0; i++) code = seawall_log_append(hand, parts[i].data, parts[i].bytes);

@@ -106,7 +106,10 @@ static void no_pointer_is_needed(void) {
     seawall_view *view = NULL;
     const seawall_report *report = NULL;
     seawall_part part = {NULL, 1, SEAWALL_NO_STREAM, 0};
-    seawall_part reserved = {"x", 1, SEAWALL_NO_STREAM, 1};
+    const seawall_part wrong[] = {
+        {"x", 1, SEAWALL_NO_STREAM, SEAWALL_PART_REMOVE + 1}, {NULL, 0, 7, SEAWALL_PART_REMOVE + 1}, {NULL, 1, 7, SEAWALL_PART_REMOVE},
+        {"x", 0, 7, SEAWALL_PART_TRIM}, {NULL, 0, SEAWALL_NO_STREAM, SEAWALL_PART_TRUNCATE},
+    };
     seawall_stats stats;
     seawall_view_state state;
     const int refused = SEAWALL_INVALID_ARGUMENT;
@@ -142,8 +145,8 @@ static void no_pointer_is_needed(void) {
     CHECK(seawall_log_transaction(NULL, &part, 1) == refused);
     CHECK(seawall_log_transaction(log, NULL, 1) == refused);
     CHECK(seawall_log_transaction(log, &part, 1) == refused);
-    CHECK(seawall_log_transaction(log, &reserved, 1) == refused);
-    CHECK(seawall_log_transaction(log, &reserved, UINT64_MAX) == refused);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) CHECK(seawall_log_transaction(log, wrong + i, 1) == refused);
+    CHECK(seawall_log_transaction(log, wrong, UINT64_MAX) == refused);
     CHECK(seawall_log_transaction(log, NULL, 0) == 4);
     CHECK(seawall_log_commit(NULL, 0, 0, -1) == refused);
     CHECK(seawall_log_commit(log, 4, 9, -1) == refused);
@@ -296,7 +299,7 @@ static void records_and_reports(void) {
     memset(&stats, 0xff, sizeof stats);
     CHECK(seawall_log_get_stats(log, &stats, sizeof stats) == 0);
     CHECK(stats.records == 8 && stats.pinned == 7 && stats.streams == 1 && stats.durable == 95 && stats.appended == 143);
-    CHECK(stats.process_crash == 1 && stats.stalled_for_ns == 0 && stats.write_ns.count > 0 && stats.batch_records.max >= 1);
+    CHECK(stats.rewrite_stalls == 0 && stats.process_crash == 1 && stats.stalled_for_ns == 0 && stats.write_ns.count > 0 && stats.batch_records.max >= 1);
     seawall_pin_free(pin);
     /* A caller with a shorter, and one with a longer structure. */
     struct { seawall_stats known; uint64_t more[2]; } longer;

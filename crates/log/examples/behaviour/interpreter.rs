@@ -331,9 +331,12 @@ impl State {
             ["append_commit", word] => log.append_commit(&payload(word))?,
             ["transaction", ref parts @ ..] => log.transaction::<Failed>(|transaction| {
                 for part in parts {
-                    match part.split_once(':') {
-                        Some((stream, word)) => transaction.append_to(id(stream)?, &payload(word))?,
-                        None => transaction.append(&payload(part))?,
+                    match *part.split(':').collect::<Vec<_>>() {
+                        ["trim", stream, seq] => transaction.trim(id(stream)?, number(seq)?)?,
+                        ["truncate", stream, seq] => transaction.truncate(id(stream)?, number(seq)?)?,
+                        ["remove", stream] => transaction.remove(id(stream)?)?,
+                        [stream, word] => transaction.append_to(id(stream)?, &payload(word))?,
+                        _ => transaction.append(&payload(part))?,
                     }
                 }
                 Ok(())

@@ -289,13 +289,13 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * Appends records that become durable together or not at all, over several streams as well.
+     * Appends records, over several streams as well, and trims, truncates and removes streams: all becomes durable together or nothing.
      *
-     * @param body appends them to the transaction that it is given
+     * @param body adds the parts, in order, to the transaction that it is given
      * @param <E> what the body may throw
-     * @return the LSN of the end of the last one, not yet durable; without records the end of the log
-     * @throws E what the body threw; nothing was appended then
-     * @throws SeawallException as {@link #append(byte[])}; nothing was appended then
+     * @return the LSN of its end, not yet durable; without parts the end of the log
+     * @throws E what the body threw; nothing was done then
+     * @throws SeawallException as {@link #append(byte[])}, {@link LogStream#trim} and {@link LogStream#truncate}; nothing was done then
      */
     public <E extends Exception> long transaction(Transaction.Body<E> body) throws E, SeawallException {
         // Shared, for the thread that may append in place of this one.

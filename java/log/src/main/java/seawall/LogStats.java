@@ -30,6 +30,7 @@ import java.lang.foreign.MemorySegment;
  * @param streamMemoryBytes memory that their positions take, bytes
  * @param rewrittenRecords records of streams that were rewritten because their segment was to go
  * @param rewrittenBytes what these take, bytes
+ * @param rewriteStalls times that an append had to wait until more was rewritten, because the log held three times what its streams need
  * @param diskBytes what the log takes on the disk, bytes
  * @param writeNanos how long one batch took to become durable, nanoseconds
  * @param batchRecords records in one batch
@@ -57,6 +58,7 @@ public record LogStats(
         long streamMemoryBytes,
         long rewrittenRecords,
         long rewrittenBytes,
+        long rewriteStalls,
         long diskBytes,
         Distribution writeNanos,
         Distribution batchRecords) {
@@ -105,6 +107,7 @@ public record LogStats(
                 get(stats, "stream_memory_bytes"),
                 get(stats, "rewritten_records"),
                 get(stats, "rewritten_bytes"),
+                get(stats, "rewrite_stalls"),
                 get(stats, "disk_bytes"),
                 Distribution.of(stats, "write_ns"),
                 Distribution.of(stats, "batch_records"));

@@ -25,7 +25,7 @@ final class Structs {
             "long lost_to", "long first", "long end", "long segments", "long epoch", "long left_records", "text dir", "text method",
             "text engine", "text engine_refused", "text channel_refused", "text left_reason", "text foreign_file_names", "int evidence",
             "int reserved", "text evidence_because");
-    static final StructLayout PART = struct("seawall_part", "text data", "long bytes", "int stream", "int reserved");
+    static final StructLayout PART = struct("seawall_part", "text data", "long bytes", "int stream", "int kind");
     static final StructLayout RECORD = struct(
             "seawall_record", "long lsn", "long end", "text data", "long bytes", "long seq", "int stream", "int flags", "text memory");
     static final StructLayout SUMMARY = struct("seawall_summary", "long count", "long p50", "long p99", "long p999", "long max");
@@ -34,7 +34,7 @@ final class Structs {
             "long segments_started", "long segments_filled", "long stalls", "long stalled_for_ns", "long stalls_seen",
             "long follower_wakes", "long appended", "long durable", "long first", "long pinned", "long segments", "long is_prepared",
             "long streams", "long stream_bytes", "long stream_memory_bytes", "long rewritten_records", "long rewritten_bytes",
-            "long disk_bytes", "long process_crash", "summary write_ns", "summary batch_records");
+            "long disk_bytes", "long process_crash", "summary write_ns", "summary batch_records", "long rewrite_stalls");
     static final StructLayout VIEW_STATE = struct(
             "seawall_view_state", "id log_id", "long first", "long end", "long segments", "long lost_from", "long lost_to", "int tail",
             "int writer", "int durability", "int reserved");

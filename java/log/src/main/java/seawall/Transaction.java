@@ -1,5 +1,5 @@
 /*
- * Gathers the records of a transaction, outside the log, until all are there.
+ * Gathers the parts of a transaction, outside the log, until all are there.
  */
 package seawall;
 
@@ -10,9 +10,15 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Records that become durable together or not at all. For the thread that builds it. */
+/** Records, trims, truncations and removals of streams that become durable together or not at all. For the thread that builds it. */
 public final class Transaction {
-    private record Part(MemorySegment bytes, int stream) {}
+    private static final int APPEND = 0;
+    private static final int TRIM = 1;
+    private static final int TRUNCATE = 2;
+    private static final int REMOVE = 3;
+
+    /** The fields of a part of the library. */
+    private record Part(MemorySegment data, long bytes, int stream, int kind) {}
 
     /**
      * Builds a transaction.
@@ -22,10 +28,10 @@ public final class Transaction {
     @FunctionalInterface
     public interface Body<E extends Exception> {
         /**
-         * Appends the records.
+         * Adds the parts.
          *
          * @param transaction to what
-         * @throws E then nothing is appended
+         * @throws E then nothing is done
          */
         void build(Transaction transaction) throws E;
     }
@@ -77,7 +83,45 @@ public final class Transaction {
      */
     public Transaction append(int stream, MemorySegment record) {
         MemorySegment copy = arena.allocate(Math.max(1, record.byteSize()));
-        parts.add(new Part(copy.asSlice(0, record.byteSize()).copyFrom(record), stream));
+        copy.asSlice(0, record.byteSize()).copyFrom(record);
+        parts.add(new Part(copy, record.byteSize(), stream, APPEND));
+        return this;
+    }
+
+    /**
+     * Trims the records of a stream before a sequence number, as {@link LogStream#trim}.
+     *
+     * @param stream the number of the stream
+     * @param sequence of the first record that stays
+     * @return this transaction
+     */
+    public Transaction trim(int stream, long sequence) {
+        return change(TRIM, stream, sequence);
+    }
+
+    /**
+     * Cuts off a record of a stream and all behind it, as {@link LogStream#truncate}.
+     *
+     * @param stream the number of the stream
+     * @param sequence of the first record that goes
+     * @return this transaction
+     */
+    public Transaction truncate(int stream, long sequence) {
+        return change(TRUNCATE, stream, sequence);
+    }
+
+    /**
+     * Removes a stream with all its records, as {@link LogStream#remove}.
+     *
+     * @param stream the number of the stream
+     * @return this transaction
+     */
+    public Transaction remove(int stream) {
+        return change(REMOVE, stream, 0);
+    }
+
+    private Transaction change(int kind, int stream, long sequence) {
+        parts.add(new Part(MemorySegment.NULL, sequence, stream, kind));
         return this;
     }
 
@@ -91,10 +135,11 @@ public final class Transaction {
         MemorySegment array = arena.allocate(Structs.PART, Math.max(1, parts.size()));
         for (int i = 0; i < parts.size(); i++) {
             MemorySegment at = array.asSlice(i * size, size);
-            at.set(ValueLayout.ADDRESS, Structs.offset(Structs.PART, "data"), parts.get(i).bytes());
-            at.set(ValueLayout.JAVA_LONG, Structs.offset(Structs.PART, "bytes"), parts.get(i).bytes().byteSize());
-            at.set(ValueLayout.JAVA_INT, Structs.offset(Structs.PART, "stream"), parts.get(i).stream());
-            at.set(ValueLayout.JAVA_INT, Structs.offset(Structs.PART, "reserved"), 0);
+            Part part = parts.get(i);
+            at.set(ValueLayout.ADDRESS, Structs.offset(Structs.PART, "data"), part.data());
+            at.set(ValueLayout.JAVA_LONG, Structs.offset(Structs.PART, "bytes"), part.bytes());
+            at.set(ValueLayout.JAVA_INT, Structs.offset(Structs.PART, "stream"), part.stream());
+            at.set(ValueLayout.JAVA_INT, Structs.offset(Structs.PART, "kind"), part.kind());
         }
         return array;
     }

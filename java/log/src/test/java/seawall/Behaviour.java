@@ -424,11 +424,13 @@ final class Behaviour {
     }
 
     private static void part(Transaction transaction, String word) {
-        int colon = word.indexOf(':');
-        if (colon < 0) {
-            transaction.append(payload(word));
-        } else {
-            transaction.append(Integer.parseInt(word.substring(0, colon)), payload(word.substring(colon + 1)));
+        String[] words = word.split(":");
+        switch (words[0]) {
+            case "trim" -> transaction.trim(Integer.parseInt(words[1]), Long.parseLong(words[2]));
+            case "truncate" -> transaction.truncate(Integer.parseInt(words[1]), Long.parseLong(words[2]));
+            case "remove" -> transaction.remove(Integer.parseInt(words[1]));
+            default -> transaction.append(
+                    words.length == 1 ? LogRecord.NO_STREAM : Integer.parseInt(words[0]), payload(words[words.length - 1]));
         }
     }
 
