@@ -90,14 +90,15 @@ pub(crate) fn backup_of(from: &Arc<Directory>, to: &Path, durable: &dyn Fn() -> 
     }
     let is_free = is_free(&to)?;
     if is_free || holds_log(&to)? {
-        let done = backup_into(from, &to, durable, is_free)?.0;
+        let filled = if is_free { Filled::Empty } else { Filled::Backup };
+        let done = backup_into(from, &to, durable, filled)?.0;
         return Ok(done);
     }
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     make_dir(&partial, &Options::default())?;
-    let (done, lock) = backup_into(from, &partial, durable, false)?;
+    let (done, lock) = backup_into(from, &partial, durable, Filled::Partial)?;
     // Windows renames no directory that is open.
     let lock = (!cfg!(windows)).then_some(lock);
     std::fs::rename(&partial, &to).map_err(|source| Error::io("rename", &partial, source))?;
@@ -137,14 +138,26 @@ fn holds_log(to: &Path) -> Result<bool> {
     }
 }
 
+/// What the folder is that a copy goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// A whole backup.
+    Backup,
+    /// What an interrupted copy may have left, under a name that no backup has.
+    Partial,
+    /// Empty, and no log before all of it is there.
+    Empty,
+}
+
 /// Brings the folder `to` up to date, or fills a new one, which is no log meanwhile; returns the lock on it.
 fn backup_into(
     from: &Arc<Directory>,
     to: &Path,
     durable: &dyn Fn() -> Lsn,
-    is_new: bool,
+    filled: Filled,
 ) -> Result<(Backup, Lock)> {
     let options = Options::default();
+    let is_new = filled == Filled::Empty;
     let held = if is_new { open_any_dir(to)? } else { open_dir(to)? };
     let lock = Lock::take(&held, &options)?;
     let mut target = OsDisk::new(Arc::clone(&held), options.permissions);
@@ -155,7 +168,8 @@ fn backup_into(
         }
         unfinished::begin(&held, &mut target)?;
     }
-    let done = copy_log(from, &mut target, durable).map_err(|error| error.in_dir(held.path()))?;
+    let done =
+        copy_log(from, &mut target, (to, filled), durable).map_err(|error| error.in_dir(held.path()))?;
     if let Some(damage) = done.report.damage.first() {
         return Err(Error::Corrupt(damage.clone()).in_dir(held.path()));
     }
@@ -169,9 +183,10 @@ fn backup_into(
 pub(crate) fn copy_log<T: Disk>(
     from: &Arc<Directory>,
     target: &mut T,
+    to: (&Path, Filled),
     durable: &dyn Fn() -> Lsn,
 ) -> Result<Backup> {
-    Copying::new(from, target)?.run(durable)
+    Copying::new(from, target, to)?.run(durable)
 }
 
 /// Walks through a segment as far as batches are valid and `wanted`.
@@ -191,6 +206,7 @@ struct Copying<'a, T: Disk> {
     from: &'a Arc<Directory>,
     source: OsDisk,
     target: &'a mut T,
+    to: (&'a Path, Filled),
     /// What the backup holds of the log from before, oldest first.
     old: Vec<SegmentHeader>,
     /// Every number that has a file in the backup from before.
@@ -202,14 +218,15 @@ struct Copying<'a, T: Disk> {
 }
 
 impl<'a, T: Disk> Copying<'a, T> {
-    fn new(from: &'a Arc<Directory>, target: &'a mut T) -> Result<Self> {
+    fn new(from: &'a Arc<Directory>, target: &'a mut T, to: (&'a Path, Filled)) -> Result<Self> {
         let found = scan_directory(target)?;
         remove_staging(target, &found.staging)?;
         let (old, _) = chain(&found.started)?;
         let started = found.started.iter().map(|header| header.number);
         let files = started.chain(found.unstarted.iter().map(|spare| spare.number)).collect();
         let (staged, kept) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { from, source: OsDisk::read_only(Arc::clone(from)), target, old, files, staged, kept })
+        let source = OsDisk::read_only(Arc::clone(from));
+        Ok(Self { from, source, target, to, old, files, staged, kept })
     }
 
     fn run(mut self, durable: &dyn Fn() -> Lsn) -> Result<Backup> {
@@ -252,9 +269,19 @@ impl<'a, T: Disk> Copying<'a, T> {
     /// Refuses a log that does not continue what the backup holds; `false` if that is unknown, because it is trimmed.
     fn is_continued_by(&mut self, segments: &[SegmentHeader]) -> Result<bool> {
         let Some(newest) = self.old.last().copied() else { return Ok(true) };
-        let refuse = |why: &str| Err(refusal(Path::new("the folder of the backup"), why));
+        let (to, filled) = self.to;
+        let refuse = |why: &str| Err(refusal(to, why));
         let Some(same) = segments.iter().find(|segment| segment.number == newest.number) else {
             let trimmed = segments.first().is_some_and(|first| first.number > newest.number);
+            let of_log = segments.first().is_some_and(|first| first.log_id == newest.log_id);
+            if trimmed && of_log && filled == Filled::Partial {
+                // No backup has that name: it is begun anew.
+                self.old.clear();
+                for number in std::mem::take(&mut self.files) {
+                    remove(self.target, &segment_name(number))?;
+                }
+                return Ok(true);
+            }
             let why = if trimmed {
                 "ends before the first segment that the log still has"
             } else {

@@ -100,6 +100,33 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     assert_eq!(content(&to).len(), usize::from(RECORDS));
 }
 
+/// A copy that was interrupted, and that the log does not continue any more: nobody was promised a backup there.
+#[test]
+fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it() {
+    let dir = scratch();
+    let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
+    let log = Log::open(&from, options().idle_mark(std::time::Duration::from_millis(1))).expect("opens");
+    let append = || (0..RECORDS).map(|i| log.append_commit(&record(i)).expect("commits")).last();
+    append();
+    let (partial, old) = (dir.path().join("saved.partial"), dir.path().join("old"));
+    for left in [&partial, &old] {
+        log.checkpoint(left).expect("backs up");
+    }
+    let last = View::open(&partial).expect("opens").end_lsn();
+    append();
+    log.trim(log.durable_lsn()).expect("trims");
+    while verify(&from).expect("verifies").first < last || files(&from).contains(&segment_name(1)) {
+        append();
+        log.trim(log.durable_lsn()).expect("trims");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let refused = log.checkpoint(&old).expect_err("a backup is not thrown away");
+    assert!(refused.to_string().contains(&*old.to_string_lossy()), "{refused}");
+    let done = log.checkpoint(&to).expect("backs up");
+    assert!(!partial.exists());
+    assert_eq!((done.report.end, files(&to).len() as u64), (log.durable_lsn(), done.report.segments));
+}
+
 #[test]
 fn a_damaged_segment_of_a_backup_is_copied_anew() {
     let (dir, names) = written();

@@ -3,6 +3,8 @@
 //! A real log is copied onto the simulated disk, again and again as it grows and is trimmed. At every step images are
 //! drawn as in the campaign; each must open as the log at least as far as the backup before went.
 
+use std::path::Path;
+
 use super::disk::{Cache, SimDisk};
 use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, judge};
@@ -12,7 +14,7 @@ use crate::format::RECORD_HEADER_BYTES;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Options;
-use crate::repair::backup::copy_log;
+use crate::repair::backup::{Filled, copy_log};
 use crate::testing::oracle::{Issued, Ledger};
 use seawall_sys::durability::Class;
 
@@ -41,7 +43,8 @@ fn a_backup_that_is_cut_off_anywhere_is_whole_and_as_new_as_the_one_before() {
         ledger.trimmed = log.trim(trimmed).expect("trims");
         append(&log, &mut ledger, 1);
         let mut disk = SimDisk::running(media.clone(), round as u64, None, Cache::Bypassed);
-        let done = copy_log(&from, &mut disk, &|| log.durable_lsn()).expect("backs up");
+        let to = (Path::new("backup"), Filled::Backup);
+        let done = copy_log(&from, &mut disk, to, &|| log.durable_lsn()).expect("backs up");
         assert_eq!(done.report.end, log.durable_lsn());
         let terms = |must_have| Terms {
             must_have,
