@@ -476,6 +476,7 @@ impl Log {
             stream_memory_bytes: stats.stream_memory_bytes,
             rewritten_records: stats.rewritten_records,
             rewritten_bytes: stats.rewritten_bytes,
+            rewrite_stalls: stats.rewrite_stalls,
             disk_bytes: stats.disk_bytes,
             method: stats.method,
             engine: stats.engine,

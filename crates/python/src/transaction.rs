@@ -1,8 +1,8 @@
-//! Transactions: records that are collected in a `with` block and appended together at its end.
+//! Transactions: what is collected in a `with` block, records and changes of streams, and appended together at its end.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use seawall::{Lsn, StreamId};
+use seawall::{Lsn, StreamId, Transaction as Inner};
 use std::sync::Mutex;
 
 use crate::data::Data;
@@ -14,13 +14,33 @@ use crate::stream::stream_id;
 enum State {
     /// The block has not begun.
     New,
-    Open(Vec<(Option<StreamId>, Data)>),
+    Open(Vec<Part>),
     Appended(Lsn),
     Abandoned,
 }
 
-/// Records that are appended all or none: ``with log.transaction() as tx``. They are appended when the block ends, and none of
-/// them is if it raises.
+/// What the block asked for.
+enum Part {
+    Append(Option<StreamId>, Data),
+    Trim(StreamId, u64),
+    Truncate(StreamId, u64),
+    Remove(StreamId),
+}
+
+impl Part {
+    fn add_to(&self, transaction: &mut Inner) -> seawall::Result<()> {
+        match self {
+            Self::Append(None, record) => transaction.append(record),
+            Self::Append(Some(stream), record) => transaction.append_to(*stream, record),
+            Self::Trim(stream, seq) => transaction.trim(*stream, *seq),
+            Self::Truncate(stream, seq) => transaction.truncate(*stream, *seq),
+            Self::Remove(stream) => transaction.remove(*stream),
+        }
+    }
+}
+
+/// Records that are appended, and streams that are trimmed, truncated and removed, all or none: ``with log.transaction() as tx``. It
+/// happens in order when the block ends, and nothing of it if the block raises.
 #[pyclass(module = "seawall", frozen)]
 pub(crate) struct Transaction {
     log: Py<Log>,
@@ -32,14 +52,14 @@ impl Transaction {
         Self { log, state: Mutex::new(State::New) }
     }
 
-    fn add(&self, py: Python<'_>, stream: Option<StreamId>, record: Data) -> PyResult<()> {
+    fn add(&self, py: Python<'_>, part: Part) -> PyResult<()> {
         match &mut *lock(&self.state) {
-            State::Open(records) => {
-                records.push((stream, record));
+            State::Open(parts) => {
+                parts.push(part);
                 Ok(())
             }
             State::New => Err(PyRuntimeError::new_err(
-                "nothing would append this record: open a block, `with log.transaction() as tx:`, and append to `tx`",
+                "nothing would append this: open a block, `with log.transaction() as tx:`, and use `tx` in it",
             )),
             _ => Err(named(py, "Closed", "the transaction has ended: begin another one")),
         }
@@ -50,23 +70,41 @@ impl Transaction {
 impl Transaction {
     /// Adds a record.
     fn append(&self, py: Python<'_>, record: Data) -> PyResult<()> {
-        self.add(py, None, record)
+        self.add(py, Part::Append(None, record))
     }
 
     /// Adds a record of a stream, which gets its number when the transaction is appended.
     fn append_to(&self, py: Python<'_>, stream: u32, record: Data) -> PyResult<()> {
         let id = stream_id(stream)?;
-        self.add(py, Some(id), record)
+        self.add(py, Part::Append(Some(id), record))
     }
 
-    /// Where its last record ends, once it was appended: what ``Log.commit`` takes. ``None`` before that, and if it was abandoned.
+    /// Trims the records of a stream before the number ``seq``, as ``Stream.trim``.
+    fn trim(&self, py: Python<'_>, stream: u32, seq: u64) -> PyResult<()> {
+        let id = stream_id(stream)?;
+        self.add(py, Part::Trim(id, seq))
+    }
+
+    /// Cuts off the record with the number ``seq`` and all behind it, as ``Stream.truncate``.
+    fn truncate(&self, py: Python<'_>, stream: u32, seq: u64) -> PyResult<()> {
+        let id = stream_id(stream)?;
+        self.add(py, Part::Truncate(id, seq))
+    }
+
+    /// Removes a stream with all its records, as ``Stream.remove``.
+    fn remove(&self, py: Python<'_>, stream: u32) -> PyResult<()> {
+        let id = stream_id(stream)?;
+        self.add(py, Part::Remove(id))
+    }
+
+    /// Where it ends, once it was appended: what ``Log.commit`` takes. ``None`` before that, and if it was abandoned.
     #[getter]
     fn lsn(&self) -> Option<u64> {
         if let State::Appended(lsn) = &*lock(&self.state) { Some(lsn.get()) } else { None }
     }
 
     fn __len__(&self) -> usize {
-        if let State::Open(records) = &*lock(&self.state) { records.len() } else { 0 }
+        if let State::Open(parts) = &*lock(&self.state) { parts.len() } else { 0 }
     }
 
     fn __enter__<'py>(this: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
@@ -86,7 +124,7 @@ impl Transaction {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let State::Open(records) = std::mem::replace(&mut *lock(&self.state), State::Abandoned) else {
+        let State::Open(parts) = std::mem::replace(&mut *lock(&self.state), State::Abandoned) else {
             return Ok(());
         };
         if !kind.is_none() {
@@ -94,12 +132,7 @@ impl Transaction {
         }
         let log = self.log.get().open(py)?;
         let appended = py.detach(|| {
-            log.transaction::<seawall::Error>(|transaction| {
-                records.iter().try_for_each(|(stream, record)| match stream {
-                    Some(stream) => transaction.append_to(*stream, record),
-                    None => transaction.append(record),
-                })
-            })
+            log.transaction::<seawall::Error>(|inner| parts.iter().try_for_each(|part| part.add_to(inner)))
         });
         *lock(&self.state) = State::Appended(appended.or_raise(py)?);
         Ok(())

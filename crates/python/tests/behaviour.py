@@ -187,11 +187,13 @@ class Case:
     def do_transaction(self, *parts: str) -> int | None:
         with self.held.transaction() as transaction:
             for part in parts:
-                stream, colon, word = part.partition(":")
-                if colon:
-                    transaction.append_to(int(stream), payload(word))
-                else:
-                    transaction.append(payload(part))
+                match part.split(":"):
+                    case ["trim" | "truncate" | "remove" as name, *numbers]:
+                        getattr(transaction, name)(*map(int, numbers))
+                    case [stream, word]:
+                        transaction.append_to(int(stream), payload(word))
+                    case _:
+                        transaction.append(payload(part))
         return transaction.lsn
 
     def do_commit(self, lsn: str | None = None, durability: str | None = None) -> None:

@@ -278,8 +278,9 @@ def test_a_path_is_its_bytes(tmp_path: Path) -> None:
 def test_a_transaction_without_its_block_is_refused(log: Log) -> None:
     with pytest.raises(RuntimeError, match="with log.transaction"):
         log.transaction().append(b"lost")
-    with pytest.raises(RuntimeError, match="with log.transaction"):
-        log.transaction().append_to(1, b"lost")
+    for change in ("trim", "truncate"):
+        with pytest.raises(RuntimeError, match="with log.transaction"):
+            getattr(log.transaction(), change)(1, 0)
     with log.transaction() as tx:
         tx.append(b"kept")
         with pytest.raises(errors.Closed):

@@ -72,6 +72,8 @@ class Stats:
     """Records of streams that were rewritten because the segment that held them was to go."""
     rewritten_bytes: int
     """What these take, bytes."""
+    rewrite_stalls: int
+    """Times that an append had to wait until more was rewritten, because the log held three times what its streams need."""
     disk_bytes: int
     """What the log takes on the disk, bytes."""
     method: str
