@@ -9,6 +9,7 @@
 //! | `cargo xtask crash [MORE]` | the run for every change: fixed work, counted in states; MORE goes to the third program |
 //! | `cargo xtask crash --long [--minutes N]` | the campaign, which resumes where it stopped; its figures go to `results/crash` |
 //! | `cargo xtask crash --second-kernel [MORE]` | power cuts of another kernel in an emulator; MORE goes to `seawall-crash second-kernel` |
+//! | `cargo xtask crash --second-kernel [--linux 6.12] --stacks` | no cuts, but the table of stacks of the tests on that kernel |
 //!
 //! Invariant: a part that could not run is counted and printed as skipped; the work is the same on a slow machine,
 //! and a program that takes far too long has failed.

@@ -81,7 +81,19 @@ pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
 /// # Errors
 /// It was not built.
 pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
-    let found = all.iter().find(|built| built.label == label && !built.test);
+    of_label(all, label, false)
+}
+
+/// The program of tests of a label among those that were built.
+///
+/// # Errors
+/// It was not built.
+pub(crate) fn test_program(all: &[Built], label: &str) -> Result<PathBuf> {
+    of_label(all, label, true)
+}
+
+fn of_label(all: &[Built], label: &str, test: bool) -> Result<PathBuf> {
+    let found = all.iter().find(|built| built.label == label && built.test == test);
     let found = found.ok_or_else(|| Error::check(format!("cargo did not report a program {label}")))?;
     Ok(found.executable.clone())
 }

@@ -42,6 +42,9 @@ pub(crate) fn run(arguments: &[String]) -> Result {
         words.drain(at..at + 2);
     }
     let prepared = with(kernel)?;
+    if words == ["--stacks"] {
+        return prepared.stacks();
+    }
     if words.contains(&"--states") {
         let wanted = ["--package", "seawall-crash", "--features", "mutants", "--target", GUEST];
         status(cargo(&[&["build", "--release", "--quiet"][..], &wanted].concat()))?;
@@ -101,7 +104,22 @@ pub(crate) fn rows(folder: &Path) -> Result {
     status(with(&KERNELS[1])?.cuts(&["--bus", "nvme", "--rows", &folder]))
 }
 
+/// Runs the table of stacks once on the older kernel.
+///
+/// # Errors
+/// What cannot be had here, or a stack that is not what the table says.
+pub(crate) fn stacks() -> Result {
+    with(&KERNELS[0])?.stacks()
+}
+
 impl Prepared {
+    /// Runs the table of stacks once, by the program of tests that has it.
+    fn stacks(&self) -> Result {
+        let built = runner::build(&["--test", "real_systems"])?;
+        let tests = runner::test_program(&built, "cli/real_systems")?;
+        status(self.cuts(&["--stacks", &tests.display().to_string()]))
+    }
+
     /// The program that makes the cuts.
     pub(crate) fn cuts(&self, more: &[&str]) -> Command {
         let Self { crash, kernel, guest, build } = self;

@@ -189,10 +189,11 @@ pub(crate) const FIDELITY: [Tool; 2] = [
 ];
 
 /// What only `cargo xtask crash --second-kernel` needs.
-pub(crate) const SECOND_KERNEL: [Tool; 3] = [
+pub(crate) const SECOND_KERNEL: [Tool; 4] = [
     Tool { probe: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "the emulated machine" },
     Tool { probe: "busybox", package: "busybox-static", purpose: "what runs in it" },
     Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "its file system" },
+    Tool { probe: "dmsetup", package: "dmsetup", purpose: "stacks of devices in it" },
 ];
 
 /// What only `cargo xtask observe` needs: the products themselves.

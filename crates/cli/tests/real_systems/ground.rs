@@ -9,7 +9,12 @@ use tempfile::TempDir;
 
 /// A folder on the file system of the build tree, because the temporary folder may be in memory.
 pub(crate) fn folder() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
+    tempfile::tempdir_in(place()).expect("a folder in the build tree")
+}
+
+/// The build tree, or the place that an emulated machine names in `SEAWALL_TEST_PLACE`.
+fn place() -> PathBuf {
+    std::env::var_os("SEAWALL_TEST_PLACE").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into()).into()
 }
 
 /// Runs a program that must succeed; gives what it printed.
@@ -94,7 +99,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// A new file system of `kind` and `mib` MiB.
     pub(crate) fn new(kind: &str, mib: u64, options: &str) -> Self {
-        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), kind, mib, options)
+        Self::new_in(&place(), kind, mib, options)
     }
 
     /// The same, with its image in `place`.
@@ -146,6 +151,8 @@ impl Ground {
 pub(crate) fn make_options(kind: &str) -> &'static [&'static str] {
     match kind {
         "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        // busybox's, which writes no more than it must.
+        "vfat" => &[],
         "xfs" | "btrfs" => &["-q", "-f", "-K"],
         other => panic!("no options are known for mkfs.{other}"),
     }

@@ -76,6 +76,9 @@ pub(crate) struct CutOptions {
     /// Runs the rows that need FUA, poll queues and atomic writes once under strace; leaves their calls and results there
     #[arg(long, value_name = "DIR", conflicts_with = "states")]
     rows: Option<PathBuf>,
+    /// Runs the table of stacks of this program of tests (`real_systems`) once, and prints what it says
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["states", "rows"])]
+    stacks: Option<PathBuf>,
     /// With --states: judge one in N states
     #[arg(long, default_value_t = 1)]
     pub(super) one_in: u64,
@@ -457,6 +460,9 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
     crate::interrupt::listen()?;
     if let Some(folder) = &options.rows {
         return super::rows::run(options, folder);
+    }
+    if let Some(tests) = &options.stacks {
+        return super::stacks::run(options, tests);
     }
     if options.states {
         return super::states::run(options, seed, results.unwrap_or(Path::new(RESULTS)));

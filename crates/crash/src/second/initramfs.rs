@@ -14,6 +14,7 @@
 //! The archive has the "newc" form of cpio that the kernel unpacks: 110 bytes of header in hexadecimal digits, the name
 //! and the data, both padded to multiples of four.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -176,8 +177,15 @@ pub(super) enum Task {
         /// Its words, but for the method and the place of what it says.
         words: String,
     },
-    /// Waits for a word, then measures rows under strace by these commands, whose lines go to the virtual serial port, `$V`.
-    Rows(String),
+    /// Waits for a word, then runs these commands, whose lines go to the virtual serial port, `$V`.
+    Script {
+        /// The commands.
+        script: String,
+        /// Programs of this system that they start, by name or path.
+        programs: Vec<PathBuf>,
+        /// The kernel's modules that they need; what the kernel does not have is left out.
+        modules: &'static [&'static str],
+    },
 }
 
 /// Loads the modules, brings up the network and finds the disk; `$M` are the methods, `$P` is the port of the disk.
@@ -230,7 +238,7 @@ fn script(modules: &[Module], spec: &MachineSpec) -> String {
             "mkdir /disk/log; sync; echo SEAWALL ready; read -r word\n\
              /victim victim --dir /disk/log --marks $(echo /dev/vport*p1) --method $M {words}\n"
         ),
-        Task::Rows(script) => {
+        Task::Script { script, .. } => {
             format!("sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{script}")
         }
     };
@@ -256,14 +264,16 @@ fn entry(out: &mut Vec<u8>, number: u32, name: &str, mode: u32, data: &[u8]) -> 
 type File = (String, u32, Vec<u8>);
 
 /// A program of this system at the top of the archive, with the libraries that it names and their folders.
-fn with_libraries(program: &str) -> io::Result<Vec<File>> {
+fn with_libraries(program: &Path) -> io::Result<Vec<File>> {
     let found = |path: &Path| path.join(program).is_file().then(|| path.join(program));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&path).find_map(|path| found(&path));
-    let path = path.ok_or_else(|| missing(format!("{program}, to run in the machine: install it")))?;
+    let path =
+        path.ok_or_else(|| missing(format!("{}, to run in the machine: install it", program.display())))?;
     let listed = Command::new("ldd").arg(&path).output()?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let mut files = vec![(program.to_owned(), PROGRAM, read(&path)?)];
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut files = vec![(name, PROGRAM, read(&path)?)];
     for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
         let name = library.trim_start_matches('/').to_owned();
         let mut above: Vec<&Path> = Path::new(&name).ancestors().skip(1).collect();
@@ -290,7 +300,8 @@ pub(super) fn build(
     token: &str,
     spec: &MachineSpec,
 ) -> io::Result<Vec<u8>> {
-    let wanted = [spec.bus.modules(), &["virtio_net", "virtio_console", spec.file_system]].concat();
+    let more = if let Task::Script { modules, .. } = &spec.task { *modules } else { &[] };
+    let wanted = [spec.bus.modules(), &["virtio_net", "virtio_console", spec.file_system], more].concat();
     let modules = kernel.load_order(&wanted)?;
     let mut files: Vec<File> = Vec::new();
     for name in ["bin", "proc", "sys", "dev", "disk", "modules", "input"] {
@@ -300,9 +311,10 @@ pub(super) fn build(
     files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
-    for applet in
-        ["sh", "mount", "umount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep", "mkdir", "tr"]
-    {
+    for applet in [
+        "sh", "mount", "umount", "insmod", "ip", "sleep", "cat", "rm", "sync", "grep", "mkdir", "tr", "tee",
+        "rmmod", "blockdev", "mkdosfs", "chmod",
+    ] {
         files.push((format!("bin/{applet}"), 0o120_777, b"busybox".to_vec()));
     }
     for Module { file, bytes } in modules {
@@ -316,7 +328,13 @@ pub(super) fn build(
                 .extend(pieces.map(|(number, piece)| (format!("input/{number:06}"), PROGRAM, piece.clone())));
         }
         Task::Victim { program, .. } => files.push(("victim".to_owned(), PROGRAM, read(program)?)),
-        Task::Rows(_) => files.extend(with_libraries("strace")?),
+        Task::Script { programs, .. } => {
+            for program in programs {
+                files.extend(with_libraries(program)?);
+            }
+            let mut known = HashSet::new();
+            files.retain(|(name, ..)| known.insert(name.clone()));
+        }
     }
     let mut archive = Vec::new();
     for (number, (name, mode, data)) in (1..).zip(&files) {

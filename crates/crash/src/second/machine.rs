@@ -82,7 +82,7 @@ impl Machine {
             ["-device", "virtio-serial-pci", "-chardev", &socket, "-device", port].map(str::to_owned).to_vec()
         });
         let mut child = Command::new(EMULATOR)
-            .args(["-machine", "pc,accel=tcg", "-cpu", "max", "-m", "384", "-smp", "1", "-nodefaults"])
+            .args(["-machine", "pc,accel=tcg", "-cpu", "max", "-m", "1024", "-smp", "1", "-nodefaults"])
             .args(["-display", "none", "-no-reboot", "-serial", "stdio"])
             .args(bus.arguments(served))
             .args(port)

@@ -14,6 +14,7 @@
 //! | `initramfs` | builds the system that the machine boots |
 //! | `machine` | starts the emulator, reads its console and cuts it off |
 //! | `rows` | runs the rows that need a special drive, with their calls and what they made the disk do |
+//! | `stacks` | runs the tests of stacks of devices and file systems on this kernel |
 //! | `states` | records traffic and judges the states that it allows |
 //! | `campaign` | repeats cuts and sums up the verdicts |
 
@@ -27,4 +28,5 @@ mod nvme;
 mod nvme_tcp;
 mod record;
 mod rows;
+mod stacks;
 mod states;

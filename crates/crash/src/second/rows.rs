@@ -110,7 +110,8 @@ pub(super) fn run(options: &CutOptions, folder: &Path) -> Result<bool> {
     let scratch = tempfile::tempdir()?;
     let mut disk = Disk::new(Nature::Honest, options.fs.image_of(scratch.path(), DISK_BYTES)?);
     disk.atomic = true;
-    let watched = watch(options, &kernel, disk, Task::Rows(script()), "", None)?;
+    let task = Task::Script { script: script(), programs: vec!["strace".into()], modules: &[] };
+    let watched = watch(options, &kernel, disk, task, "", None)?;
     let places = texts(&watched.events);
     if places.len() != TARGETS.len() {
         let what = format!("{} of {} results arrived", places.len(), TARGETS.len());

@@ -38,7 +38,7 @@ const TRANSACTIONS: u64 = 120;
 /// Transactions that the program is given at a time.
 const GIVEN: u64 = 2;
 /// How long a task may take in the machine: emulation is slow, a shared host slower.
-const TASK_NS_MAX: u64 = 600_000_000_000;
+const TASK_NS_MAX: u64 = 1_200_000_000_000;
 
 /// What writes in the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
