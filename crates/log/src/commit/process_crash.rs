@@ -171,3 +171,50 @@ pub(crate) fn store_unissued<M: Memory>(ring: &mut Ring<M>, core: &mut Core) -> 
     core.note_in_memory(end);
     end
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::commit::state::{Core, ResumePoint};
+    use crate::format::{Tag, TagKind};
+    use crate::lsn::Lsn;
+    use crate::segment::{Place, Spare};
+    use crate::stream::state::TaggedState;
+    use crate::testing::fixtures;
+
+    /// A log with a trim that was held back at its cap and would let the first segment go.
+    fn holds_a_trim_back() -> Core {
+        let segments =
+            [(1, 0), (2, 100)].map(|(number, lsn)| fixtures::segment(number, 512, 1 << 16, Lsn::new(lsn)));
+        let mut tagged = TaggedState::of(&segments);
+        tagged.apply(&Tag { kind: TagKind::Data, stream: 1, number: 0 }, b"", (Lsn::ZERO, 100), 1);
+        tagged.streams.hold_back(&Tag { kind: TagKind::StreamTrim, stream: 1, number: 1 });
+        let place = Place { segment: 2, offset: 512, data_end: 1 << 16 };
+        let spares = [3, 4, 5].map(|number| Spare { number, bytes: 1 << 16 }).to_vec();
+        let resume = ResumePoint { end: Lsn::new(200), trim: Lsn::ZERO, place, spares, tagged };
+        let mut core = Core::new(fixtures::config(512, 8192, 2), resume);
+        core.set_trim(Lsn::new(150), Lsn::MAX);
+        core
+    }
+
+    #[test]
+    fn no_held_trim_is_stated_among_records_that_are_taken_over() {
+        let taken_over_at = || {
+            let mut core = holds_a_trim_back();
+            core.set_taking_over(true);
+            core.append(b"one").expect("fits");
+            // As the thread that keeps segments does whenever it is woken.
+            core.let_held_go();
+            let next = core.appended();
+            core.set_taking_over(false);
+            assert!(core.let_held_go(), "it is stated behind them");
+            next
+        };
+        let behind_the_first = Lsn::new(200 + 4 + 3);
+        assert_eq!(taken_over_at(), behind_the_first);
+        #[cfg(feature = "mutants")]
+        {
+            use crate::testing::mutant::{Mutant, finds};
+            assert!(finds(Mutant::HeldStatedInTakeOver, || assert_eq!(taken_over_at(), behind_the_first)));
+        }
+    }
+}

@@ -117,7 +117,6 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
     let folders = [
         "src/testing",
         "src/commit",
-        "src/crash_memory",
         "src/segment",
         "src/stream",
         "tests/suite",
