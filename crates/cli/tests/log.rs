@@ -597,6 +597,14 @@ fn stat_and_verify_tell_the_same_as_json() {
     let unconfirmed = stat["evidence"] == "not-confirmed";
     let outlives = if unconfirmed { "power loss, not confirmed" } else { "power loss" };
     assert_eq!(stat["outlives"], outlives, "{stat}");
+    // As behind a mount, or in a copy: nobody has looked yet.
+    std::fs::remove_file(log.join("METHOD")).expect("removes");
+    let (_, unseen) = answer_of("stat");
+    assert_eq!(
+        (&unseen["outlives"], unseen["evidence"].is_null()),
+        (&"power loss, not confirmed".into(), true),
+        "{unseen}"
+    );
     let (code, report) = answer_of("verify");
     assert_eq!(
         (code, &report["records"], &report["identity"]),

@@ -258,9 +258,10 @@ pub(super) fn ahead(time_us: u64) -> Option<String> {
         .then(|| format!("the last batch is of a time that is {by} ahead of this clock: either was wrong"))
 }
 
-/// What a commit outlives, as far as the evidence of the last writer bears it out.
+/// What a commit outlives, as far as the evidence of the last writer bears it out: while none has looked, nothing is confirmed.
 pub(super) fn outlives(claimed: Durability, evidence: Option<&Evidence>) -> &'static str {
-    evidence.map_or(claimed.name(), |evidence| EffectiveClass::after(claimed, evidence).name())
+    let unseen = EffectiveClass::of(claimed, true);
+    evidence.map_or(unseen, |evidence| EffectiveClass::after(claimed, evidence)).name()
 }
 
 /// What `stat` prints, as JSON; `tail` is null while there may be a writer.
