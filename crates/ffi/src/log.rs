@@ -330,7 +330,7 @@ pub(crate) fn stream_id(stream: u32) -> Result<StreamId> {
 /// Adds a part to a transaction.
 ///
 /// # Safety
-/// `part.data` is as [`slice`] asks.
+/// `part.data` is as [`slice()`] asks.
 unsafe fn add(transaction: &mut Transaction, part: &Part) -> Result<()> {
     match (part.kind, part.bytes) {
         (SEAWALL_PART_APPEND, bytes) => {
