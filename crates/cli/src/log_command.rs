@@ -23,6 +23,7 @@ use seawall::{
     Engine, EngineChoice, Log, Lsn, MethodChoice, Options, Permissions, Report, Tail, View, backup, salvage,
     verify,
 };
+use seawall_gauge::rank::EffectiveClass;
 use seawall_sys::text::printable;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -521,7 +522,7 @@ fn stat(look: &Look) -> Result<(), Stop> {
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
     let evidence = view.evidence()?;
-    writeln!(output, "outlives     {}", records::outlives(view.class(), evidence.as_ref()))?;
+    writeln!(output, "outlives     {}", EffectiveClass::after(view.class(), evidence.as_ref()).name())?;
     let method = view.remembered_method()?.map_or_else(
         || "none remembered: it was named whenever the log was opened".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),

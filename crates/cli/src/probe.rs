@@ -115,11 +115,8 @@ impl Answer {
     /// What an acknowledged commit outlives, as far as the figures bear it out.
     fn outlives(&self) -> Option<&'static str> {
         let class = self.probe.class?;
-        let class = match self.wrong {
-            Some(_) => EffectiveClass::of(class, true),
-            None => EffectiveClass::after(class, &self.probe.evidence),
-        };
-        Some(class.name())
+        let evidence = Some(&self.probe.evidence).filter(|_| self.wrong.is_none());
+        Some(EffectiveClass::after(class, evidence).name())
     }
 }
 

@@ -52,10 +52,10 @@ impl EffectiveClass {
         }
     }
 
-    /// The class that a log or a probe promises, unless its evidence leaves that unconfirmed.
+    /// The class that a log or a probe promises, unless its evidence leaves that unconfirmed, or there is none.
     #[must_use]
-    pub fn after(claimed: Class, evidence: &seawall::Evidence) -> Self {
-        Self::of(claimed, evidence.why().is_some())
+    pub fn after(claimed: Class, evidence: Option<&seawall::Evidence>) -> Self {
+        Self::of(claimed, evidence.is_none_or(|evidence| evidence.why().is_some()))
     }
 
     /// What may be counted on: of what is not confirmed, a crash of the system at most.

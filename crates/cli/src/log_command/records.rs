@@ -9,7 +9,7 @@
 use crate::exit::Failure;
 use base64::Engine as _;
 use clap::ValueEnum;
-use seawall::{Durability, Engine, Evidence, Record, Report, Tail, View};
+use seawall::{Engine, Evidence, Record, Report, Tail, View};
 use seawall_gauge::rank::EffectiveClass;
 use seawall_sys::clock::unix_us;
 use seawall_sys::text::printable;
@@ -258,12 +258,6 @@ pub(super) fn ahead(time_us: u64) -> Option<String> {
         .then(|| format!("the last batch is of a time that is {by} ahead of this clock: either was wrong"))
 }
 
-/// What a commit outlives, as far as the evidence of the last writer bears it out: while none has looked, nothing is confirmed.
-pub(super) fn outlives(claimed: Durability, evidence: Option<&Evidence>) -> &'static str {
-    let unseen = EffectiveClass::of(claimed, true);
-    evidence.map_or(unseen, |evidence| EffectiveClass::after(claimed, evidence)).name()
-}
-
 /// What `stat` prints, as JSON; `tail` is null while there may be a writer.
 /// `evidence` is null if no writer has looked since the file system was mounted.
 pub(super) fn stat(view: &View, method: Option<(&str, Engine)>, evidence: Option<&Evidence>) -> Value {
@@ -273,7 +267,7 @@ pub(super) fn stat(view: &View, method: Option<(&str, Engine)>, evidence: Option
         "first": view.first_lsn().get(),
         "end": view.end_lsn().get(),
         "segments": view.segments(),
-        "outlives": outlives(view.class(), evidence),
+        "outlives": EffectiveClass::after(view.class(), evidence).name(),
         "claims": view.class().name(),
         "method": method.map(|(method, _)| method),
         "engine": method.map(|(_, engine)| engine.name()),
