@@ -24,8 +24,6 @@ pub(crate) enum Command {
     Bench(Box<crate::bench_args::Bench>),
     /// Compare results, machines and published tables, method by method
     Compare(crate::compare_args::Compare),
-    /// Make static pages of results from many machines, for everybody to read
-    Gallery(crate::gallery::GalleryArgs),
     /// Write, read and check transaction logs
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder

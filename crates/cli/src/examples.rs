@@ -84,11 +84,8 @@ const TABLE: &[Row] = &[
         ("seawall report result.json -o report.html", "one run, with pictures"),
         ("seawall report result.json --text", "the whole report as text: findings with remedies, settings"),
         ("seawall report old.json new.json -o both.html", "two runs compared"),
+        ("seawall report */commit.json -o machines.html", "many machines on one page"),
         ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "compared with a published table"),
-    ]),
-    (&["gallery"], &[], &[
-        ("seawall gallery results/*/commit.json --out site", "pages for any static host"),
-        ("seawall gallery handed-in.json --dry-run", "what would be shown, and what would be left out"),
     ]),
     (&["methods"], &[], &[
         ("seawall methods", "the commit methods of this system"),

@@ -22,7 +22,6 @@ mod compare_args;
 mod examples;
 mod exit;
 mod exposition;
-mod gallery;
 mod hints;
 mod job;
 mod leftovers;
@@ -79,7 +78,6 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Compare(options) => compare::run(&options),
-        args::Command::Gallery(options) => gallery::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),

@@ -25,7 +25,6 @@ const ROWS: &[(&[&str], bool)] = &[
     (&["advise", "--time", "1", "--only", "sqlite", "--settle", "0", "--allow-memory"], true),
     (&["compare", "--list"], true),
     (&["compare", "nothing", "nothing"], false),
-    (&["gallery", "nothing", "--out", "pages"], false),
     (&["methods"], true),
     (&["methods", "--json"], true),
     (&["powercut", "check", "nowhere", "--witness", "127.0.0.1:1", "--token-file", "nothing"], false),

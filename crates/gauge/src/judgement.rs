@@ -10,7 +10,7 @@
 //!   otherwise                          costs
 //! ```
 //!
-//! Screen, page, picture, Markdown, JSON, JUnit, metrics, advice, comparison and gallery print this; none judges by itself.
+//! Screen, page, picture, Markdown, JSON, JUnit, metrics, advice and comparison print this; none judges by itself.
 //!
 //! Invariants: pure; computed from what was measured when it is reported, and stored in a result's file for other programs
 //! only: this one never reads it back.

@@ -12,8 +12,7 @@
 //!    than `commit` put a self-describing table into it, the [`study`].
 //! 5. [`evidence`], [`rank`], [`ranges`] and [`findings`] judge it; [`advise`] turns the best method into
 //!    settings; [`require`] checks it against requirements.
-//! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several; a [`gallery`] shows those of
-//!    many machines to everybody.
+//! 6. [`report`] prints it: table, Markdown, CSV, JSON, HTML; [`compare`] compares several.
 //!
 //! [`watch`] is apart from all this: short bursts of one method, for as long as they are wanted.
 //!
@@ -34,7 +33,6 @@ mod error;
 pub mod evidence;
 pub mod figures;
 pub mod findings;
-pub mod gallery;
 pub mod judgement;
 pub mod latency;
 pub mod lookup;

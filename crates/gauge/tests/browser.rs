@@ -12,7 +12,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::figures::{duration_ns, tight};
-use seawall_gauge::gallery::{self, Entry};
 use seawall_gauge::report::html::{Named, html, page};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::settings::Amount;
@@ -418,25 +417,4 @@ fn the_vendored_library_is_as_published() {
     let mut sums = Command::new("sha256sum");
     sums.args(["--check", "--strict", "SHA256SUMS"]).current_dir(folder);
     assert!(sums.status().expect("sha256sum starts").success());
-}
-
-/// Its policy lets its own script and styles apply, and the script's filter counts what it shows.
-#[test]
-#[ignore = "needs Chromium: cargo xtask test 'report in a browser'"]
-fn a_gallery_filters_under_its_own_policy_wide_and_on_a_phone() {
-    let result = committed("commit.json");
-    let entry = Entry::new("any", &result).expect("shown");
-    let pages = gallery::pages(&[entry]).expect("within its bounds");
-    let browser = Browser::new();
-    for screen in [Wide, Phone] {
-        let found = browser.probe(&pages.last().expect("an index").text, screen, &[]);
-        let text = found["text"].as_str().expect("text");
-        assert!(text.contains("5 of 5 shown"), "{text}");
-        assert_eq!((found["unlabelled"].as_u64(), found["images"].as_u64()), (Some(0), Some(0)));
-        assert!(
-            found["scrollWidth"].as_u64() <= found["width"].as_u64(),
-            "the page is wider than its screen"
-        );
-    }
-    sound(&browser.probe(&pages[0].text, Wide, &[DARK]), PICTURES);
 }

@@ -10,7 +10,7 @@
 //! figure of a picture stands in a table too; without scripts the page lacks only the pictures.
 
 mod charts;
-pub(crate) mod document;
+mod document;
 pub(crate) mod escape;
 mod picture;
 mod rows;
@@ -27,7 +27,7 @@ use escape::{Text, Words, script_json};
 use picture::Picture;
 
 /// The style of all pages.
-pub(crate) const CSS: &str = include_str!("html/page.css");
+const CSS: &str = include_str!("html/page.css");
 const JS: &str = include_str!("html/page.js");
 const CHARTS_JS: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
 const CHARTS_CSS: &str = include_str!("../../vendor/uplot/uPlot.min.css");
@@ -86,10 +86,7 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     };
     sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
-    let made = format!("seawall {version}");
-    let footer =
-        format!("Made by {} from measurements of this machine. One file, nothing is loaded.", Text(&made));
-    whole(&page, &title, &made, &Text(&made).to_string(), &footer, &contents)
+    whole(&page, &title, &format!("seawall {version}"), &contents)
 }
 
 fn several_scenarios(results: &[Named<'_>]) -> bool {
@@ -125,50 +122,7 @@ fn several_title(sides: &[Side], families: Option<&Families>) -> String {
     format!("{number}: {}", crate::figures::listing(&scenarios, scenarios.len()))
 }
 
-/// The page of a result or of a published table in a gallery: without what names the machine, with the way back.
-pub(crate) fn of_gallery(shown: Shown<'_>, generator: &str, remarks: &[String]) -> String {
-    let mut page = Page::default();
-    let mut contents = Vec::new();
-    for remark in remarks {
-        page.add(&format!("<p class=\"soft\">{}</p>\n", Words(remark)));
-    }
-    let title = match shown {
-        Shown::Measured(result) => {
-            run::section(&mut page, result, false, &mut contents);
-            run::heading(result)
-        }
-        Shown::Published(side) => {
-            versus::lone(&mut page, side, &mut Vec::new());
-            "A published table".to_owned()
-        }
-    };
-    let brand = "<a href=\"index.html\">the gallery</a>";
-    let made = match shown {
-        Shown::Measured(_) => {
-            "Made by seawall from a result that was handed in. One file, nothing is loaded."
-        }
-        Shown::Published(_) => "Made by seawall from a published table. One file, nothing is loaded.",
-    };
-    whole(&page, &title, generator, brand, made, &contents)
-}
-
-/// What a page of a gallery is of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown<'a> {
-    /// A result.
-    Measured(&'a RunResult),
-    /// A published table.
-    Published(&'a Side),
-}
-
-fn whole(
-    page: &Page,
-    title: &str,
-    generator: &str,
-    brand: &str,
-    made: &str,
-    contents: &[(String, String)],
-) -> String {
+fn whole(page: &Page, title: &str, made: &str, contents: &[(String, String)]) -> String {
     let pictures = serde_json::to_string(&page.pictures).unwrap_or_else(|_| "[]".to_owned());
     let main = format!(
         "<noscript><p class=\"advice bad\">The pictures need scripts, which are off. Every figure stands in a \
@@ -181,11 +135,13 @@ fn whole(
     );
     Document {
         title,
-        generator,
-        brand,
+        made,
         contents,
         main: &main,
-        footer: &format!("{made} Pictures by uPlot 1.6.32 (MIT)."),
+        footer: &format!(
+            "Made by {} from measurements of this machine. One file, nothing is loaded. Pictures by uPlot 1.6.32 (MIT).",
+            Text(made)
+        ),
         styles: &[CHARTS_CSS, CSS, &inks(), &page.rules],
         data: &data,
         scripts: &[CHARTS_JS, JS],

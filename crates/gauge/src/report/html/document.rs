@@ -10,31 +10,29 @@ use sha2::{Digest as _, Sha256};
 
 /// What a page is made of.
 #[derive(Debug, Default)]
-pub(crate) struct Document<'a> {
+pub(super) struct Document<'a> {
     /// What it is about, in the window's title and at its top.
-    pub(crate) title: &'a str,
+    pub(super) title: &'a str,
     /// The program that made it, as the file states it.
-    pub(crate) generator: &'a str,
-    /// The line above the title, as markup.
-    pub(crate) brand: &'a str,
+    pub(super) made: &'a str,
     /// Ids of its sections, and what they are called.
-    pub(crate) contents: &'a [(String, String)],
+    pub(super) contents: &'a [(String, String)],
     /// The content, as markup.
-    pub(crate) main: &'a str,
+    pub(super) main: &'a str,
     /// The last lines, as markup.
-    pub(crate) footer: &'a str,
+    pub(super) footer: &'a str,
     /// Its style sheets.
-    pub(crate) styles: &'a [&'a str],
+    pub(super) styles: &'a [&'a str],
     /// What its scripts read, as markup that runs nothing.
-    pub(crate) data: &'a str,
+    pub(super) data: &'a str,
     /// Its scripts, in order.
-    pub(crate) scripts: &'a [&'a str],
+    pub(super) scripts: &'a [&'a str],
 }
 
 impl Document<'_> {
     /// The text of the page.
     #[must_use]
-    pub(crate) fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let links =
             self.contents.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)));
         let links = links.collect::<Vec<_>>().concat();
@@ -43,20 +41,19 @@ impl Document<'_> {
         };
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"generator\" content=\"{generator}\">\n\
+             <meta name=\"generator\" content=\"{made}\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
              <link rel=\"icon\" href=\"data:,\">\n{styles}</head>\n<body>\n\
              <a class=\"skip\" href=\"#content\">to the content</a>\n\
-             <header class=\"top\">\n<p class=\"brand\">{brand}</p>\n<h1>{title}</h1>\n\
+             <header class=\"top\">\n<p class=\"brand\">{made}</p>\n<h1>{title}</h1>\n\
              <nav class=\"contents\" aria-label=\"Contents\"><ul>{links}</ul></nav>\n</header>\n\
              <main id=\"content\">\n{main}</main>\n<footer>{footer}</footer>\n{data}{scripts}</body>\n</html>\n",
-            generator = Text(self.generator),
+            made = Text(self.made),
             policy = policy(self.styles, self.scripts),
             title = Text(self.title),
             styles = inside("style", self.styles),
-            brand = self.brand,
             main = self.main,
             footer = self.footer,
             data = self.data,
