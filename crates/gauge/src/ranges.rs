@@ -169,11 +169,6 @@ fn cloud_disk(model: &str) -> Option<&'static CloudDisk> {
     CLOUD_DISKS.iter().find(|disk| model.contains(disk.model))
 }
 
-/// What the model of a cloud's disk says besides its volume's own name.
-pub(crate) fn cloud_model(model: &str) -> Option<&'static str> {
-    cloud_disk(model).map(|disk| disk.model)
-}
-
 fn volume(model: &str) -> Volume {
     cloud_disk(model).map_or(Volume::Unknown, |disk| disk.volume)
 }
