@@ -511,19 +511,15 @@ fn stat(look: &Look) -> Result<(), Stop> {
     let view = View::open(&look.dir)?;
     let mut output = io::stdout().lock();
     if look.format == Answer::Json {
-        return Ok(writeln!(
-            output,
-            "{}",
-            records::stat(&view, view.remembered_method()?, view.evidence()?.as_ref())
-        )?);
+        return Ok(writeln!(output, "{}", records::stat(&view, view.method()?, view.evidence()?.as_ref()))?);
     }
     writeln!(output, "identity     {}", view.log_id())?;
     writeln!(output, "first LSN    {}", view.first_lsn())?;
     writeln!(output, "end LSN      {}", view.end_lsn())?;
     writeln!(output, "segments     {}", view.segments())?;
     let evidence = view.evidence()?;
-    writeln!(output, "outlives     {}", EffectiveClass::after(view.class(), evidence.as_ref()).name())?;
-    let method = view.remembered_method()?.map_or_else(
+    writeln!(output, "outlives     {}", EffectiveClass::after(view.durability(), evidence.as_ref()).name())?;
+    let method = view.method()?.map_or_else(
         || "none remembered: it was named whenever the log was opened".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );

@@ -13,7 +13,7 @@
 //!
 //! Invariants: the log and its stream are of this run alone; [`EngineClient::close`] removes both.
 
-use seawall::{Commit, Durability, Lsn, Options, Retention};
+use seawall::{CommitFuture, Durability, Lsn, Options, Retention};
 use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient, EngineError};
@@ -278,7 +278,7 @@ impl EngineClient for ShippedEngine {
         let payload = Aligned::incompressible(request.settings.bytes, request.settings.seed);
         let accounts = Accounts::open();
         let mut sample = Sample::default();
-        let mut flying: VecDeque<(u64, Lsn, Commit)> = VecDeque::with_capacity(request.in_flight);
+        let mut flying: VecDeque<(u64, Lsn, CommitFuture)> = VecDeque::with_capacity(request.in_flight);
         let times = accounts.times();
         let start_ns = monotonic_ns();
         let end_ns = start_ns.saturating_add(until.block_ns);

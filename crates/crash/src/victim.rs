@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seawall::sim::outside::{Layout, Writer};
 use seawall::sim::rng::{Rng, mix};
-use seawall::{Commit, Durability, Log, Lsn, MethodChoice, Options};
+use seawall::{CommitFuture, Durability, Log, Lsn, MethodChoice, Options};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage};
 use crate::error::{Error, Result};
@@ -272,7 +272,7 @@ fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
     marks.write(&format!("opened {} {start}", options.life))?;
     let mut rng = Rng::new(mix(options.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
-    let mut in_flight: std::collections::VecDeque<(Commit, bool)> = std::collections::VecDeque::new();
+    let mut in_flight: std::collections::VecDeque<(CommitFuture, bool)> = std::collections::VecDeque::new();
     for i in 0..options.transactions {
         let records = transaction(options.seed, options.life, start);
         let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;

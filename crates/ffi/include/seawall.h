@@ -1356,7 +1356,7 @@ int32_t seawall_backup(const char *from,
  *
  * Errors: as `seawall_backup`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
  */
-int32_t seawall_log_checkpoint(const struct seawall_log *log, const char *to, const struct seawall_report **report);
+int32_t seawall_log_backup(const struct seawall_log *log, const char *to, const struct seawall_report **report);
 
 /**
  * Copies every intact record of the damaged log in the directory `from` into a new log in the directory `to`, in order and transactions

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seawall::{Error, Follower, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
+use seawall::{Follower, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
 use seawall_sys::fork::Home;
 
 use crate::codes::SEAWALL_RECORD;
@@ -75,31 +75,19 @@ pub(crate) enum Source {
     Log(Box<Follower>),
     /// A stream of it.
     Stream(StreamFollower),
-    /// A log that any process may write; and whether the cursor ends with the writer.
-    View(Box<ViewFollower>, bool),
+    /// A log that any process may write.
+    View(Box<ViewFollower>),
     /// A stream of such a log.
-    ViewStream(Box<ViewStreamFollower>, bool),
+    ViewStream(Box<ViewStreamFollower>),
 }
 
 /// The next record of a follower: of now, within `limit`, or without end.
 macro_rules! next_of {
     ($follower:expr, $limit:expr) => {
         match $limit {
-            Some(Duration::ZERO) => $follower.poll_record()?,
+            Some(Duration::ZERO) => $follower.try_next_record()?,
             None => $follower.next_record()?,
             Some(limit) => $follower.next_record_timeout(limit)?,
-        }
-    };
-}
-
-/// The same of a follower of a view, which has no error for a wait in vain.
-macro_rules! next_of_view {
-    ($follower:expr, $ends:expr, $limit:expr) => {
-        match (next_of!($follower, $limit), $limit) {
-            (None, Some(timeout)) if !timeout.is_zero() && !($ends && $follower.has_no_writer()) => {
-                return Err(Error::TimedOut { lsn: $follower.lsn(), timeout }.into());
-            }
-            (found, _) => found,
         }
     };
 }
@@ -122,8 +110,8 @@ impl Source {
         let found = match self {
             Self::Log(follower) => next_of!(follower, limit),
             Self::Stream(follower) => next_of!(follower, limit),
-            Self::View(follower, ends) => next_of_view!(follower, *ends, limit),
-            Self::ViewStream(follower, ends) => next_of_view!(follower, *ends, limit),
+            Self::View(follower) => next_of!(follower, limit),
+            Self::ViewStream(follower) => next_of!(follower, limit),
         };
         Ok(found)
     }

@@ -252,7 +252,7 @@ pub unsafe extern "C" fn seawall_log_try_append(log: *mut Log, data: *const c_vo
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
-        number(log.append_unless_busy(record)?.get())
+        number(log.try_append(record)?.get())
     })
 }
 

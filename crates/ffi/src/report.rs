@@ -171,7 +171,7 @@ pub unsafe extern "C" fn seawall_backup(
 ///
 /// Errors: as `seawall_backup`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn seawall_log_checkpoint(
+pub unsafe extern "C" fn seawall_log_backup(
     log: *const Log,
     to: *const c_char,
     report: *mut *const Report,
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn seawall_log_checkpoint(
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let to = unsafe { path(to) }?;
-        let done = log.checkpoint(to);
+        let done = log.backup(to);
         // SAFETY: as the header asks.
         unsafe { report_backup(done, report) }
     })

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn seawall_stream_try_append(
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
-        let appended = stream(log, stream_number)?.append_unless_busy(record)?;
+        let appended = stream(log, stream_number)?.try_append(record)?;
         // SAFETY: as the header asks.
         unsafe { give_if_wanted(seq, appended.seq) };
         number(appended.end.get())

@@ -101,7 +101,7 @@ pub unsafe extern "C" fn seawall_view_get_state(view: *const View, state: *mut V
             lost_to,
             tail,
             writer: view.has_writer().map_or(-1, i32::from),
-            durability: class_number(view.class()),
+            durability: class_number(view.durability()),
             reserved: 0,
         };
         // SAFETY: as the header asks; the structure has no padding.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn seawall_view_read(
 ) -> i32 {
     let source = |view: &Inner, ends| {
         let follower = view.follow(Lsn::new(lsn))?.ends_with_writer(ends);
-        Ok(Source::View(Box::new(follower), ends))
+        Ok(Source::View(Box::new(follower)))
     };
     // SAFETY: as the header asks.
     unsafe { read(view, ends_with_writer, cursor, source) }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn seawall_view_stream_read(
 ) -> i32 {
     let source = |view: &Inner, ends| {
         let follower = view.stream(stream_id(stream_number)?)?.follow(seq)?.ends_with_writer(ends);
-        Ok(Source::ViewStream(Box::new(follower), ends))
+        Ok(Source::ViewStream(Box::new(follower)))
     };
     // SAFETY: as the header asks.
     unsafe { read(view, ends_with_writer, cursor, source) }

@@ -116,7 +116,7 @@ impl Broker {
 impl Consumer<'_> {
     /// The next messages that are there, at most so many.
     fn take(&mut self, count: usize) -> Result<Vec<String>> {
-        let next = std::iter::from_fn(|| self.messages.poll_record().transpose());
+        let next = std::iter::from_fn(|| self.messages.try_next_record().transpose());
         next.take(count).map(|message| Ok(String::from_utf8(message?.payload.to_vec())?)).collect()
     }
 

@@ -149,7 +149,7 @@ pub enum Error {
         bytes_max: u64,
     },
     /// The memory for appends is full, or no prepared segment has room, and the caller requested not to wait: nothing was
-    /// accepted. See [`crate::Log::try_append`].
+    /// accepted. See [`crate::Log::append_no_wait`].
     WouldBlock,
     /// A wait with a deadline ended without a result. Nothing was cancelled: what was appended before is still to be
     /// written, or is just being written, and may become durable at any time. Wait for the same LSN again, or compare it with

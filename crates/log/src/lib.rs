@@ -24,7 +24,7 @@
 //! threads, memory and disk, in the [`guide`].
 //!
 //! [`Log`] is the log of one writing process, [`View`] reads it from any other, [`verify()`] lists what is damaged,
-//! [`salvage()`] copies what is intact, [`backup()`] and [`Log::checkpoint`] copy a log while it is written, [`probe()`] measures a commit here within a second.
+//! [`salvage()`] copies what is intact, [`backup()`] and [`Log::backup`] copy a log while it is written, [`probe()`] measures a commit here within a second.
 //!
 //! # Interface
 //!
@@ -76,9 +76,9 @@ pub mod guide {}
 struct Readme;
 
 pub use crate::log::{Log, Opened};
-pub use commit::append_future::Append;
-pub use commit::close_future::Close;
-pub use commit::commit_future::Commit;
+pub use commit::append_future::AppendFuture;
+pub use commit::close_future::CloseFuture;
+pub use commit::commit_future::CommitFuture;
 pub use commit::process_crash::ProcessCrashCommits;
 pub use commit::stall::Stall;
 pub use commit::stats::{Stats, Summary};
@@ -93,7 +93,7 @@ pub use method::probe::{
 };
 pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
-pub use read::follower::{Follower, NextRecord};
+pub use read::follower::{Follower, NextRecordFuture};
 pub use read::hold::{Hold, HoldLock};
 pub use read::pin::ReadPin;
 pub use read::reader::{Payload, Reader, Record};

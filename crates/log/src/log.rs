@@ -13,9 +13,9 @@ use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
 use seawall_sys::planted;
 
-use crate::commit::append_future::Append;
-use crate::commit::close_future::{Close, Closing};
-use crate::commit::commit_future::Commit;
+use crate::commit::append_future::AppendFuture;
+use crate::commit::close_future::{CloseFuture, Closing};
+use crate::commit::commit_future::CommitFuture;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
 use crate::commit::process_crash::{CrashMemory, MemoryPlan};
@@ -400,13 +400,13 @@ impl Log {
 
     /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and what is lacking
     /// has been requested, so that a later call finds it. A task of an async executor appends with this and, when it is
-    /// refused, awaits the [`Commit`] of what it has appended so far, or comes back later.
+    /// refused, awaits the [`CommitFuture`] of what it has appended so far, or comes back later.
     ///
     /// It takes the log's short internal lock, as `append` does, and never waits for the disk.
     ///
     /// # Errors
     /// As [`Log::append`], and [`Error::WouldBlock`] when the memory is full or no prepared segment has room.
-    pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
+    pub fn append_no_wait(&self, record: &[u8]) -> Result<Lsn> {
         let tried = self.try_in_line(record);
         if tried.is_err() && self.is_large(record) {
             self.pass_on_memory();
@@ -414,15 +414,15 @@ impl Log {
         tried
     }
 
-    /// As [`Log::try_append`], but returns [`Error::WouldBlock`] also where another thread is in the log just now, and for a record
+    /// As [`Log::append_no_wait`], but returns [`Error::WouldBlock`] also where another thread is in the log just now, and for a record
     /// that fills a batch of its own; what is lacking is not requested. It copies the record and waits for nothing, a lock
     /// included; the only system call that it may make wakes a thread. For callers that hold up others while they are in
     /// here, such as a critical call of a virtual machine: on `WouldBlock` they leave that state and call [`Log::append`].
     ///
     /// # Errors
-    /// As [`Log::try_append`].
+    /// As [`Log::append_no_wait`].
     #[inline]
-    pub fn append_unless_busy(&self, record: &[u8]) -> Result<Lsn> {
+    pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
         self.check_length(record.len())?;
         if self.is_large(record) {
             return Err(Error::WouldBlock);
@@ -435,7 +435,7 @@ impl Log {
         self.group.waiters().appends().wake_up_to(0);
     }
 
-    /// As [`Log::try_append`], for a future that is in line itself.
+    /// As [`Log::append_no_wait`], for a future that is in line itself.
     pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
         self.accept_record::<false>(record).map(|(lsn, _)| lsn)
     }
@@ -455,8 +455,8 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::append`].
-    pub fn append_async<'a>(&'a self, record: &'a [u8]) -> Append<'a> {
-        Append::new(self, record)
+    pub fn append_async<'a>(&'a self, record: &'a [u8]) -> AppendFuture<'a> {
+        AppendFuture::new(self, record)
     }
 
     #[inline]
@@ -576,8 +576,8 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Appends the records that `work` appends, and trims, cuts and removes streams as it says, all or nothing of it: after a crash
-    /// either all is there or none. Returns the end of the last one; not durable yet.
+    /// Appends the records that `work` appends, and trims, cuts and removes streams as it says, all or nothing of it; not durable yet:
+    /// [`Log::commit`] the LSN that it returns, the end of the last record. After a crash either all is there or none.
     ///
     /// # Errors
     /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`], and as [`Transaction::trim`] and
@@ -632,8 +632,8 @@ impl Log {
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is in flight or
     /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other one loses its
     /// wake-up, and the records become durable all the same.
-    pub fn commit_async(&self, lsn: Lsn) -> Commit {
-        Commit::request(&self.group, lsn, self.group.config().own())
+    pub fn commit_async(&self, lsn: Lsn) -> CommitFuture {
+        CommitFuture::request(&self.group, lsn, self.group.config().own())
     }
 
     /// Wakes `waker` for as long as the log is open whenever more may be durable, at least once for each group of commits, and
@@ -647,14 +647,14 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
-    pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<Commit> {
+    pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<CommitFuture> {
         // Why a log that has ended serves nothing, the future returns.
         let level = self.group.level(class)?;
         let outlives = self.group.outlives(lsn, class).unwrap_or(false);
         Ok(if outlives {
-            Commit::done(&self.group, lsn, level)
+            CommitFuture::done(&self.group, lsn, level)
         } else {
-            Commit::request(&self.group, lsn, level)
+            CommitFuture::request(&self.group, lsn, level)
         })
     }
 
@@ -880,7 +880,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`crate::backup()`], and [`Error::Forked`].
-    pub fn checkpoint(&self, to: impl AsRef<Path>) -> Result<Backup> {
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
         self.group.status().check_readable()?;
         backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
@@ -895,6 +895,7 @@ impl Log {
     /// there as long as this log, its readers, followers and commits are, and is for callers in other languages, which spare
     /// themselves the call; nothing may be stored there.
     #[cfg(not(loom))]
+    #[doc(hidden)]
     #[must_use]
     pub fn durable_word(&self) -> *const u64 {
         self.group.waiters().durable_word()
@@ -974,14 +975,14 @@ impl Log {
     ///
     /// # Errors
     /// The future returns [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
-    pub fn close_async(&self) -> Close {
+    pub fn close_async(&self) -> CloseFuture {
         let status = self.group.status();
         let resources = if status.is_owner_process() { lock(&self.resources).take() } else { None };
         if let Some(resources) = resources {
             tracing::debug!(dir = %self.dir.path().display(), "closing");
             self.closing.order(&self.group, resources);
         }
-        Close::new(&self.group, &self.closing)
+        CloseFuture::new(&self.group, &self.closing)
     }
 
     fn stop(&self) {

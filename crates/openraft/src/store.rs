@@ -11,7 +11,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seawall::{Commit, Log, Lsn, Options, Stream, StreamAppend};
+use seawall::{CommitFuture, Log, Lsn, Options, Stream, StreamAppend};
 use seawall_sys::planted;
 
 use crate::apart::apart;
@@ -41,7 +41,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn append_record(stream: &Stream<'_>, record: &[u8], may_wait: bool) -> Result<StreamAppend> {
-    Ok(if may_wait { stream.append(record)? } else { stream.try_append(record)? })
+    Ok(if may_wait { stream.append(record)? } else { stream.append_no_wait(record)? })
 }
 
 impl<R: RaftTypes> Shared<R> {
@@ -360,7 +360,7 @@ impl<R: RaftTypes> LogStore<R> {
 
     /// Appends the entries, up to the first one that is refused; they can be read from now on. Returns the commit that
     /// makes them durable, which needs the log for as long as it is awaited.
-    pub(crate) async fn append_entries(&self, entries: Vec<R::Entry>) -> Result<(Arc<Host>, Commit)> {
+    pub(crate) async fn append_entries(&self, entries: Vec<R::Entry>) -> Result<(Arc<Host>, CommitFuture)> {
         let encode = |entry| Ok((R::log_id(&entry), Arc::<[u8]>::from(record::entry::<R>(&entry)?)));
         let mut entries = entries.into_iter().map(encode).collect::<Result<VecDeque<_>>>()?;
         let mut end = self.log().durable_lsn();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use seawall::{Commit, Log, Options};
+use seawall::{CommitFuture, Log, Options};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::thread::cpu_ns;
 
@@ -66,7 +66,7 @@ fn tasks(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
     });
     let wakers: Vec<Waker> =
         (0..WRITERS).map(|task| Waker::from(Arc::new(TaskWaker(Arc::clone(&woken), task)))).collect();
-    let mut pending: Vec<Option<Commit>> = (0..WRITERS).map(|_| None).collect();
+    let mut pending: Vec<Option<CommitFuture>> = (0..WRITERS).map(|_| None).collect();
     let mut commits = 0;
     loop {
         while !woken.any.swap(false, Ordering::SeqCst) {

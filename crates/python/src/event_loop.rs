@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit, intern};
-use seawall::{Commit, Durability, Lsn};
+use seawall::{CommitFuture, Durability, Lsn};
 use seawall_sys::signal::Signal;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -60,7 +60,7 @@ struct Waiting {
     /// By LSN, and by number where two wait for the same one.
     commits: BTreeMap<(Lsn, u64), Awaited>,
     /// Wakes for the lowest of them.
-    registered: Option<Commit>,
+    registered: Option<CommitFuture>,
     followers: HashMap<u64, Py<PyAny>>,
     number: u64,
 }
@@ -158,7 +158,7 @@ impl EventLoop {
         self.class.map_or_else(|| log.durable_lsn(), |class| log.safe_lsn(class))
     }
 
-    fn request(&self, log: &seawall::Log, lsn: Lsn) -> seawall::Result<Commit> {
+    fn request(&self, log: &seawall::Log, lsn: Lsn) -> seawall::Result<CommitFuture> {
         self.class.map_or_else(|| Ok(log.commit_async(lsn)), |class| log.commit_async_as(lsn, class))
     }
 
@@ -189,7 +189,7 @@ impl EventLoop {
     }
 
     /// Has the log wake this event loop for a commit; returns whether it is ready now.
-    fn register(&self, waiting: &mut Waiting, mut commit: Commit) -> bool {
+    fn register(&self, waiting: &mut Waiting, mut commit: CommitFuture) -> bool {
         let ready = Pin::new(&mut commit).poll(&mut Context::from_waker(&self.waker)).is_ready();
         waiting.registered = Some(commit);
         ready

@@ -20,20 +20,20 @@ pub(crate) enum Source {
     Log(Box<seawall::Follower>),
     /// A stream of a log of this process.
     Stream(seawall::StreamFollower),
-    /// A log of any process, and whether it ends with its writer.
-    View(Box<seawall::ViewFollower>, bool),
+    /// A log of any process.
+    View(Box<seawall::ViewFollower>),
     /// A stream of such a log.
-    ViewStream(Box<seawall::ViewStreamFollower>, bool),
+    ViewStream(Box<seawall::ViewStreamFollower>),
 }
 
 impl Source {
     /// The next record if there is one now; reads the disk if it must.
     fn look(&mut self) -> seawall::Result<Option<seawall::Record>> {
         match self {
-            Self::Log(follower) => follower.poll_record(),
-            Self::Stream(follower) => follower.poll_record(),
-            Self::View(follower, _) => follower.poll_record(),
-            Self::ViewStream(follower, _) => follower.poll_record(),
+            Self::Log(follower) => follower.try_next_record(),
+            Self::Stream(follower) => follower.try_next_record(),
+            Self::View(follower) => follower.try_next_record(),
+            Self::ViewStream(follower) => follower.try_next_record(),
         }
     }
 
@@ -106,23 +106,19 @@ impl Follower {
 
     /// As [`Follower::poll`], for at most `limit` of a view; `None` if that is over.
     fn wait_for_view(&self, limit: Duration) -> Option<Next> {
-        let (next, ended) = match &mut lock(&self.state).1 {
-            Source::View(follower, ends) => {
-                (follower.next_record_timeout(limit), *ends && follower.has_no_writer())
-            }
-            Source::ViewStream(follower, ends) => {
-                (follower.next_record_timeout(limit), *ends && follower.has_no_writer())
-            }
+        let next = match &mut lock(&self.state).1 {
+            Source::View(follower) => follower.next_record_timeout(limit),
+            Source::ViewStream(follower) => follower.next_record_timeout(limit),
             Source::Log(_) | Source::Stream(_) => return Some(Ok(None)),
         };
-        if matches!(next, Ok(None)) && !ended { None } else { Some(next) }
+        if matches!(next, Err(seawall::Error::TimedOut { .. })) { None } else { Some(next) }
     }
 
     /// Where the next record is, for the error of a wait that was in vain.
     fn place(&self) -> seawall::Lsn {
         match &lock(&self.state).1 {
-            Source::View(follower, _) => follower.lsn(),
-            Source::ViewStream(follower, _) => follower.lsn(),
+            Source::View(follower) => follower.lsn(),
+            Source::ViewStream(follower) => follower.lsn(),
             _ => self.log.as_ref().map_or(seawall::Lsn::ZERO, |(_, log)| log.durable_lsn()),
         }
     }
@@ -208,8 +204,8 @@ impl Follower {
     #[getter]
     fn polls(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| match &lock(&self.state).1 {
-            Source::View(follower, _) => follower.polls().map(str::to_owned),
-            Source::ViewStream(follower, _) => follower.polls().map(str::to_owned),
+            Source::View(follower) => follower.polls().map(str::to_owned),
+            Source::ViewStream(follower) => follower.polls().map(str::to_owned),
             _ => None,
         })
     }
@@ -218,7 +214,7 @@ impl Follower {
     /// a ``View``; those of a log or a stream start anew.
     fn skip_trimmed(&self, py: Python<'_>) -> PyResult<u64> {
         let skipped = py.detach(|| match &mut lock(&self.state).1 {
-            Source::View(follower, _) => Some(follower.skip_trimmed()),
+            Source::View(follower) => Some(follower.skip_trimmed()),
             _ => None,
         });
         match skipped {

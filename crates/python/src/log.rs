@@ -78,9 +78,9 @@ impl Log {
     fn append_record(&self, py: Python<'_>, record: &[u8]) -> PyResult<Lsn> {
         let log = self.open(py)?;
         let tried = if record.len() <= COPIED_HELD_MAX {
-            log.try_append(record)
+            log.append_no_wait(record)
         } else {
-            py.detach(|| log.try_append(record))
+            py.detach(|| log.append_no_wait(record))
         };
         match tried {
             Err(Error::WouldBlock) => {
@@ -175,19 +175,19 @@ impl Log {
     /// The append that never waits: raises ``WouldBlock`` where ``append`` would wait, where another thread is in the log just now, and
     /// for a record that fills a batch of its own.
     fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
-        self.open(py)?.append_unless_busy(&record).or_raise(py).map(Lsn::get)
+        self.open(py)?.try_append(&record).or_raise(py).map(Lsn::get)
     }
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
-    fn _try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+    fn _append_no_wait(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
         let log = self.open(py)?;
-        py.detach(|| log.try_append(&record)).or_raise(py).map(Lsn::get)
+        py.detach(|| log.append_no_wait(&record)).or_raise(py).map(Lsn::get)
     }
 
     /// Appends a record and returns the LSN of its end when it is durable. Threads that do so at once share a write.
     fn append_commit(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
         let log = self.open(py)?;
-        let done = py.detach(|| match log.try_append(&record) {
+        let done = py.detach(|| match log.append_no_wait(&record) {
             Err(Error::WouldBlock) => None,
             appended => Some(appended.and_then(|lsn| log.commit(lsn).map(|()| lsn))),
         });
@@ -254,7 +254,7 @@ impl Log {
     ) -> PyResult<Bound<'py, PyAny>> {
         let data: Data = record.extract()?;
         let log = this.get().open(py)?;
-        match log.try_append(&data) {
+        match log.append_no_wait(&data) {
             Ok(lsn) => EventLoop::running(py, this.get(), &log, None)?.get().commit(py, lsn, None),
             Err(Error::WouldBlock) => {
                 py.import("seawall._tasks")?.call_method1("append_commit", (this, record))
@@ -370,9 +370,9 @@ impl Log {
     }
 
     /// Copies everything that is durable now into the folder ``target``, which opens as the same log with the same LSNs.
-    fn checkpoint<'py>(&self, py: Python<'py>, target: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+    fn backup<'py>(&self, py: Python<'py>, target: PathBuf) -> PyResult<Bound<'py, PyAny>> {
         let log = self.open(py)?;
-        let done = py.detach(|| log.checkpoint(target)).or_raise(py)?;
+        let done = py.detach(|| log.backup(target)).or_raise(py)?;
         backed_up(py, &done)
     }
 

@@ -52,7 +52,7 @@ impl Stream {
     /// Appends a record. It is not durable yet: ``Log.commit`` its ``end``. Waits as ``Log.append`` does.
     fn append(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
         let log = self.log.get().open(py)?;
-        match log.stream(self.id).try_append(&record) {
+        match log.stream(self.id).append_no_wait(&record) {
             Err(seawall::Error::WouldBlock) => self.with(py, |stream| stream.append(&record)).map(Into::into),
             appended => appended.or_raise(py).map(Into::into),
         }
@@ -66,12 +66,12 @@ impl Stream {
     /// The append that never waits: see ``Log.try_append``. The first record of an open log that goes to any stream is refused so too.
     fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
         let log = self.log.get().open(py)?;
-        log.stream(self.id).append_unless_busy(&record).or_raise(py).map(Into::into)
+        log.stream(self.id).try_append(&record).or_raise(py).map(Into::into)
     }
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
-    fn _try_append(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
-        self.with(py, |stream| stream.try_append(&record)).map(Into::into)
+    fn _append_no_wait(&self, py: Python<'_>, record: Data) -> PyResult<StreamAppend> {
+        self.with(py, |stream| stream.append_no_wait(&record)).map(Into::into)
     }
 
     /// The sequence number of the first record that is left; that of the next record if there is none.
@@ -145,7 +145,7 @@ impl Stream {
         let data: Data = record.extract()?;
         let log = self.log.get().open(py)?;
         let event_loop = EventLoop::running(py, self.log.get(), &log, None)?;
-        match log.stream(self.id).try_append(&data) {
+        match log.stream(self.id).append_no_wait(&data) {
             Ok(appended) => {
                 let value = Py::new(py, StreamAppend::from(appended))?.into_any();
                 event_loop.get().commit(py, appended.end, Some(value))

@@ -70,7 +70,7 @@ impl View {
         self.with(py, |view| {
             let source = |follower: seawall::ViewFollower| {
                 let follower = Box::new(follower.ends_with_writer(ends_with_writer));
-                follower::Source::View(follower, ends_with_writer)
+                follower::Source::View(follower)
             };
             if let Some(lsn) = lsn {
                 return view.follow(Lsn::new(lsn)).map(source).map(|source| Follower::new(source, None));
@@ -137,13 +137,13 @@ impl View {
     /// What acknowledged records of the log outlive, as its last opening requested.
     #[getter]
     fn durability(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.with(py, |view| Ok(class_name(view.class())))
+        self.with(py, |view| Ok(class_name(view.durability())))
     }
 
     /// The commit method that the directory remembers, if any.
     #[getter]
     fn method(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        self.with(py, |view| Ok(view.remembered_method()?.map(|(method, _)| method)))
+        self.with(py, |view| Ok(view.method()?.map(|(method, _)| method)))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -235,7 +235,7 @@ impl ViewStream {
                 let stream = this.looked_at(again)?;
                 let follower = stream.follow(first.unwrap_or_else(|| stream.first_seq()))?;
                 let follower = Box::new(follower.ends_with_writer(ends_with_writer));
-                Ok(follower::Source::ViewStream(follower, ends_with_writer))
+                Ok(follower::Source::ViewStream(follower))
             };
             if first.is_some() {
                 open(false).map(|source| Follower::new(source, None))

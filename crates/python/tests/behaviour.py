@@ -228,8 +228,8 @@ class Case:
         assert self.pinned is not None
         self.pinned.release()
 
-    def do_checkpoint(self, name: str) -> tuple[object, ...]:
-        report = self.held.checkpoint(self.root / name).report
+    def do_log_backup(self, name: str) -> tuple[object, ...]:
+        report = self.held.backup(self.root / name).report
         return report.first, report.end
 
     def do_streams(self) -> tuple[object, ...]:

@@ -194,7 +194,7 @@ def test_what_was_closed_is_refused_and_closing_twice_is_not(tmp_path: Path) -> 
         lambda: log.trim(0),
         lambda: log.truncate_after(0),
         lambda: log.pin(0),
-        lambda: log.checkpoint(tmp_path / "copy"),
+        lambda: log.backup(tmp_path / "copy"),
         lambda: log.stats(),
         lambda: log.opened,
         lambda: log.safe_lsn("power-loss"),
@@ -409,7 +409,7 @@ def test_damage_is_refused_reported_and_salvaged(tmp_path: Path) -> None:
 
 def test_copies_open_as_the_same_log(log: Log, tmp_path: Path) -> None:
     log.append_commit(b"one")
-    done = log.checkpoint(tmp_path / "first")
+    done = log.backup(tmp_path / "first")
     assert (done.report.damage, done.report.records, done.copied >= 1) == ([], 1, True)
     log.append_commit(b"two")
     log.close()

@@ -14,7 +14,7 @@ use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::shipping::{Acknowledged, AtRisk, Settings, Shipping};
-use seawall::{Commit, Durability, Log, Lsn, Options};
+use seawall::{CommitFuture, Durability, Log, Lsn, Options};
 use seawall_sys::clock::monotonic_ns;
 use std::future::Future;
 use std::path::Path;
@@ -181,7 +181,7 @@ impl ShippedLog {
 #[derive(Debug)]
 #[must_use = "a future does nothing before it is polled"]
 pub struct ShippedCommit {
-    here: Option<Commit>,
+    here: Option<CommitFuture>,
     there: Option<Acknowledged>,
 }
 

@@ -320,9 +320,9 @@ static int of_log(char **words, int count) {
         pin = NULL;
         return 1;
     }
-    if (is(words, "checkpoint", count, 2)) {
+    if (is(words, "log_backup", count, 2)) {
         snprintf(path, sizeof path, "%s/%s", case_dir, words[1]);
-        code = seawall_log_checkpoint(hand, path, &report);
+        code = seawall_log_backup(hand, path, &report);
         return copied((int32_t)code, report);
     }
     if (is(words, "streams", count, 1)) {

@@ -166,8 +166,8 @@ static void no_pointer_is_needed(void) {
     CHECK(seawall_log_get_stats(NULL, &stats, sizeof stats) == refused);
     CHECK(seawall_log_get_stats(log, NULL, sizeof stats) == refused);
     CHECK(seawall_log_get_stats(log, &stats, 0) == refused);
-    CHECK(seawall_log_checkpoint(NULL, path("copy"), NULL) == refused);
-    CHECK(seawall_log_checkpoint(log, NULL, NULL) == refused);
+    CHECK(seawall_log_backup(NULL, path("copy"), NULL) == refused);
+    CHECK(seawall_log_backup(log, NULL, NULL) == refused);
     CHECK(seawall_log_close(NULL) == refused);
     CHECK(seawall_stream_append(NULL, 1, "x", 1, NULL) == refused);
     CHECK(seawall_stream_append(log, 1, NULL, 1, NULL) == refused);
@@ -319,10 +319,10 @@ static void records_and_reports(void) {
     char copy[4096];
     const seawall_report *report = NULL;
     snprintf(copy, sizeof copy, "%s", path("copy"));
-    CHECK(seawall_log_checkpoint(log, copy, &report) == 0 && report != NULL);
+    CHECK(seawall_log_backup(log, copy, &report) == 0 && report != NULL);
     CHECK(report->copied == 1 && report->damages == 0 && report->end == 175 && report->durability == SEAWALL_POWER_LOSS);
     seawall_report_free(report);
-    CHECK(seawall_log_checkpoint(log, copy, NULL) == 0);
+    CHECK(seawall_log_backup(log, copy, NULL) == 0);
     CHECK(seawall_log_close(log) == 0);
     seawall_log_free(log);
     CHECK(seawall_backup(path("use"), copy, &report) == 0 && report->kept + report->copied == 1);
@@ -454,7 +454,7 @@ static void what_a_closed_log_says(void) {
     CHECK(seawall_log_read(log, 0, &cursor) == SEAWALL_CLOSED && seawall_log_read_at(log, 0, &record) == SEAWALL_CLOSED);
     CHECK(seawall_log_read_before(log, 7, &record) == SEAWALL_CLOSED);
     CHECK(seawall_log_trim(log, 7) == SEAWALL_CLOSED && seawall_log_truncate_after(log, 7) == SEAWALL_CLOSED);
-    CHECK(seawall_log_checkpoint(log, path("copy of a closed one"), NULL) == SEAWALL_CLOSED);
+    CHECK(seawall_log_backup(log, path("copy of a closed one"), NULL) == SEAWALL_CLOSED);
     CHECK(seawall_log_get_stats(log, &stats, sizeof stats) == 0 && stats.records == 2);
     CHECK(seawall_log_opened(log)->end == 0);
     seawall_pin_free(pin);

@@ -242,14 +242,14 @@ impl State {
             ["drop"] => drop(self.log.take()),
             ["view"] => {
                 let view = View::open(&self.dir)?;
-                let writer = if view.is_written() { "written" } else { "idle" };
+                let writer = if view.has_writer() == Some(false) { "idle" } else { "written" };
                 return Ok(format!("{} {} {writer}", view.first_lsn(), view.end_lsn()));
             }
             ["view_read", from] => return all(View::open(&self.dir)?.read(lsn(from)?)?),
             ["view_follow", from, ms] => {
                 let mut follower = View::open(&self.dir)?.follow(lsn(from)?)?;
                 let found = follower.next_record_timeout(time(ms)?)?;
-                return Ok(shown(&found.ok_or("timed_out")?));
+                return Ok(found.map_or("end".to_owned(), |record| shown(&record)));
             }
             ["view_stream_bounds", number] => {
                 let stream = View::open(&self.dir)?.stream(id(number)?)?;
@@ -263,7 +263,8 @@ impl State {
             }
             ["view_stream_next", ms] => {
                 let held = self.held.as_mut().ok_or("there is no follower in hand")?;
-                return Ok(shown(&held.next_record_timeout(time(ms)?)?.ok_or("timed_out")?));
+                let found = held.next_record_timeout(time(ms)?)?;
+                return Ok(found.map_or("end".to_owned(), |record| shown(&record)));
             }
             ["verify"] => {
                 let report = seawall::verify(&self.dir)?;
@@ -327,7 +328,7 @@ impl State {
                     payloads.iter().map(|word| log.append(&payload(word))).collect();
                 ends?.pop().ok_or("nothing to append")?
             }
-            ["try_append", word] => log.append_unless_busy(&payload(word))?,
+            ["try_append", word] => log.try_append(&payload(word))?,
             ["append_commit", word] => log.append_commit(&payload(word))?,
             ["transaction", ref parts @ ..] => log.transaction::<Failed>(|transaction| {
                 for part in parts {
@@ -368,8 +369,8 @@ impl State {
                 self.pin = None;
                 return Ok(String::new());
             }
-            ["checkpoint", name] => {
-                let copy = log.checkpoint(self.root.join(name))?.report;
+            ["log_backup", name] => {
+                let copy = log.backup(self.root.join(name))?.report;
                 return Ok(format!("{} {}", copy.first, copy.end));
             }
             ["streams"] => {

@@ -14,26 +14,26 @@ use crate::lsn::Lsn;
 /// Nothing happens before the first poll. Ready with `Ok`, the whole record has its place; with an error, or dropped before it
 /// is ready, nothing of it was appended.
 #[must_use = "a future appends nothing before it is polled"]
-pub struct Append<'a> {
+pub struct AppendFuture<'a> {
     log: &'a Log,
     record: &'a [u8],
     place: Place,
     ended: bool,
 }
 
-impl<'a> Append<'a> {
+impl<'a> AppendFuture<'a> {
     pub(crate) fn new(log: &'a Log, record: &'a [u8]) -> Self {
         Self { log, record, place: Place::default(), ended: false }
     }
 }
 
-impl std::fmt::Debug for Append<'_> {
+impl std::fmt::Debug for AppendFuture<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Append").field("bytes", &self.record.len()).finish_non_exhaustive()
+        f.debug_struct("AppendFuture").field("bytes", &self.record.len()).finish_non_exhaustive()
     }
 }
 
-impl Future for Append<'_> {
+impl Future for AppendFuture<'_> {
     type Output = Result<Lsn>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -55,7 +55,7 @@ impl Future for Append<'_> {
     }
 }
 
-impl Drop for Append<'_> {
+impl Drop for AppendFuture<'_> {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
         if self.place.is_taken() && self.log.group.status().is_owner_process() {

@@ -75,26 +75,26 @@ impl Closing {
 /// Ready when the log is closed and its lock is released; see [`Log::close_async`](crate::Log::close_async). Dropping it changes
 /// nothing: the log closes all the same.
 #[must_use = "only the result says whether everything became durable"]
-pub struct Close {
+pub struct CloseFuture {
     group: Arc<Group>,
     closing: Arc<Closing>,
     number: u64,
 }
 
-impl Close {
+impl CloseFuture {
     /// Waits for the end of what was ordered.
     pub(crate) fn new(group: &Arc<Group>, closing: &Arc<Closing>) -> Self {
         Self { group: Arc::clone(group), closing: Arc::clone(closing), number: 0 }
     }
 }
 
-impl std::fmt::Debug for Close {
+impl std::fmt::Debug for CloseFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Close").field("dir", &self.group.writers().dir()).finish_non_exhaustive()
+        f.debug_struct("CloseFuture").field("dir", &self.group.writers().dir()).finish_non_exhaustive()
     }
 }
 
-impl Close {
+impl CloseFuture {
     /// Waits for it, without a runtime.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Close {
     }
 }
 
-impl Future for Close {
+impl Future for CloseFuture {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -131,7 +131,7 @@ impl Future for Close {
     }
 }
 
-impl Drop for Close {
+impl Drop for CloseFuture {
     fn drop(&mut self) {
         if self.number > 0 && self.group.status().is_owner_process() {
             let forgotten = lock(&self.closing.state).wakers.remove(&self.number);

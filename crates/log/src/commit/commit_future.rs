@@ -20,7 +20,7 @@ use seawall_sys::planted;
 /// Ready when everything before one LSN is durable, or has reached the requested class; see
 /// [`Log::commit_async`](crate::Log::commit_async) and [`Log::commit_async_as`](crate::Log::commit_async_as).
 #[must_use = "a commit that is not waited for may fail unseen"]
-pub struct Commit {
+pub struct CommitFuture {
     group: Arc<Group>,
     lsn: Lsn,
     level: AckLevel,
@@ -29,13 +29,16 @@ pub struct Commit {
     registration: Registration,
 }
 
-impl std::fmt::Debug for Commit {
+impl std::fmt::Debug for CommitFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Commit").field("lsn", &self.lsn).field("level", &self.level).finish_non_exhaustive()
+        f.debug_struct("CommitFuture")
+            .field("lsn", &self.lsn)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
     }
 }
 
-impl Commit {
+impl CommitFuture {
     /// Requests everything before `lsn` in the level.
     pub(crate) fn request(group: &Arc<Group>, lsn: Lsn, level: AckLevel) -> Self {
         if group.reached(level) < lsn && group.status().is_owner_process() {
@@ -94,7 +97,7 @@ impl Commit {
     }
 }
 
-impl Future for Commit {
+impl Future for CommitFuture {
     type Output = Result<Lsn>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -119,7 +122,7 @@ impl Future for Commit {
     }
 }
 
-impl Drop for Commit {
+impl Drop for CommitFuture {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
         if self.group.status().is_owner_process() {

@@ -786,7 +786,7 @@ impl Group {
         }
     }
 
-    /// Ends writing for good, before the lock on the directory is released: a [`crate::Commit`] may outlive its log, and
+    /// Ends writing for good, before the lock on the directory is released: a [`crate::CommitFuture`] may outlive its log, and
     /// must not write into what another process has opened by then. Everything that still waits is woken and fails.
     pub(crate) fn shut_down(&self) {
         const LOOK_AGAIN: Duration = Duration::from_micros(50);

@@ -75,7 +75,7 @@ impl Follower {
     ///
     /// # Errors
     /// As [`Reader::next_record`].
-    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         let found = self.reader()?.next_record()?;
         Ok(self.hand_out(found))
     }
@@ -87,7 +87,7 @@ impl Follower {
     /// handed out.
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         let group = Arc::clone(&self.group);
-        wait_for(&group, || self.poll_record())
+        wait_for(&group, || self.try_next_record())
     }
 
     /// As [`Follower::next_record`], but waits for at most `timeout`; a later call goes on where this one stopped. The caller
@@ -107,8 +107,8 @@ impl Follower {
     /// Records that are in memory are ready at once. The disk is read by a thread that all followers of the log share and that
     /// is started for the first of them, a batch at a time: nothing blocks the thread of an executor, even if what is to be
     /// read is in no cache.
-    pub fn next_record_async(&mut self) -> NextRecord<'_> {
-        NextRecord(self)
+    pub fn next_record_async(&mut self) -> NextRecordFuture<'_> {
+        NextRecordFuture(self)
     }
 
     /// What [`Follower::next_record_async`] polls: the next durable record, `None` when the log was closed and everything has
@@ -246,9 +246,9 @@ impl Drop for Follower {
 /// The next record of a follower; see [`Follower::next_record_async`].
 #[derive(Debug)]
 #[must_use = "a future reads nothing before it is polled"]
-pub struct NextRecord<'a>(&'a mut Follower);
+pub struct NextRecordFuture<'a>(&'a mut Follower);
 
-impl Future for NextRecord<'_> {
+impl Future for NextRecordFuture<'_> {
     type Output = Result<Option<Record>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

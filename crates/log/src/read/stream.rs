@@ -71,17 +71,17 @@ impl<'a> Stream<'a> {
     /// As [`Stream::append`], but returns [`Error::WouldBlock`] where that would wait.
     ///
     /// # Errors
-    /// As [`Log::try_append`].
-    pub fn try_append(&self, record: &[u8]) -> Result<StreamAppend> {
+    /// As [`Log::append_no_wait`].
+    pub fn append_no_wait(&self, record: &[u8]) -> Result<StreamAppend> {
         self.log.append_to_stream::<false>(self.id, record)
     }
 
-    /// As [`Stream::append`], but waits for nothing: see [`Log::append_unless_busy`]. The first record of an open log that goes
+    /// As [`Stream::append`], but waits for nothing: see [`Log::try_append`]. The first record of an open log that goes
     /// to any stream is refused so too.
     ///
     /// # Errors
-    /// As [`Log::append_unless_busy`].
-    pub fn append_unless_busy(&self, record: &[u8]) -> Result<StreamAppend> {
+    /// As [`Log::try_append`].
+    pub fn try_append(&self, record: &[u8]) -> Result<StreamAppend> {
         self.log.append_to_stream_unless_busy(self.id, record)
     }
 
@@ -392,7 +392,7 @@ impl StreamFollower {
     ///
     /// # Errors
     /// As [`StreamReader::next_record`].
-    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         self.reader.next_record()
     }
 

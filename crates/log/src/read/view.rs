@@ -171,7 +171,7 @@ impl View {
 
     /// What the writer's page says is durable.
     fn published(&self) -> Option<Lsn> {
-        if !self.is_written() {
+        if !self.may_be_written() {
             return None;
         }
         let page = Subscriber::connect(&self.dir, self.log_id(), self.newest_epoch()).ok()?;
@@ -262,9 +262,9 @@ impl View {
     pub(crate) fn renew_in_place(&mut self) -> Result<bool> {
         let mut disk = OsDisk::read_only(Arc::clone(&self.dir));
         let anew = self.watch.has_other_segments(&mut disk);
-        let more = anew || self.watch.has_more(&mut disk, self.is_written());
+        let more = anew || self.watch.has_more(&mut disk, self.may_be_written());
         // A writer that ends leaves its last batch to be synced by the view.
-        if !more && !self.is_written() {
+        if !more && !self.may_be_written() {
             return Ok(false);
         }
         let writer = is_held(&self.dir)?;
@@ -317,17 +317,15 @@ impl View {
         self.end
     }
 
-    /// Whether a writer held the log when it was looked at, or may have held it: see [`View::has_writer`].
-    #[must_use]
-    pub fn is_written(&self) -> bool {
-        self.writer != Some(false)
-    }
-
     /// Whether a writer held the log when it was looked at; `None` if that is unknown, because this process may not
     /// open the lock file. Then the log is shown as if there were one: up to what is known to be durable.
     #[must_use]
     pub fn has_writer(&self) -> Option<bool> {
         self.writer
+    }
+
+    fn may_be_written(&self) -> bool {
+        self.writer != Some(false)
     }
 
     /// How the log ended, and which acknowledged records its class allowed to be lost; `None` while a writer
@@ -339,7 +337,7 @@ impl View {
 
     /// What acknowledged records of the log outlive, as its last opening requested.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn durability(&self) -> Class {
         self.segments.headers.last().map_or(Class::PowerLoss, |header| header.class)
     }
 
@@ -355,17 +353,11 @@ impl View {
     }
 
     /// The commit method that a probe found for this log and that is used unless another one is named, with its engine;
-    /// `None` if none was needed so far, or if that cannot be read, which [`View::remembered_method`] distinguishes.
-    #[must_use]
-    pub fn method(&self) -> Option<(&'static str, Engine)> {
-        self.remembered_method().unwrap_or_default()
-    }
-
-    /// As [`View::method`].
+    /// `None` if none was needed so far.
     ///
     /// # Errors
     /// [`Error::Io`] if the file `METHOD` is there and cannot be read.
-    pub fn remembered_method(&self) -> Result<Option<(&'static str, Engine)>> {
+    pub fn method(&self) -> Result<Option<(&'static str, Engine)>> {
         Ok(crate::method::select::remembered(&self.dir)?.map(|method| (method.id, method.engine())))
     }
 
@@ -375,7 +367,7 @@ impl View {
     /// # Errors
     /// [`Error::Io`] if the file `METHOD` or the directory cannot be read.
     pub fn evidence(&self) -> Result<Option<Evidence>> {
-        crate::method::select::remembered_evidence(&self.dir, self.class())
+        crate::method::select::remembered_evidence(&self.dir, self.durability())
     }
 
     /// Reads from the first record at or behind `from` to the end of the view.
@@ -607,7 +599,7 @@ mod tests {
             view.renew().expect("looks");
             reader.go_on(&view);
             seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
-            assert_eq!((view.end_lsn(), view.is_written()), (end, false), "{byte}");
+            assert_eq!((view.end_lsn(), view.may_be_written()), (end, false), "{byte}");
             let expected = std::iter::repeat_n(byte, records);
             assert!(seen.drain(..).eq(expected), "{byte}");
         }

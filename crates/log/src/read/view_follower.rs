@@ -124,7 +124,7 @@ impl ViewFollower {
     /// [`Error::Trimmed`] if the log was trimmed past this follower, with the first LSN that is left:
     /// [`ViewFollower::skip_trimmed`] goes on there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
     /// `Trimmed` a later call tries again.
-    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         self.poll(|records, end| records.next(|| end))
     }
 
@@ -153,17 +153,26 @@ impl ViewFollower {
     /// [`ViewFollower::ends_with_writer`].
     ///
     /// # Errors
-    /// As [`ViewFollower::poll_record`].
+    /// As [`ViewFollower::try_next_record`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        self.wait_until(u64::MAX, Self::poll_record)
+        self.wait_until(u64::MAX, Self::try_next_record)
     }
 
-    /// The next durable record; waits for it at most for `limit`, and returns `None` then.
+    /// As [`ViewFollower::next_record`], but waits for at most `timeout`.
     ///
     /// # Errors
-    /// As [`ViewFollower::poll_record`].
-    pub fn next_record_timeout(&mut self, limit: Duration) -> Result<Option<Record>> {
-        self.wait_until(monotonic_ns().saturating_add(ns(limit)), Self::poll_record)
+    /// [`Error::TimedOut`] when the time is over, and as [`ViewFollower::try_next_record`].
+    pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
+        let found = self.wait_until(monotonic_ns().saturating_add(ns(timeout)), Self::try_next_record)?;
+        if found.is_none() && !self.has_ended() {
+            return Err(Error::TimedOut { lsn: self.lsn(), timeout });
+        }
+        Ok(found)
+    }
+
+    /// Whether there is no writer, and it was to end with the last one.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ends_with_writer && self.has_no_writer()
     }
 
     /// The next batch as it lies on the disk; waits for it at most for `limit`. A follower hands out either batches or records.
@@ -206,7 +215,7 @@ impl ViewFollower {
         loop {
             let found = poll(self)?;
             let now = monotonic_ns();
-            if found.is_some() || now >= until_ns || (self.ends_with_writer && self.has_no_writer()) {
+            if found.is_some() || now >= until_ns || self.has_ended() {
                 return Ok(found);
             }
             self.sleep(Duration::from_nanos(until_ns - now));
@@ -216,7 +225,7 @@ impl ViewFollower {
     /// Goes on behind what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
     ///
     /// # Errors
-    /// As [`ViewFollower::poll_record`]; a trim that overtakes it again is `Trimmed` again.
+    /// As [`ViewFollower::try_next_record`]; a trim that overtakes it again is `Trimmed` again.
     pub fn skip_trimmed(&mut self) -> Result<Lsn> {
         let at = self.lsn();
         self.look_anew().map_err(|error| error.in_dir(self.view.dir()))?;
@@ -245,7 +254,7 @@ impl ViewFollower {
     }
 
     /// How often it has looked for more. While nothing happens, that is once a second if [`ViewFollower::polls`] is `None`
-    /// and there is a writer; and once for each call of [`ViewFollower::poll_record`] and
+    /// and there is a writer; and once for each call of [`ViewFollower::try_next_record`] and
     /// [`ViewFollower::next_record_timeout`].
     #[must_use]
     pub fn looks(&self) -> u64 {

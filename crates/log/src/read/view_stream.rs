@@ -324,26 +324,30 @@ impl ViewStreamFollower {
     /// # Errors
     /// [`Error::StreamTrimmed`] if the stream was trimmed past this follower; [`Error::StreamEnd`] if records that it has handed out
     /// were cut, with the number at which the stream goes on: a new follower takes that; [`Error::Trimmed`] if the log was trimmed
-    /// past what it has looked at, where a cut may have been; otherwise as [`ViewFollower::poll_record`].
-    pub fn poll_record(&mut self) -> Result<Option<Record>> {
+    /// past what it has looked at, where a cut may have been; otherwise as [`ViewFollower::try_next_record`].
+    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         self.next_until(0)
     }
 
     /// The next durable record; waits for it. `None` only at the end of the last writer, if that was chosen.
     ///
     /// # Errors
-    /// As [`ViewStreamFollower::poll_record`].
+    /// As [`ViewStreamFollower::try_next_record`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         self.next_until(u64::MAX)
     }
 
-    /// The next durable record; waits for it at most for `limit`, and returns `None` then.
+    /// As [`ViewStreamFollower::next_record`], but waits for at most `timeout`.
     ///
     /// # Errors
-    /// As [`ViewStreamFollower::poll_record`].
-    pub fn next_record_timeout(&mut self, limit: Duration) -> Result<Option<Record>> {
-        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        self.next_until(monotonic_ns().saturating_add(limit))
+    /// [`Error::TimedOut`] when the time is over, and as [`ViewStreamFollower::try_next_record`].
+    pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
+        let limit = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let found = self.next_until(monotonic_ns().saturating_add(limit))?;
+        if found.is_none() && !self.log.has_ended() {
+            return Err(Error::TimedOut { lsn: self.lsn(), timeout });
+        }
+        Ok(found)
     }
 
     fn next_until(&mut self, until_ns: u64) -> Result<Option<Record>> {

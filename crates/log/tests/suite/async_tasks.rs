@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::scratch::scratch;
 use seawall::faults::Faults;
-use seawall::{Append, Close, Error, Log, Lsn, OnFull, Options, Tail};
+use seawall::{AppendFuture, CloseFuture, Error, Log, Lsn, OnFull, Options, Tail};
 
 const TASKS: u64 = 100_000;
 /// A deadline that is over before a disk that hangs goes on.
@@ -170,10 +170,10 @@ fn full(log: &Log, faults: &Faults, record: &[u8]) -> u64 {
     faults.hang_commits(true);
     for accepted in 0.. {
         assert!(accepted < 100_000, "the memory never fills");
-        if matches!(log.try_append(record), Err(Error::WouldBlock)) {
+        if matches!(log.append_no_wait(record), Err(Error::WouldBlock)) {
             // What could go is on its way, and what is left of the memory is full.
             until("nothing is written", || faults.hanging_commits() > 0);
-            if matches!(log.try_append(record), Err(Error::WouldBlock)) {
+            if matches!(log.append_no_wait(record), Err(Error::WouldBlock)) {
                 return accepted;
             }
         }
@@ -193,7 +193,7 @@ fn a_dropped_append_appended_nothing_and_keeps_nobody_waiting() {
     let accepted = log.stats().records - before;
     let kept = [2; 1000];
     let given_up = [3; 1000];
-    let mut waiting: Vec<(Append<'_>, Arc<Task>, bool)> = (0..3000)
+    let mut waiting: Vec<(AppendFuture<'_>, Arc<Task>, bool)> = (0..3000)
         .map(|number| {
             let kept_one = number % 3 == 0;
             (log.append_async(if kept_one { &kept } else { &given_up }), task(), kept_one)
@@ -236,7 +236,7 @@ fn large_records_wait_in_line_as_well() {
     let _released = Released(&faults);
     full(&log, &faults, &[1; 1000]);
     let (small, large) = ([2; 1000], vec![3; 100_000]);
-    let mut waiting: Vec<(Append<'_>, Arc<Task>)> = (0..200)
+    let mut waiting: Vec<(AppendFuture<'_>, Arc<Task>)> = (0..200)
         .map(|number| (log.append_async(if number % 10 == 9 { &large } else { &small }), task()))
         .collect();
     for (append, task) in &mut waiting {
@@ -272,7 +272,7 @@ fn an_append_in_line_gets_the_memory_that_a_stream_held_in_vain() {
     faults.hold_copies(true);
     let stream = log.stream(seawall::StreamId::new(1).expect("is small"));
     std::thread::scope(|scope| {
-        let tried = scope.spawn(|| stream.try_append(&taken));
+        let tried = scope.spawn(|| stream.append_no_wait(&taken));
         until("the memory is not taken", || faults.copies() == 1);
         let (mut append, woken) = (log.append_async(&wanted), task());
         assert!(poll(&mut append, &woken).is_pending(), "there is memory for both");
@@ -455,7 +455,7 @@ fn what_waits_when_a_log_is_closed_ends() {
     let accepted = log.stats().records;
     let end = log.appended_lsn();
     let record = [2; 1000];
-    let mut appends: Vec<(Append<'_>, Arc<Task>)> =
+    let mut appends: Vec<(AppendFuture<'_>, Arc<Task>)> =
         (0..1000).map(|_| (log.append_async(&record), task())).collect();
     let mut follower = log.follow(Lsn::ZERO).expect("follows");
     let (mut commit, committed) = (log.commit_async(end), task());
@@ -493,7 +493,7 @@ fn a_close_that_nobody_waits_for_closes() {
         let dir = scratch();
         let log = Log::open(dir.path(), small()).expect("opens");
         log.append(b"record").expect("appends");
-        let mut close: Option<Close> = Some(log.close_async());
+        let mut close: Option<CloseFuture> = Some(log.close_async());
         if round % 3 == 0 {
             let _ = close.as_mut().map(|close| poll(close, &task()));
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::scratch::scratch;
-use seawall::{Commit, Error, Log, Lsn, Options};
+use seawall::{CommitFuture, Error, Log, Lsn, Options};
 
 fn small() -> Options {
     Options::default().segment_bytes(256 << 10).batch_bytes(64 << 10).memory_bytes(512 << 10)
@@ -30,13 +30,13 @@ fn task() -> Arc<Task> {
     Arc::new(Task { woken: AtomicU64::new(0), thread: std::thread::current() })
 }
 
-fn poll(commit: &mut Commit, task: &Arc<Task>) -> Poll<seawall::Result<Lsn>> {
+fn poll(commit: &mut CommitFuture, task: &Arc<Task>) -> Poll<seawall::Result<Lsn>> {
     let waker = Waker::from(Arc::clone(task));
     Pin::new(commit).poll(&mut Context::from_waker(&waker))
 }
 
 /// Polls the commit only when its own waker was called: a lost wake-up would hang here.
-fn wait(mut commit: Commit, task: &Arc<Task>) -> Lsn {
+fn wait(mut commit: CommitFuture, task: &Arc<Task>) -> Lsn {
     let mut seen = task.woken.load(Ordering::SeqCst);
     loop {
         if let Poll::Ready(done) = poll(&mut commit, task) {
@@ -64,7 +64,7 @@ fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
         while accepted.len() < 100 || refused == 0 {
             assert!(accepted.len() < 50_000, "the memory never fills");
             let before = log.appended_lsn();
-            match log.try_append(&record(accepted.len() as u64)) {
+            match log.append_no_wait(&record(accepted.len() as u64)) {
                 Ok(end) => accepted.push(end),
                 Err(Error::WouldBlock) => {
                     assert_eq!(log.appended_lsn(), before, "a refused record has a place");
@@ -91,8 +91,8 @@ fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
 fn an_append_that_does_not_wait_is_refused_for_the_same_reasons_as_one_that_does() {
     let dir = scratch();
     let log = Log::open(dir.path(), small().record_bytes_max(1000)).expect("opens");
-    assert!(matches!(log.try_append(&[0; 1001]), Err(Error::TooLong { bytes: 1001, bytes_max: 1000 })));
-    let end = log.try_append(&[0; 1000]).expect("there is room");
+    assert!(matches!(log.append_no_wait(&[0; 1001]), Err(Error::TooLong { bytes: 1001, bytes_max: 1000 })));
+    let end = log.append_no_wait(&[0; 1000]).expect("there is room");
     assert_eq!(end, log.appended_lsn());
 }
 
@@ -103,7 +103,8 @@ fn dropped_commits_take_no_wake_up_from_others() {
     for round in 0..200 {
         let end = log.append(b"record").expect("appends");
         // Several tasks wait for one LSN; some are dropped unpolled, some polled, one is polled by two tasks in turn.
-        let mut commits: Vec<(Commit, Arc<Task>)> = (0..6).map(|_| (log.commit_async(end), task())).collect();
+        let mut commits: Vec<(CommitFuture, Arc<Task>)> =
+            (0..6).map(|_| (log.commit_async(end), task())).collect();
         let other = task();
         for (index, (commit, task)) in commits.iter_mut().enumerate().skip(1) {
             let _ = poll(commit, task);
@@ -127,7 +128,7 @@ fn dropped_commits_take_no_wake_up_from_others() {
 fn a_hundred_thousand_commits_wait_at_once() {
     let dir = scratch();
     let log = Log::open(dir.path(), Options::default().segment_bytes(16 << 20)).expect("opens");
-    let waiting: Vec<(Commit, Arc<Task>)> = (0..100_000_u64)
+    let waiting: Vec<(CommitFuture, Arc<Task>)> = (0..100_000_u64)
         .map(|number| {
             let end = log.append(&number.to_le_bytes()).expect("appends");
             let (mut commit, task) = (log.commit_async(end), task());

@@ -51,7 +51,7 @@ fn an_open_log_is_copied_up_to_what_is_durable_and_nothing_behind_it() {
     }
     let durable = log.durable_lsn();
     log.append(b"not committed").expect("appends");
-    let done = log.checkpoint(&to).expect("backs up");
+    let done = log.backup(&to).expect("backs up");
     assert_eq!((done.report.end, done.report.records), (durable, u64::from(RECORDS)));
     let expected: Vec<Vec<u8>> = (0..RECORDS).map(record).collect();
     assert_eq!(content(&to), expected);
@@ -66,8 +66,8 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     for i in 0..RECORDS {
         ends.push(log.append_commit(&record(i)).expect("commits"));
     }
-    let first = log.checkpoint(&to).expect("backs up");
-    let again = log.checkpoint(&to).expect("backs up");
+    let first = log.backup(&to).expect("backs up");
+    let again = log.backup(&to).expect("backs up");
     assert_eq!(
         (again.copied, again.kept, again.removed),
         (1, first.copied - 1, 0),
@@ -78,7 +78,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     for i in 0..RECORDS {
         ends.push(log.append_commit(&record(i)).expect("commits"));
     }
-    let grown = log.checkpoint(&to).expect("backs up");
+    let grown = log.backup(&to).expect("backs up");
     assert_eq!((grown.kept, grown.removed), (first.copied - 1, 0));
     assert_eq!(
         std::fs::metadata(to.join(segment_name(2))).and_then(|meta| meta.modified()).expect("is there"),
@@ -93,7 +93,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     while verify(&from).expect("verifies").first < cut {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    let trimmed = log.checkpoint(&to).expect("backs up");
+    let trimmed = log.backup(&to).expect("backs up");
     assert!(trimmed.removed > 0, "{trimmed:?}");
     assert_eq!((trimmed.report.first, trimmed.report.end), (cut, log.durable_lsn()));
     assert_eq!(files(&to).len() as u64, trimmed.report.segments);
@@ -110,7 +110,7 @@ fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it()
     append();
     let (partial, old) = (dir.path().join("saved.partial"), dir.path().join("old"));
     for left in [&partial, &old] {
-        log.checkpoint(left).expect("backs up");
+        log.backup(left).expect("backs up");
     }
     let last = View::open(&partial).expect("opens").end_lsn();
     append();
@@ -120,9 +120,9 @@ fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it()
         log.trim(log.durable_lsn()).expect("trims");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    let refused = log.checkpoint(&old).expect_err("a backup is not thrown away");
+    let refused = log.backup(&old).expect_err("a backup is not thrown away");
     assert!(refused.to_string().contains(&*old.to_string_lossy()), "{refused}");
-    let done = log.checkpoint(&to).expect("backs up");
+    let done = log.backup(&to).expect("backs up");
     assert!(!partial.exists());
     assert_eq!((done.report.end, files(&to).len() as u64), (log.durable_lsn(), done.report.segments));
 }
@@ -184,7 +184,7 @@ fn each_state_that_an_interrupted_backup_leaves_is_whole_and_is_gone_on_with() {
     for i in 0..RECORDS {
         ends.push(log.append_commit(&record(i)).expect("commits"));
     }
-    let before = log.checkpoint(&old).expect("backs up").report.end;
+    let before = log.backup(&old).expect("backs up").report.end;
     log.trim(ends[20]).expect("trims");
     for i in 0..RECORDS {
         log.append_commit(&record(i)).expect("commits");
@@ -308,7 +308,7 @@ fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
         for round in 0..24 {
             let durable = log.durable_lsn();
             let target = if round % 2 == 0 { to.clone() } else { dir.path().join(format!("saved-{round}")) };
-            let report = match if round % 4 < 2 { log.checkpoint(&target) } else { backup(&from, &target) } {
+            let report = match if round % 4 < 2 { log.backup(&target) } else { backup(&from, &target) } {
                 Ok(done) => done.report,
                 // The first backup may have been outrun.
                 Err(Error::InvalidOption { reason, .. }) if reason.contains("ends before the first") => {

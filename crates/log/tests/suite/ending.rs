@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::scratch::scratch;
 use seawall::faults::Faults;
-use seawall::{Commit, Error, Log, Lsn, Options, Tail};
+use seawall::{CommitFuture, Error, Log, Lsn, Options, Tail};
 use seawall_sys::clock::monotonic_ns;
 
 /// What must end ends within this, also on a machine that has other things to do.
@@ -59,12 +59,12 @@ impl Wake for Owner {
     }
 }
 
-fn poll(commit: &mut Commit, waker: &Waker) -> Poll<seawall::Result<Lsn>> {
+fn poll(commit: &mut CommitFuture, waker: &Waker) -> Poll<seawall::Result<Lsn>> {
     Pin::new(commit).poll(&mut Context::from_waker(waker))
 }
 
 /// A log of one record whose last handle is with the waker of the commit of that record, unless that was durable at once.
-fn owned_by_its_waker(dir: &Path, options: Options) -> (Commit, bool) {
+fn owned_by_its_waker(dir: &Path, options: Options) -> (CommitFuture, bool) {
     let log = Arc::new(Log::open(dir, options).expect("opens"));
     let lsn = log.append(b"record").expect("appends");
     let mut commit = log.commit_async(lsn);

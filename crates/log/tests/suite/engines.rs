@@ -156,7 +156,10 @@ fn each_engine_can_be_requested_and_an_engine_that_is_not_here_is_an_error_with_
                 log.close().expect("closes");
                 let log = open(dir.path(), requested()).expect("opens");
                 assert_eq!(log.opened().method, method, "it is remembered");
-                assert_eq!(seawall::View::open(dir.path()).expect("looks").method(), Some((method, engine)));
+                assert_eq!(
+                    seawall::View::open(dir.path()).expect("looks").method().expect("reads"),
+                    Some((method, engine))
+                );
             }
             Err(error @ Error::InvalidOption { option: "engine", .. }) => {
                 let refused = engine.probe().expect_err("refused here").to_string();

@@ -159,10 +159,10 @@ fn a_commit_is_seen_at_once_and_without_an_idle_mark() {
     let mut follower = follow(dir.path());
     assert_eq!(follower.polls(), None);
     for next in 1..100 {
-        let seen = follower.poll_record().expect("reads").expect("is durable");
+        let seen = follower.try_next_record().expect("reads").expect("is durable");
         assert_eq!(number(&seen.payload), next - 1);
         log.append(&record(next)).expect("appends");
-        assert!(follower.poll_record().expect("reads").is_none(), "it is not durable");
+        assert!(follower.try_next_record().expect("reads").is_none(), "it is not durable");
         log.commit(log.appended_lsn()).expect("commits");
     }
     assert!(follower.lsn() > first);
@@ -175,14 +175,15 @@ fn an_idle_follower_is_woken_and_looks_once_a_second() {
     let log = Log::open(dir.path(), quiet()).expect("opens");
     log.append_commit(&record(0)).expect("commits");
     let mut follower = follow(dir.path());
-    follower.poll_record().expect("reads").expect("is there");
+    follower.try_next_record().expect("reads").expect("is there");
     let reads = || {
         let text = std::fs::read_to_string("/proc/thread-self/io").expect("is there");
         let value = |name| text.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
         (value("rchar: ").expect("is listed"), value("syscr: ").expect("is listed"))
     };
     let (looks, before) = (follower.looks(), reads());
-    assert!(follower.next_record_timeout(Duration::from_millis(3500)).expect("reads").is_none());
+    let waited = follower.next_record_timeout(Duration::from_millis(3500));
+    assert!(matches!(waited, Err(Error::TimedOut { .. })), "{waited:?}");
     let (looks, after) = (follower.looks() - looks, reads());
     // At the beginning, at three seconds, at the end; the system may wake it once more.
     assert!((4..=7).contains(&looks), "{looks} looks");
@@ -210,9 +211,10 @@ fn a_writer_makes_no_call_for_followers_that_are_none_or_awake_and_one_for_one_t
     let mut follower = follow(dir.path());
     commit();
     assert_eq!(log.stats().follower_wakes, 0);
-    while follower.poll_record().expect("reads").is_some() {}
+    while follower.try_next_record().expect("reads").is_some() {}
     // It says that it sleeps, and is gone.
-    assert!(follower.next_record_timeout(Duration::from_millis(1)).expect("reads").is_none());
+    let waited = follower.next_record_timeout(Duration::from_millis(1));
+    assert!(matches!(waited, Err(Error::TimedOut { .. })), "{waited:?}");
     drop(follower);
     commit();
     assert_eq!(log.stats().follower_wakes, 1);
@@ -248,13 +250,13 @@ fn a_follower_that_is_overtaken_by_a_trim_says_so() {
         log.append_commit(&record(next)).expect("commits");
     }
     let mut follower = follow(dir.path());
-    follower.poll_record().expect("reads").expect("is there");
+    follower.try_next_record().expect("reads").expect("is there");
     let end = log.durable_lsn();
     log.trim(end).expect("trims");
     log.append_commit(&record(300)).expect("commits");
     log.append_commit(&record(301)).expect("commits");
     let error = loop {
-        match follower.poll_record() {
+        match follower.try_next_record() {
             Ok(Some(record)) if record.lsn < end => {}
             // Files that are still there may be read to the end.
             Ok(_) => return,
@@ -273,13 +275,13 @@ fn what_is_not_durable_is_not_shown() {
     let log = Log::open(dir.path(), quiet()).expect("opens");
     let end = log.append_commit(&record(0)).expect("commits");
     let mut follower = follow(dir.path());
-    follower.poll_record().expect("reads").expect("is durable");
+    follower.try_next_record().expect("reads").expect("is durable");
     let weak = log.append(&record(1)).expect("appends");
     log.commit_as(weak, ProcessCrash).expect("commits");
     assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (end, weak));
-    assert!(follower.poll_record().expect("reads").is_none(), "it is not durable");
+    assert!(follower.try_next_record().expect("reads").is_none(), "it is not durable");
     log.commit(weak).expect("commits");
-    assert_eq!(number(&follower.poll_record().expect("reads").expect("is durable").payload), 1);
+    assert_eq!(number(&follower.try_next_record().expect("reads").expect("is durable").payload), 1);
 }
 
 /// Commits across segments, each looked for by a new view and by one that is renewed; relaxed ones are not shown.
@@ -339,8 +341,9 @@ fn a_follower_beside_trims_and_new_writers_misses_no_file() {
                     assert!(number >= seen, "{number} behind {seen}");
                     seen = number + 1;
                 }
-                Ok(None) if ended => break,
-                Ok(None) => {}
+                Err(Error::TimedOut { .. }) if ended => break,
+                Err(Error::TimedOut { .. }) => {}
+                Ok(None) => panic!("it waits for the next writer"),
                 Err(Error::Trimmed { .. }) => drop(follower.skip_trimmed().expect("goes on")),
                 Err(error) => panic!("{error}"),
             }
@@ -385,7 +388,7 @@ fn a_page_that_speaks_for_another_writer_is_not_believed() {
         std::fs::write(Path::new("/dev/shm").join(&forged), bytes).expect("writes");
         std::fs::write(dir.path().join("LOCK"), format!("{forged}\n")).expect("writes");
         let mut follower = follow(dir.path());
-        let found = follower.poll_record().expect("reads").is_some();
+        let found = follower.try_next_record().expect("reads").is_some();
         std::fs::remove_file(Path::new("/dev/shm").join(&forged)).expect("removed");
         assert_eq!(follower.polls().is_none(), found, "{:?}", follower.polls());
         found
@@ -416,7 +419,7 @@ fn a_page_with_hostile_contents_shows_nothing_that_is_not_there_and_stops_nothin
         let file = std::fs::OpenOptions::new().write(true).open(page(dir.path())).expect("opens");
         std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).expect("writes");
         for _ in 0..3 {
-            assert!(follower.poll_record().expect("reads").is_none(), "{numbers:?}: {follower:?}");
+            assert!(follower.try_next_record().expect("reads").is_none(), "{numbers:?}: {follower:?}");
         }
         // The writer writes its numbers over them, or the follower looks at the disk.
         for next in 1..60 {
@@ -546,7 +549,7 @@ fn a_cut_hides_nothing_from_other_processes_before_it_is_durable() {
 
 /// The next record if the follower finds one now.
 fn poll(follower: &mut ViewFollower) -> Option<Vec<u8>> {
-    follower.poll_record().expect("follows").map(|record| record.payload.to_vec())
+    follower.try_next_record().expect("follows").map(|record| record.payload.to_vec())
 }
 
 /// The batch in flight becomes durable with a cut appended that is not, and behind the cut's records there is more to come.

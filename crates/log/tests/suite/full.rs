@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::scratch::scratch;
-use seawall::{Append, Error, Log, Lsn, OnFull, Options, StreamId};
+use seawall::{AppendFuture, Error, Log, Lsn, OnFull, Options, StreamId};
 use seawall_sys::clock::monotonic_ns;
 
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -76,7 +76,7 @@ fn a_cut_that_is_stated_again_leaves_a_trim_its_segment() {
         let at = second.take().expect("more than a segment was filled");
         log.trim(at.max(log.first_lsn())).expect("trims");
         let started = log.stats().segments_started;
-        until("room behind a trim in front of the cuts", || log.try_append(&RECORD).is_ok());
+        until("room behind a trim in front of the cuts", || log.append_no_wait(&RECORD).is_ok());
         assert!(log.stats().disk_bytes <= CAP);
         second = (log.stats().segments_started > started).then(|| log.durable_lsn());
     }
@@ -93,7 +93,7 @@ impl Wake for Task {
 }
 
 /// Polls an append when its waker was called, and never else; returns what it came to.
-fn woken(append: &mut Append<'_>, task: &Arc<Task>, seen: &mut u64) -> seawall::Result<Lsn> {
+fn woken(append: &mut AppendFuture<'_>, task: &Arc<Task>, seen: &mut u64) -> seawall::Result<Lsn> {
     let waker = Waker::from(Arc::clone(task));
     let began_ns = monotonic_ns();
     loop {
@@ -111,7 +111,7 @@ fn woken(append: &mut Append<'_>, task: &Arc<Task>, seen: &mut u64) -> seawall::
 }
 
 /// Polls an append that finds no room, until it sleeps.
-fn asleep(append: &mut Append<'_>, task: &Arc<Task>) -> u64 {
+fn asleep(append: &mut AppendFuture<'_>, task: &Arc<Task>) -> u64 {
     let waker = Waker::from(Arc::clone(task));
     let mut seen = 0;
     loop {
@@ -153,7 +153,7 @@ fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
     // the mark that makes the trim durable, which would otherwise take the spare, and a trimmed segment would replace that.
     let (large, mut refused) = (vec![7; 20_000], 0);
     while refused < 40 {
-        match log.try_append(&large) {
+        match log.append_no_wait(&large) {
             Ok(end) => log.commit(end).expect("commits"),
             Err(Error::WouldBlock) => refused += 1,
             Err(other) => panic!("{other}"),

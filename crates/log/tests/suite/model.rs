@@ -479,7 +479,7 @@ impl Life {
             let durable = log.durable_lsn();
             let (from, now) = (follower.1, &self.now);
             let mut next = now.plain.range(from..);
-            let record = match follower.0.poll_record() {
+            let record = match follower.0.try_next_record() {
                 Ok(record) => record,
                 // It was overtaken by a trim.
                 Err(Error::Trimmed { .. }) => return,
@@ -521,7 +521,7 @@ impl Life {
         let copy = dir.with_extension("copy");
         // What a killed life left there.
         let _ = std::fs::remove_dir_all(&copy);
-        log.checkpoint(&copy).expect("copies");
+        log.backup(&copy).expect("copies");
         let plain = MethodChoice::Named("buffered+fdatasync".to_owned());
         let options = Options::default().segment_bytes(64 << 10).method(plain);
         let copied = Log::open(&copy, options).expect("a copy opens");

@@ -79,7 +79,7 @@ const OPENINGS: [(&str, Opening); 7] = [
     }),
     ("view", |dir, _| {
         let view = View::open(dir)?;
-        let _ = (view.method(), view.remembered_method(), view.has_writer());
+        let _ = (view.method(), view.has_writer());
         count(view.read(view.first_lsn())?)
     }),
     ("verify", |dir, _| verify(dir).map(|report| usize::try_from(report.records).unwrap_or(0))),
@@ -95,7 +95,7 @@ const OPENINGS: [(&str, Opening); 7] = [
     ("follow", |dir, _| {
         let view = View::open(dir)?;
         let mut follower = view.follow(view.first_lsn())?;
-        count(std::iter::from_fn(|| follower.poll_record().transpose()))
+        count(std::iter::from_fn(|| follower.try_next_record().transpose()))
     }),
 ];
 

@@ -155,7 +155,8 @@ fn shown(log: &Log, cut: Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, bool) {
     }
     backwards.reverse();
     let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let payloads = std::iter::from_fn(|| follower.poll_record().expect("reads").map(|r| r.payload.to_vec()));
+    let payloads =
+        std::iter::from_fn(|| follower.try_next_record().expect("reads").map(|r| r.payload.to_vec()));
     let forwards = payloads.collect();
     assert_eq!(records(log), forwards, "a reader and a follower");
     (forwards, backwards, log.read_at(cut).is_ok())
@@ -249,7 +250,7 @@ fn every_thread_finds_what_it_committed_whatever_else_is_committed() {
                             1 => log.commit_as(lsn, SystemCrash),
                             2 => log
                                 .commit_async_as(lsn, ProcessCrash)
-                                .and_then(seawall::Commit::wait)
+                                .and_then(seawall::CommitFuture::wait)
                                 .map(drop),
                             _ => log.commit_as(lsn, ProcessCrash),
                         }
@@ -412,7 +413,7 @@ fn what_was_accepted_under_a_cap_is_taken_over_under_it() {
     let mut accepted = 1;
     let mut refused = 0;
     while refused < 100 {
-        match log.try_append(&[7; 3000]) {
+        match log.append_no_wait(&[7; 3000]) {
             Ok(lsn) => {
                 log.commit_as(lsn, ProcessCrash).expect("commits");
                 (accepted, refused) = (accepted + 1, 0);

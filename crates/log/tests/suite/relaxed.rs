@@ -261,7 +261,10 @@ fn a_log_of_a_lower_class_keeps_the_prefix_that_is_left_and_says_what_is_gone() 
         lose_page(crashed.path(), 10);
         let lost = Tail::Lost { from: Lsn::new(9 * record), to: Lsn::new(19 * record) };
         let view = View::open(crashed.path()).expect("looks");
-        assert_eq!((view.tail(), view.end_lsn(), view.class()), (Some(lost), Lsn::new(9 * record), class));
+        assert_eq!(
+            (view.tail(), view.end_lsn(), view.durability()),
+            (Some(lost), Lsn::new(9 * record), class)
+        );
         assert_eq!(view.read(Lsn::ZERO).expect("reads").take_while(Result::is_ok).count(), 9);
         let report = verify(crashed.path()).expect("verifies");
         assert_eq!((report.tail, report.class, report.records), (lost, Some(class), 9), "{method}");
@@ -343,7 +346,7 @@ fn a_log_that_is_opened_with_another_class_says_so_in_a_new_segment() {
         log.append_commit(b"record").expect("commits");
         assert_eq!(count(&log), i + 1);
         log.close().expect("closes");
-        assert_eq!(View::open(dir.path()).expect("looks").class(), class);
+        assert_eq!(View::open(dir.path()).expect("looks").durability(), class);
     }
     assert_eq!(verify(dir.path()).expect("verifies").segments, 4, "one for each change");
 }

@@ -149,7 +149,9 @@ fn a_full_log_returns_a_typed_error_where_that_was_chosen_and_goes_on_after_a_tr
         assert_eq!((path.as_path(), *bytes_max, *disk_bytes), (log.dir(), CAP, log.stats().disk_bytes));
         assert!(*needed <= SEGMENT && full.to_string().contains("trim"), "{full}");
         assert!(taken(dir.path()) <= CAP);
-        until("refused without waiting", || matches!(log.try_append(&[7; 9000]), Err(Error::DiskCap { .. })));
+        until("refused without waiting", || {
+            matches!(log.append_no_wait(&[7; 9000]), Err(Error::DiskCap { .. }))
+        });
         // What is there is not dropped for what comes.
         assert!(log.read(log.first_lsn()).expect("reads").all(|record| record.is_ok()));
         let trimmed = log.durable_lsn();

@@ -204,7 +204,7 @@ fn a_reader_shows_nothing_that_was_cut_before_it_came_there() {
     let mut next = || {
         let records = [
             reader.next_record(),
-            follower.poll_record(),
+            follower.try_next_record(),
             futures_lite::future::block_on(polled.next_record_async()),
         ];
         records.map(|record| record.expect("reads").expect("is there").payload[0])
@@ -423,7 +423,7 @@ fn plain(log: &Log) -> Vec<Vec<u8>> {
     }
     assert_eq!(backwards, read);
     let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let shown: Vec<_> = std::iter::from_fn(|| follower.poll_record().expect("follows"))
+    let shown: Vec<_> = std::iter::from_fn(|| follower.try_next_record().expect("follows"))
         .map(|record| record.payload.to_vec())
         .collect();
     assert_eq!(shown, read);
@@ -644,11 +644,11 @@ fn behind(records: usize, change: impl Fn(&Log)) -> (Vec<u64>, Option<Error>) {
     append(3);
     let mut seen = Vec::new();
     loop {
-        match follower.poll_record() {
+        match follower.try_next_record() {
             Ok(Some(record)) => seen.push(record.stream.expect("is of a stream").seq),
             Ok(None) => return (seen, None),
             Err(error) => {
-                assert!(follower.poll_record().is_err(), "it stays so");
+                assert!(follower.try_next_record().is_err(), "it stays so");
                 return (seen, Some(error));
             }
         }

@@ -74,7 +74,7 @@ fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
     log.append_commit(b"beside").expect("commits");
     let view = View::open(dir.path()).expect("looks");
     let mut follower = view.stream(id(7)).expect("looks").follow(0).expect("follows");
-    assert!(follower.poll_record().expect("reads").is_none());
+    assert!(follower.try_next_record().expect("reads").is_none());
     for number in 0..60_u8 {
         log.append_commit(&[0; 3000]).expect("commits");
         stream.append_commit(&[number]).expect("commits");
@@ -86,7 +86,7 @@ fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
     assert_eq!(payload(&mut follower), b"60");
     stream.append_commit(b"61").expect("commits");
     log.commit(stream.trim(62).expect("trims")).expect("commits");
-    let error = follower.poll_record().expect_err("was trimmed");
+    let error = follower.try_next_record().expect_err("was trimmed");
     assert!(matches!(error, Error::StreamTrimmed { seq: 61, first: 62, .. }), "{error}");
     // A cut behind its place does not concern it; one in front of it does, though the numbers are there again.
     let mut follower =
@@ -100,12 +100,12 @@ fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
     for text in ["63 again", "64"] {
         stream.append_commit(text.as_bytes()).expect("commits");
     }
-    let error = follower.poll_record().expect_err("was cut");
+    let error = follower.try_next_record().expect_err("was cut");
     assert!(matches!(error, Error::StreamEnd { seq: 64, next: 63, .. }), "{error}");
     let mut follower =
         View::open(dir.path()).expect("looks").stream(id(7)).expect("looks").follow(65).expect("follows");
     log.commit(stream.remove().expect("removes")).expect("commits");
-    let error = follower.poll_record().expect_err("was removed");
+    let error = follower.try_next_record().expect_err("was removed");
     assert!(matches!(error, Error::StreamEnd { seq: 65, next: 0, .. }), "{error}");
     assert!(view.stream(id(8)).expect("looks").read(1).is_err(), "a stream that nobody wrote to");
     let gone = View::open(dir.path()).expect("looks").stream(id(7)).expect("looks");
@@ -184,7 +184,7 @@ fn a_follower_past_whose_place_the_log_was_trimmed_says_so() {
         looks += 1;
     }
     for _ in 0..2 {
-        let error = follower.poll_record().map(|record| record.map(|record| record.payload.to_vec()));
+        let error = follower.try_next_record().map(|record| record.map(|record| record.payload.to_vec()));
         assert!(matches!(error, Err(Error::Trimmed { .. })), "{error:?}");
     }
 }

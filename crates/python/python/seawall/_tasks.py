@@ -91,7 +91,7 @@ async def with_room(log: Log, append: Callable[[], T]) -> T:
 
 async def append(log: Log, record: bytes) -> int:
     """``Log.append_async``."""
-    return await with_room(log, lambda: log._try_append(record))
+    return await with_room(log, lambda: log._append_no_wait(record))
 
 
 async def _append_commit(log: Log, record: bytes) -> int:
@@ -104,7 +104,7 @@ def append_commit(log: Log, record: bytes) -> Pending[int]:
 
 
 async def _append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> StreamAppend:
-    appended = await with_room(log, lambda: stream._try_append(record))
+    appended = await with_room(log, lambda: stream._append_no_wait(record))
     await log.commit_async(appended.end)
     return appended
 

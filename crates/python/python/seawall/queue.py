@@ -285,7 +285,7 @@ class Queue:
     async def put_async(self, body: Body, *, delay: float = 0.0) -> int:
         """As ``put``, without blocking the event loop."""
         if delay:
-            seq, end = await with_room(self._log, lambda: self._append_held(body, delay, self._messages._try_append))
+            seq, end = await with_room(self._log, lambda: self._append_held(body, delay, self._messages._append_no_wait))
             await self._log.commit_async(end)
             self._stored(seq)
             return seq

@@ -183,7 +183,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What ``backup`` and ``Log.checkpoint`` did."""
+    """What ``backup`` and ``Log.backup`` did."""
 
     report: Report
     """What ``verify`` says of the copy."""

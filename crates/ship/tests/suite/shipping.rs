@@ -140,7 +140,7 @@ fn a_log_that_went_another_way_is_refused() {
     let log = Log::open(&from, options()).expect("opens");
     append(&log, 30);
     start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
-    log.checkpoint(&old).expect("backs up");
+    log.backup(&old).expect("backs up");
     append(&log, 30);
     let end = start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
     log.close().expect("closes");
@@ -491,7 +491,7 @@ fn a_log_is_shipped_to_a_place_once_at_a_time_and_a_copy_of_it_takes_nothing_bef
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let copied = |to: &std::path::Path| {
-        log.checkpoint(to).expect("backs up");
+        log.backup(to).expect("backs up");
         let name = hold_name("memory:a");
         let hold = Hold::read(&from, &name).expect("reads").expect("is there");
         Hold { lsn: Lsn::ZERO, ..hold }.write(to, &name).expect("writes");

@@ -17,7 +17,7 @@ use crate::scenario::settings::Settings;
 use crate::testbed::real::{Fault, RealTestbed, RecordLane, UNTIMED, Writer, open_log};
 use crate::testbed::writers::{self, Crew, slice};
 use crate::testbed::{Block, BlockError, Until};
-use seawall::{Commit, Log, Lsn, Options, Stats};
+use seawall::{CommitFuture, Log, Lsn, Options, Stats};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::{monotonic_ns, sleep_until};
 use seawall_sys::method::Method;
@@ -376,13 +376,13 @@ impl Bench<'_> {
     /// Keeps `most` commits outstanding, one of sixteen timed.
     fn outstanding(&self, log: &Log, most: usize, polled: bool, sample: &mut Sample) -> Result<(), Fault> {
         const TRIM_EVERY: u64 = 4096;
-        let until = if polled { poll } else { Commit::wait };
+        let until = if polled { poll } else { CommitFuture::wait };
         let record = Aligned::incompressible(self.case.bytes, self.settings.seed);
         let record = record.as_slice();
         for _ in 0..UNTIMED {
             log.append_commit(record)?;
         }
-        let mut pending: VecDeque<(Option<u64>, Commit)> = VecDeque::with_capacity(most);
+        let mut pending: VecDeque<(Option<u64>, CommitFuture)> = VecDeque::with_capacity(most);
         let began = monotonic_ns();
         let end = began.saturating_add(self.until.block_ns);
         for number in 0.. {
@@ -697,7 +697,7 @@ pub(super) fn forget_files(files: &[PathBuf]) -> Result<(), Fault> {
 }
 
 /// Polls a commit until it is ready, as an executor of one task does: the thread sleeps in between.
-fn poll(commit: Commit) -> seawall::Result<Lsn> {
+fn poll(commit: CommitFuture) -> seawall::Result<Lsn> {
     struct Unpark(std::thread::Thread);
 
     impl Wake for Unpark {

@@ -601,8 +601,8 @@ public final class Log implements AutoCloseable {
      * @return what the copy holds
      * @throws SeawallException it cannot be written, or the log is damaged
      */
-    public Report checkpoint(Path to) throws SeawallException {
-        return Report.from((arena, report) -> handle.call(Native.LOG_CHECKPOINT, Paths.text(arena, to), report));
+    public Report backup(Path to) throws SeawallException {
+        return Report.from((arena, report) -> handle.call(Native.LOG_BACKUP, Paths.text(arena, to), report));
     }
 
     /**

@@ -53,7 +53,7 @@ final class Native {
     static final MethodHandle LOG_READ = plain("seawall_log_read", JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle LOG_READ_AT = plain("seawall_log_read_at", JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle LOG_READ_BEFORE = plain("seawall_log_read_before", JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle LOG_CHECKPOINT = plain("seawall_log_checkpoint", JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle LOG_BACKUP = plain("seawall_log_backup", JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle LOG_CLOSE = plain("seawall_log_close", JAVA_INT, ADDRESS);
     static final MethodHandle LOG_FREE = nothing("seawall_log_free", ADDRESS);
 

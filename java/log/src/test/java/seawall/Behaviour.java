@@ -287,8 +287,8 @@ final class Behaviour {
             }
             case "pin" -> pin = log.pin(number(words, 0));
             case "unpin" -> pin.close();
-            case "checkpoint" -> {
-                Report copy = log.checkpoint(folder.resolve(words.get(0)));
+            case "log_backup" -> {
+                Report copy = log.backup(folder.resolve(words.get(0)));
                 return copy.firstLsn() + " " + copy.endLsn();
             }
             case "view" -> {

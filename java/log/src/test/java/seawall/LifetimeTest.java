@@ -110,7 +110,7 @@ class LifetimeTest {
                 () -> log.append(new byte[1]), () -> other.tryAppend(new byte[1]), () -> log.stream(3).append(new byte[1]),
                 () -> log.stream(3).get(0), () -> log.stream(3).read(0), () -> log.stream(3).first(), () -> log.streams(),
                 () -> log.read(0), () -> log.readAt(0), () -> log.readBefore(end), () -> log.pin(0), () -> log.trim(0),
-                () -> log.truncateAfter(0), () -> log.lsnAt(java.time.Instant.EPOCH), () -> log.checkpoint(dir.resolve("copy")),
+                () -> log.truncateAfter(0), () -> log.lsnAt(java.time.Instant.EPOCH), () -> log.backup(dir.resolve("copy")),
                 () -> log.commit(1L << 40), () -> log.commit(1L << 40, Durability.PROCESS_CRASH),
                 () -> log.transaction(transaction -> transaction.append(new byte[1])));
         for (int i = 0; i < refused.size(); i++) {

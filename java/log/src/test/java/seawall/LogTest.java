@@ -342,7 +342,7 @@ class LogTest {
             for (int i = 0; i < 20; i++) {
                 log.commit(log.append(new byte[300]));
             }
-            Report copied = log.checkpoint(dir.resolve("copy"));
+            Report copied = log.backup(dir.resolve("copy"));
             assertEquals(20, copied.records());
             assertTrue(copied.copied() > 0);
         }

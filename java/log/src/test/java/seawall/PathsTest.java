@@ -36,7 +36,7 @@ class PathsTest {
                 log.commit(log.append(new byte[1]));
                 LogLockedException locked = assertThrows(LogLockedException.class, () -> Log.open(path));
                 assertTrue(locked.path().startsWith(path), name);
-                log.checkpoint(odd(name + "-copy"));
+                log.backup(odd(name + "-copy"));
             }
             assertTrue(Files.exists(path.resolve("LOCK")), name);
             assertTrue(Files.exists(odd(name + "-copy")), name);
