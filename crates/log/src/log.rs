@@ -1,100 +1,47 @@
 //! The log's public interface: open, append, commit, read, follow, trim and close.
 
-use std::collections::BTreeMap;
+mod accept;
+mod opening;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 
-use seawall_sys::crash_memory::{CrashMapping, boot_id};
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
-use seawall_sys::planted;
 
 use crate::commit::append_future::AppendFuture;
 use crate::commit::close_future::{CloseFuture, Closing};
 use crate::commit::commit_future::CommitFuture;
-use crate::commit::ending::{self, HandedOver, Resources};
+use crate::commit::ending;
+use crate::commit::ending::{HandedOver, Resources};
 use crate::commit::group::Group;
-use crate::commit::process_crash::{CrashMemory, MemoryPlan};
-use crate::commit::segment_writers::SegmentWriters;
-use crate::commit::state::{Core, CoreConfig, Refusal};
 use crate::commit::stats::Stats;
-use crate::commit::sync::{Mutex, MutexGuard, lock};
-use crate::commit::transaction::{Finished, Transaction};
-use crate::commit::{maintenance_thread, stall_watch, writer_thread};
-use crate::crash_memory::left::{Left, LeftInMemory};
-use crate::crash_memory::{MEMORY_FILE, is_own};
+use crate::commit::sync::{Mutex, lock};
+use crate::commit::transaction::Transaction;
 use crate::error::{Error, Result};
-use crate::format::buffer::AlignedBuf;
-use crate::format::checksum::crc32c;
-use crate::format::{
-    BATCH_HEADER_BYTES, LogId, RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
-};
-use crate::lock::{Lock, make_dir, open_dir, refuse_network};
+use crate::format::{RECORD_HEADER_BYTES, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use crate::method::evidence::Evidence;
-use crate::method::select::{MethodOrigin, Selected, permit};
 use crate::options::Options;
 use crate::read::follow_thread::FollowThread;
 use crate::read::follower::Follower;
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
 use crate::read::reader::{Reader, Record, check_within};
-use crate::read::retained::Retained;
-use crate::read::rewrite::Rewriter;
-use crate::read::stream::{Stream, StreamAppend};
+use crate::read::stream::Stream;
 use crate::read::time::lsn_at;
 use crate::read::trim::Trim;
 use crate::recovery::held_trims;
-use crate::recovery::sector_size::explain;
-use crate::recovery::tail::Tail;
-use crate::recovery::{self, Plan, Recovered};
 use crate::repair::backup::{Backup, backup_of};
-use crate::segment::inventory::SegmentInventory;
-use crate::segment::retention::Now;
 use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
 use crate::stream::state::{HeldTrims, Numbering};
-
-/// The most trimmed segments that are kept for reuse, beyond the configured spares.
-const KEPT_MAX: usize = 16;
-
-/// What opening found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Opened {
-    /// How the log had ended.
-    pub tail: Tail,
-    /// The first LSN that is left.
-    pub first: Lsn,
-    /// The end of the log.
-    pub end: Lsn,
-    /// Segments in the log.
-    pub segments: usize,
-    /// How often the log has been opened, this time included.
-    pub epoch: u64,
-    /// The row of the method table that commits go through.
-    pub method: &'static str,
-    /// Where that row comes from: logs of one process on one disk share one probe.
-    pub method_origin: MethodOrigin,
-    /// The engine that runs it.
-    pub engine: &'static str,
-    /// Why another engine was refused, if one was and the portable one took over.
-    pub engine_refused: Option<String>,
-    /// What the devices' counters say to the class: the log does not open where they contradict it.
-    pub evidence: Evidence,
-    /// Why followers in other processes look at the disk again and again, instead of being woken, if they do: see
-    /// [`crate::View::follow`].
-    pub channel_refused: Option<String>,
-    /// Foreign files in the directory.
-    pub foreign_files: Vec<String>,
-    /// What commits that are to outlive the process only had left in memory: see [`Log::commit_as`].
-    pub left_in_memory: LeftInMemory,
-}
+use accept::OpenTransaction;
+pub(crate) use accept::accept_large;
+pub use opening::Opened;
 
 /// A transaction log in one directory, opened for writing.
 ///
@@ -146,30 +93,6 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// The identity of a new log.
-#[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "only tests set it"))]
-fn identity(options: &Options) -> LogId {
-    #[cfg(feature = "simulation")]
-    if let Some(id) = options.log_id {
-        return id;
-    }
-    LogId::random()
-}
-
-/// How the log is recovered.
-fn plan(options: &Options) -> Plan {
-    Plan {
-        new_id: identity(options),
-        block_bytes: options.block_bytes,
-        segment_bytes: options.segment_bytes,
-        read_bytes: 1 << 20,
-        dsync: false,
-        class: options.durability,
-        create: options.create,
-        disk_bytes_max: options.disk_bytes_max,
-    }
-}
-
 impl Log {
     /// Opens the log in `dir`: takes the exclusive lock, finds out what is durable and makes the log ready.
     ///
@@ -180,179 +103,7 @@ impl Log {
     /// [`Error::Io`].
     #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
-        options.check()?;
-        let dir = dir.as_ref();
-        let _span = tracing::info_span!("open", dir = %dir.display()).entered();
-        make_dir(dir, &options)?;
-        let held = open_dir(dir)?;
-        refuse_network(&held, &options)?;
-        let lock = Lock::take(&held, &options)?;
-        let mut disk = OsDisk::new(Arc::clone(&held), options.permissions);
-        #[cfg(feature = "simulation")]
-        if options.cached_reads {
-            disk.access = seawall_sys::store::Access::Cached;
-        }
-        let plan = plan(&options);
-        // Before any file is made, so that a refusal leaves nothing behind.
-        let permitted = permit(dir, &options)?;
-        let mut left = look_for_memory(&held)?;
-        let bind = |log_id, epoch| {
-            if let Some(left) = &mut left {
-                left.bind(log_id, epoch);
-            }
-        };
-        let recovered =
-            tracing::debug_span!("recover").in_scope(|| recovery::recover_with(&mut disk, &plan, bind));
-        let recovered = recovered.map_err(|error| error.in_dir(dir));
-        let recovered = recovered.map_err(|error| explain(error, dir, Some(options.block_bytes)))?;
-        let config =
-            recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
-        let buffers = Core::take_buffers(&config);
-        let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let Selected { works, origin, rows, refused, evidence } =
-            permitted.select(&held, &options, recovered.block_bytes, &buffers)?;
-        let core = Core::with(config, recovered.resume.clone(), buffers);
-        let method = works.method();
-        #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-        let mut writers =
-            SegmentWriters::new(Arc::clone(&held), works, rows, options.in_flight_max, options.batch_bytes);
-        #[cfg(feature = "simulation")]
-        {
-            writers.faults.clone_from(&options.faults);
-            disk.faults.clone_from(&options.faults);
-        }
-        let place = recovered.resume.place;
-        writers.open(place.segment, (place.offset, place.data_end + u64::from(recovered.block_bytes)))?;
-        for spare in &recovered.resume.spares {
-            writers.open(spare.number, (0, spare.bytes))?;
-        }
-        let memory = CrashMemory::new(memory_plan(&held, &config, &options));
-        let group = Arc::new(start(config, core, &recovered, writers, &options).with_memory(memory));
-        group.show_evidence(&evidence);
-        let shared = lock.share((config.log_id, recovered.epoch), (recovered.resume.end, place.segment));
-        let channel_refused = match shared {
-            Ok(publisher) => {
-                group.publish_to(publisher);
-                None
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        let opened = Opened {
-            tail: recovered.tail,
-            first: recovered.resume.trim,
-            end: recovered.resume.end,
-            segments: recovered.segments.len(),
-            epoch: recovered.epoch,
-            method: method.id,
-            method_origin: origin,
-            engine: method.engine().name(),
-            engine_refused: refused,
-            evidence,
-            channel_refused,
-            foreign_files: recovered.foreign_files.clone(),
-            left_in_memory: LeftInMemory::Nothing,
-        };
-        let pins = Pins::new(group.core().pins().clone());
-        if let Err(error) = pins.look(&held) {
-            tracing::warn!(%error, "nothing is trimmed");
-        }
-        let mut log = Self {
-            group,
-            dir: Arc::clone(&held),
-            record_bytes_max: options.record_bytes_max,
-            opened,
-            resources: Mutex::new(Some(Resources { threads: Vec::new(), lock })),
-            staged_memory: Mutex::default(),
-            pins,
-            index: Arc::default(),
-            starts_rewriter: Mutex::default(),
-            follow_thread: Arc::default(),
-            handed_over: HandedOver::default(),
-            closing: Arc::default(),
-            held_trims: Mutex::new((OsDisk::new(Arc::clone(&held), options.permissions), 0)),
-        };
-        log.spawn(disk, &options)?;
-        if let Some(left) = left {
-            log.take_over(left)?;
-        }
-        if log.group.core().tagged().streams_from != 0 {
-            log.start_rewriter()?;
-        }
-        tracing::info!(dir = %dir.display(), opened = ?log.opened, "opened");
-        Ok(log)
-    }
-
-    /// Takes what commits that are to outlive the process only left in memory, and makes it durable before anything is served.
-    fn take_over(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
-        let append = |records: &[u8], count| {
-            let mut records = records.to_vec();
-            self.accept_encoded(&mut records, (count, Numbering::Kept), &[])
-        };
-        let end = self.group.core().appended();
-        self.group.core().set_taking_over(true);
-        // In full, in a log of any class, as everything that an opening serves.
-        let taken = left.take_over(end, append, |end| self.group.commit(end, AckLevel::Full))?;
-        let mut core = self.group.core();
-        core.set_taking_over(false);
-        // Readers of this opening see no cut that is not published.
-        if planted!(MemoryCutsUnseen, false, !core.tagged().cuts.is_empty()) {
-            self.group.publish_cuts(&core);
-        }
-        drop(core);
-        let removed = self.dir.remove(MEMORY_FILE);
-        removed.map_err(|source| Error::io("remove", self.dir.path().join(MEMORY_FILE), source))?;
-        (self.opened.left_in_memory, self.opened.end) = (taken, self.group.durable());
-        self.opened.segments = self.group.housekeeping().inventory().segments().len();
-        Ok(())
-    }
-
-    fn spawn(&self, mut disk: OsDisk, options: &Options) -> Result<()> {
-        let failed = |source| Error::io("start a thread for", self.dir.path(), source);
-        let keep = |thread| self.keep(thread);
-        let shared = || (Arc::clone(&self.group), Arc::clone(&self.closing), Arc::clone(&self.handed_over));
-        let (group, closing, handed_over) = shared();
-        let idle = options.idle_mark;
-        let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
-        let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
-        self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
-        let (group, closing, handed_over) = shared();
-        let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
-        let full = options.on_full;
-        let mut retained = Retained {
-            rules: options.retention,
-            group: Arc::clone(&self.group),
-            dir: Arc::clone(&self.dir),
-            pins: self.pins.clone(),
-            index: Arc::clone(&self.index),
-            oldest: None,
-            newest_us: BTreeMap::new(),
-            now: Now::default(),
-        };
-        let run = move || {
-            maintenance_thread::run(&group, &mut disk, (|| retained.trim(), full));
-            drop(retained);
-            drop(disk);
-            ending::finish_handed_over(&group, &handed_over, &closing);
-        };
-        let maintenance = keep(maintenance.spawn(run).map_err(failed)?);
-        self.pins.wakes(maintenance.clone());
-        self.group.threads().set_maintenance(maintenance);
-        if let Some(threshold) = options.stall_threshold {
-            let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
-            let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
-            let run = move || stall_watch::watch(&group, threshold, on_stall.as_ref());
-            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
-        }
-        Ok(())
-    }
-
-    /// Has the end of the log wait for a thread; returns its handle.
-    fn keep(&self, thread: JoinHandle<()>) -> Thread {
-        let handle = thread.thread().clone();
-        if let Some(held) = &mut *lock(&self.resources) {
-            held.threads.push(thread);
-        }
-        handle
+        Self::open_in(dir.as_ref(), &options)
     }
 
     /// What opening found.
@@ -366,14 +117,6 @@ impl Log {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
-    }
-
-    fn check_length(&self, bytes: usize) -> Result<()> {
-        if bytes > self.record_bytes_max { Err(self.too_long(bytes)) } else { Ok(()) }
-    }
-
-    fn too_long(&self, bytes: usize) -> Error {
-        Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 }
     }
 
     /// Copies a record into memory and gives it its place. It is not durable yet: see [`Log::commit`]. Waits only
@@ -430,22 +173,6 @@ impl Log {
         self.group.accept_unless_busy(|core| core.append(record))
     }
 
-    /// The memory that a large record held in vain may have been refused to the first future in line.
-    fn pass_on_memory(&self) {
-        self.group.waiters().appends().wake_up_to(0);
-    }
-
-    /// As [`Log::append_no_wait`], for a future that is in line itself.
-    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
-        self.accept_record::<false>(record).map(|(lsn, _)| lsn)
-    }
-
-    /// Whether the record fills a batch of its own.
-    #[inline]
-    pub(crate) fn is_large(&self, record: &[u8]) -> bool {
-        Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
-    }
-
     /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
     /// thread until then. Needs no runtime. Futures that wait are served in the order in which they came, as long as they
     /// are polled; callers of [`Log::append`] do not stand in that line.
@@ -457,71 +184,6 @@ impl Log {
     /// As [`Log::append`].
     pub fn append_async<'a>(&'a self, record: &'a [u8]) -> AppendFuture<'a> {
         AppendFuture::new(self, record)
-    }
-
-    #[inline]
-    fn accept_record<const WAIT: bool>(&self, record: &[u8]) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        self.check_length(record.len())?;
-        if self.is_large(record) {
-            let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
-            return self.accept_large::<WAIT>([&head, record], (1, Numbering::Untagged));
-        }
-        self.group.accept_or::<WAIT>(|core| core.append(record))
-    }
-
-    fn accept_large<const WAIT: bool>(
-        &self,
-        parts: [&[u8]; 2],
-        count: (u32, Numbering),
-    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        let lsn = accept_large::<WAIT>(&self.group, parts, |core, large| {
-            core.adopt(large.buf, large.used, count, large.sum)
-        })?;
-        Ok((lsn, self.group.core()))
-    }
-
-    pub(crate) fn append_to_stream_unless_busy(
-        &self,
-        stream: StreamId,
-        record: &[u8],
-    ) -> Result<StreamAppend> {
-        self.check_length(record.len())?;
-        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
-        if Core::is_large(self.group.config(), used) || !self.group.threads().has_rewriter() {
-            return Err(Error::WouldBlock);
-        }
-        let (end, seq) = self.group.accept_unless_busy(|core| core.append_to(stream, record))?;
-        Ok(StreamAppend { seq, end })
-    }
-
-    pub(crate) fn append_to_stream<const WAIT: bool>(
-        &self,
-        stream: StreamId,
-        record: &[u8],
-    ) -> Result<StreamAppend> {
-        self.check_length(record.len())?;
-        self.start_rewriter()?;
-        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
-        if !Core::is_large(self.group.config(), used) {
-            let mut seq = 0;
-            let accepted = self.group.accept_or::<WAIT>(|core| {
-                let (end, number) = core.append_to(stream, record)?;
-                seq = number;
-                Ok(end)
-            });
-            return accepted.map(|(end, _)| StreamAppend { seq, end });
-        }
-        let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
-        let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
-        let mut seq = 0;
-        let end = accept_large::<WAIT>(&self.group, [&head, record], |core, large| {
-            seq = core.tagged().streams.next_number(stream);
-            core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
-        });
-        if !WAIT && end.is_err() {
-            self.pass_on_memory();
-        }
-        end.map(|end| StreamAppend { seq, end })
     }
 
     /// Returns when everything before `lsn` is durable: [`Log::durable_lsn`] covers it, and readers, followers and views of every process
@@ -596,37 +258,6 @@ impl Log {
             self.start_rewriter()?;
         }
         Ok(self.accept_transaction(&mut open.transaction)?)
-    }
-
-    /// Appends a transaction whose records are complete.
-    fn accept_transaction(&self, open: &mut Transaction) -> Result<Lsn> {
-        if open.is_empty() {
-            return Ok(self.group.core().appended());
-        }
-        // Others append meanwhile: what can be done before the core is locked is done here.
-        let (count, numbering, changes) = (open.len(), open.numbering(), open.take_changes());
-        let accepted = match open.finish() {
-            Finished::InBuffer { buf, used, sum } => self.group.accept(|core| {
-                let accepted = core.adopt(buf, used, (count, numbering), sum);
-                accepted.inspect(|_| self.group.note_stream_changes(&changes))
-            }),
-            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering), &changes),
-        };
-        accepted.map(|(lsn, _)| lsn)
-    }
-
-    /// Appends a transaction of encoded records, which changes streams so.
-    fn accept_encoded(&self, records: &mut [u8], count: (u32, Numbering), changes: &[Tag]) -> Result<Lsn> {
-        let noted = |accepted: std::result::Result<Lsn, Refusal>| {
-            accepted.inspect(|_| self.group.note_stream_changes(changes))
-        };
-        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) {
-            return accept_large::<true>(&self.group, [&[], records], |core, large| {
-                noted(core.adopt(large.buf, large.used, count, large.sum))
-            });
-        }
-        let accepted = self.group.accept(|core| noted(core.append_encoded(records, count.0, count.1)));
-        accepted.map(|(lsn, _)| lsn)
     }
 
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is in flight or
@@ -790,35 +421,6 @@ impl Log {
         let written = held_trims::write(&mut noted.0, self.group.config().log_id, &held);
         written.map_err(|error| error.in_dir(self.dir.path()))?;
         noted.1 = changes;
-        Ok(())
-    }
-
-    /// Starts the thread that rewrites what streams need, once; where that fails, a later call tries again.
-    fn start_rewriter(&self) -> Result<()> {
-        let threads = self.group.threads();
-        if threads.has_rewriter() {
-            return Ok(());
-        }
-        let _starts = lock(&self.starts_rewriter);
-        if threads.has_rewriter() {
-            return Ok(());
-        }
-        let failed = |source| Error::io("start a thread for", self.dir.path(), source);
-        #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
-            faults.spawn().map_err(failed)?;
-        }
-        let (group, dir, index) = self.shared();
-        let rewriter = Rewriter { group, dir, index };
-        let thread = std::thread::Builder::new().name("seawall-rewrite".to_owned());
-        let thread = self.keep(thread.spawn(move || rewriter.run()).map_err(failed)?);
-        #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
-            faults.spawned();
-        }
-        threads.set_rewriter(thread);
-        // A log that ends meanwhile found no thread to wake, and that may have looked before and sleep.
-        threads.wake_rewriter();
         Ok(())
     }
 
@@ -1001,132 +603,10 @@ impl Log {
     }
 }
 
-/// A transaction under assembly. However that ends, also by a panic, its memory goes back to the log.
-struct OpenTransaction<'a> {
-    log: &'a Log,
-    transaction: Transaction,
-}
-
-impl Drop for OpenTransaction<'_> {
-    fn drop(&mut self) {
-        let (mut staged, bufs) = self.transaction.take_memory();
-        for buf in bufs.into_iter().flatten() {
-            self.log.group.core().give_back(buf);
-        }
-        staged.clear();
-        if staged.capacity() <= 4 << 20 {
-            lock(&self.log.staged_memory).push(staged);
-        }
-    }
-}
-
 impl Drop for Log {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Records that fill a batch of their own, in its buffer.
-pub(crate) struct Large<'a> {
-    /// The buffer; what is left in it goes back.
-    pub(crate) buf: &'a mut Option<AlignedBuf>,
-    /// Bytes used, header room included.
-    pub(crate) used: usize,
-    /// The checksum of the records.
-    pub(crate) sum: u32,
-}
-
-/// Has `adopt` accept records that fill a batch of their own. They are copied and added to the checksum before the core is
-/// locked, because every other append would wait for that.
-pub(crate) fn accept_large<const WAIT: bool>(
-    group: &Group,
-    parts: [&[u8]; 2],
-    mut adopt: impl FnMut(&mut Core, Large<'_>) -> std::result::Result<Lsn, Refusal>,
-) -> Result<Lsn> {
-    let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
-    let capacity = used.next_multiple_of(group.config().block_bytes.into());
-    drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
-    let mut buf = AlignedBuf::zeroed(capacity);
-    let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
-    head.copy_from_slice(parts[0]);
-    body.copy_from_slice(parts[1]);
-    let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
-    #[cfg(feature = "simulation")]
-    if let Some(faults) = &group.writers().faults {
-        faults.copied();
-    }
-    let mut buf = Some(buf);
-    let accepted = group.accept_or::<WAIT>(|core| adopt(core, Large { buf: &mut buf, used, sum }));
-    // An append that waits for this memory could request nothing before: only now the batch can be written. A waker may
-    // append itself, so the core is released for it.
-    let lsn = accepted.map(|(lsn, core)| {
-        drop(core);
-        lsn
-    });
-    if let Some(unused) = buf {
-        group.core().give_back(unused);
-    }
-    let waiters = group.waiters();
-    if WAIT || lsn.is_ok() {
-        waiters.room_for_appends(group.config().batch_bytes);
-    } else {
-        // It may be in line itself: see `AppendQueue::poll`.
-        waiters.append_gate().open();
-    }
-    lsn
-}
-
-/// The memory that an earlier opening left in the directory. A foreign file of that name is no such memory.
-fn look_for_memory(dir: &Directory) -> Result<Option<Left<CrashMapping>>> {
-    let found = match CrashMapping::open_in(dir, MEMORY_FILE) {
-        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
-        found => found.map_err(|source| Error::io("map", dir.path().join(MEMORY_FILE), source))?,
-    };
-    Ok(found.filter(is_own).map(|memory| Left::look(memory, boot_id().ok())))
-}
-
-/// The memory of a log that may have it, or why it has none.
-fn memory_plan(
-    dir: &Arc<Directory>,
-    config: &CoreConfig,
-    options: &Options,
-) -> std::result::Result<MemoryPlan, &'static str> {
-    if options.crash_memory_bytes == 0 {
-        return Err("Options::crash_memory_bytes turned it off");
-    }
-    if options.network_file_system && !matches!(dir.network_file_system(), Ok(None)) {
-        return Err("the log lies on a network file system");
-    }
-    Ok(MemoryPlan {
-        dir: Arc::clone(dir),
-        permissions: options.permissions,
-        bytes: options.crash_memory_bytes,
-        log_id: config.log_id,
-        epoch: config.epoch,
-    })
-}
-
-fn start(
-    config: CoreConfig,
-    mut core: Core,
-    recovered: &Recovered,
-    writers: SegmentWriters,
-    options: &Options,
-) -> Group {
-    let headers = recovered.segments.iter().copied();
-    let spares = options.spares..=options.spares + KEPT_MAX;
-    let inventory = SegmentInventory::new(headers, recovered.next_number, options.segment_bytes, spares)
-        .capped(&recovered.resume.spares, options.disk_bytes_max);
-    core.set_rooms(inventory.cap().rooms());
-    #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
-    let mut chain = recovered.chain;
-    #[cfg(feature = "simulation")]
-    if options.log_id.is_some() {
-        // A log whose identity a test chose has the same bytes whenever it is written.
-        chain.at(1 << 62);
-    }
-    let bounded = options.disk_bytes_max.is_some() || options.retention.is_set();
-    Group::new(config, core, chain, writers, inventory).watched(options.stall_threshold).bounded(bounded)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,0 +1,218 @@
+//! Accepts records into the log: into the open batch, or as a batch of their own if they are large.
+//!
+//! Invariant: whatever ends a transaction, also a panic, its memory goes back to the log.
+
+use super::Log;
+use crate::commit::group::Group;
+use crate::commit::state::{Core, Refusal};
+use crate::commit::sync::{MutexGuard, lock};
+use crate::commit::transaction::{Finished, Transaction};
+use crate::error::{Error, Result};
+use crate::format::buffer::AlignedBuf;
+use crate::format::checksum::crc32c;
+use crate::format::{
+    BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
+};
+use crate::lsn::Lsn;
+use crate::read::stream::StreamAppend;
+use crate::stream::StreamId;
+use crate::stream::state::Numbering;
+
+impl Log {
+    pub(super) fn check_length(&self, bytes: usize) -> Result<()> {
+        if bytes > self.record_bytes_max { Err(self.too_long(bytes)) } else { Ok(()) }
+    }
+
+    pub(super) fn too_long(&self, bytes: usize) -> Error {
+        Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 }
+    }
+
+    /// The memory that a large record held in vain may have been refused to the first future in line.
+    pub(super) fn pass_on_memory(&self) {
+        self.group.waiters().appends().wake_up_to(0);
+    }
+
+    /// As [`Log::append_no_wait`], for a future that is in line itself.
+    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
+        self.accept_record::<false>(record).map(|(lsn, _)| lsn)
+    }
+
+    /// Whether the record fills a batch of its own.
+    #[inline]
+    pub(crate) fn is_large(&self, record: &[u8]) -> bool {
+        Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
+    }
+
+    #[inline]
+    pub(super) fn accept_record<const WAIT: bool>(
+        &self,
+        record: &[u8],
+    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        self.check_length(record.len())?;
+        if self.is_large(record) {
+            let head = record_header(record.len(), false).ok_or_else(|| self.too_long(record.len()))?;
+            return self.accept_large::<WAIT>([&head, record], (1, Numbering::Untagged));
+        }
+        self.group.accept_or::<WAIT>(|core| core.append(record))
+    }
+
+    pub(super) fn accept_large<const WAIT: bool>(
+        &self,
+        parts: [&[u8]; 2],
+        count: (u32, Numbering),
+    ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
+        let lsn = accept_large::<WAIT>(&self.group, parts, |core, large| {
+            core.adopt(large.buf, large.used, count, large.sum)
+        })?;
+        Ok((lsn, self.group.core()))
+    }
+
+    pub(crate) fn append_to_stream_unless_busy(
+        &self,
+        stream: StreamId,
+        record: &[u8],
+    ) -> Result<StreamAppend> {
+        self.check_length(record.len())?;
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
+        if Core::is_large(self.group.config(), used) || !self.group.threads().has_rewriter() {
+            return Err(Error::WouldBlock);
+        }
+        let (end, seq) = self.group.accept_unless_busy(|core| core.append_to(stream, record))?;
+        Ok(StreamAppend { seq, end })
+    }
+
+    pub(crate) fn append_to_stream<const WAIT: bool>(
+        &self,
+        stream: StreamId,
+        record: &[u8],
+    ) -> Result<StreamAppend> {
+        self.check_length(record.len())?;
+        self.start_rewriter()?;
+        let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
+        if !Core::is_large(self.group.config(), used) {
+            let mut seq = 0;
+            let accepted = self.group.accept_or::<WAIT>(|core| {
+                let (end, number) = core.append_to(stream, record)?;
+                seq = number;
+                Ok(end)
+            });
+            return accepted.map(|(end, _)| StreamAppend { seq, end });
+        }
+        let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
+        let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
+        let mut seq = 0;
+        let end = accept_large::<WAIT>(&self.group, [&head, record], |core, large| {
+            seq = core.tagged().streams.next_number(stream);
+            core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
+        });
+        if !WAIT && end.is_err() {
+            self.pass_on_memory();
+        }
+        end.map(|end| StreamAppend { seq, end })
+    }
+
+    /// Appends a transaction whose records are complete.
+    pub(super) fn accept_transaction(&self, open: &mut Transaction) -> Result<Lsn> {
+        if open.is_empty() {
+            return Ok(self.group.core().appended());
+        }
+        // Others append meanwhile: what can be done before the core is locked is done here.
+        let (count, numbering, changes) = (open.len(), open.numbering(), open.take_changes());
+        let accepted = match open.finish() {
+            Finished::InBuffer { buf, used, sum } => self.group.accept(|core| {
+                let accepted = core.adopt(buf, used, (count, numbering), sum);
+                accepted.inspect(|_| self.group.note_stream_changes(&changes))
+            }),
+            Finished::Apart(records) => return self.accept_encoded(records, (count, numbering), &changes),
+        };
+        accepted.map(|(lsn, _)| lsn)
+    }
+
+    /// Appends a transaction of encoded records, which changes streams so.
+    pub(super) fn accept_encoded(
+        &self,
+        records: &mut [u8],
+        count: (u32, Numbering),
+        changes: &[Tag],
+    ) -> Result<Lsn> {
+        let noted = |accepted: std::result::Result<Lsn, Refusal>| {
+            accepted.inspect(|_| self.group.note_stream_changes(changes))
+        };
+        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) {
+            return accept_large::<true>(&self.group, [&[], records], |core, large| {
+                noted(core.adopt(large.buf, large.used, count, large.sum))
+            });
+        }
+        let accepted = self.group.accept(|core| noted(core.append_encoded(records, count.0, count.1)));
+        accepted.map(|(lsn, _)| lsn)
+    }
+}
+
+/// A transaction under assembly. However that ends, also by a panic, its memory goes back to the log.
+pub(super) struct OpenTransaction<'a> {
+    pub(super) log: &'a Log,
+    pub(super) transaction: Transaction,
+}
+
+impl Drop for OpenTransaction<'_> {
+    fn drop(&mut self) {
+        let (mut staged, bufs) = self.transaction.take_memory();
+        for buf in bufs.into_iter().flatten() {
+            self.log.group.core().give_back(buf);
+        }
+        staged.clear();
+        if staged.capacity() <= 4 << 20 {
+            lock(&self.log.staged_memory).push(staged);
+        }
+    }
+}
+
+/// Records that fill a batch of their own, in its buffer.
+pub(crate) struct Large<'a> {
+    /// The buffer; what is left in it goes back.
+    pub(crate) buf: &'a mut Option<AlignedBuf>,
+    /// Bytes used, header room included.
+    pub(crate) used: usize,
+    /// The checksum of the records.
+    pub(crate) sum: u32,
+}
+
+/// Has `adopt` accept records that fill a batch of their own. They are copied and added to the checksum before the core is
+/// locked, because every other append would wait for that.
+pub(crate) fn accept_large<const WAIT: bool>(
+    group: &Group,
+    parts: [&[u8]; 2],
+    mut adopt: impl FnMut(&mut Core, Large<'_>) -> std::result::Result<Lsn, Refusal>,
+) -> Result<Lsn> {
+    let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
+    let capacity = used.next_multiple_of(group.config().block_bytes.into());
+    drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
+    let mut buf = AlignedBuf::zeroed(capacity);
+    let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
+    head.copy_from_slice(parts[0]);
+    body.copy_from_slice(parts[1]);
+    let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
+    #[cfg(feature = "simulation")]
+    if let Some(faults) = &group.writers().faults {
+        faults.copied();
+    }
+    let mut buf = Some(buf);
+    let accepted = group.accept_or::<WAIT>(|core| adopt(core, Large { buf: &mut buf, used, sum }));
+    // An append that waits for this memory could request nothing before: only now the batch can be written. A waker may
+    // append itself, so the core is released for it.
+    let lsn = accepted.map(|(lsn, core)| {
+        drop(core);
+        lsn
+    });
+    if let Some(unused) = buf {
+        group.core().give_back(unused);
+    }
+    let waiters = group.waiters();
+    if WAIT || lsn.is_ok() {
+        waiters.room_for_appends(group.config().batch_bytes);
+    } else {
+        // It may be in line itself: see `AppendQueue::poll`.
+        waiters.append_gate().open();
+    }
+    lsn
+}
