@@ -78,6 +78,46 @@ fn a_log_goes_to_an_archive_and_comes_back() {
 }
 
 #[test]
+fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (log, archive, standby) = (path("log"), format!("folder:{}", path("archive")), path("standby"));
+    let ship = || {
+        let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
+        assert!(shipped.status.success(), "{}", text(&shipped).1);
+    };
+    written(Path::new(&log), 60);
+    ship();
+    let followed = seawall(&["log", "standby", &standby, "--from", &archive, "--once"]);
+    assert!(followed.status.success(), "{}", text(&followed).1);
+    let end = written(Path::new(&log), 200);
+    let trimmed = seawall(&["log", "trim", &log, &end.get().to_string()]);
+    assert!(trimmed.status.success(), "{}", text(&trimmed).1);
+    written(Path::new(&log), 20);
+    ship();
+    for dry in [&["--dry-run"][..], &[]] {
+        let retained =
+            seawall(&[&["log", "retain", "--at", &archive, "--keep-segments", "0"][..], dry].concat());
+        let (out, err) = text(&retained);
+        assert!(retained.status.success() && out.contains("it has to begin again"), "{out}{err}");
+    }
+    for words in [
+        &["log", "standby", &standby, "--from", &archive, "--once"][..],
+        &["log", "takeover", &standby, "--from", &archive, "--dry-run"],
+        &["log", "takeover", &standby, "--from", &archive, "--fence"],
+    ] {
+        let refused = seawall(words);
+        let (_, err) = text(&refused);
+        assert_eq!(refused.status.code(), Some(9), "{words:?}: {err}");
+        assert!(err.contains("a retention removed message"), "{err}");
+    }
+    // What it says there helps.
+    std::fs::remove_dir_all(&standby).expect("removes");
+    let followed = seawall(&["log", "standby", &standby, "--from", &archive, "--once"]);
+    assert!(followed.status.success(), "{}", text(&followed).1);
+}
+
+#[test]
 fn a_damaged_archive_and_a_wrong_address_are_named() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let path = |name: &str| dir.path().join(name).display().to_string();

@@ -70,6 +70,8 @@ pub struct Removed {
     pub all_read: bool,
     /// The first LSN that can still be rebuilt.
     pub first: Lsn,
+    /// The last position in front of that: a standby that has not come so far has to begin again.
+    pub position: u64,
 }
 
 /// What a compaction made, or would make.

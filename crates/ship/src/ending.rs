@@ -5,7 +5,7 @@
 //! | away | a destination does not answer, or refuses for now | wait; look at the network, the rights, the space there |
 //! | fenced | another writer owns the log at the destination | stop the program that writes here; go on with the other one |
 //! | forked | log and destination do not belong together | look for which of them is the right one |
-//! | damaged | what was acknowledged is missing or damaged | name a new destination; rebuild from another copy if it is the only one |
+//! | damaged | what was acknowledged, or what a standby still needed, is missing or damaged | name a new destination; rebuild from another copy if it is the only one; let the standby begin again |
 //! | usage | an option or address makes no sense | mend it |
 //! | local | the log, its folder or this build | read the message |
 //!
@@ -57,9 +57,11 @@ impl Error {
             Self::Unavailable { .. } | Self::Behind { .. } | Self::TimedOut { .. } => Ending::Away,
             Self::Replaced { .. } | Self::Second { .. } | Self::NotOwner => Ending::Fenced,
             Self::Other { .. } | Self::Diverged { .. } | Self::Forked { .. } => Ending::Forked,
-            Self::Damaged { .. } | Self::Manifest { .. } | Self::Lost { .. } | Self::Altered { .. } => {
-                Ending::Damaged
-            }
+            Self::Damaged { .. }
+            | Self::Manifest { .. }
+            | Self::Lost { .. }
+            | Self::Altered { .. }
+            | Self::Removed { .. } => Ending::Damaged,
             Self::Log(error) if matches!(**error, seawall::Error::Corrupt(_)) => Ending::Damaged,
             Self::Option { .. } | Self::BeyondPromise { .. } => Ending::Usage,
             Self::Log(_) | Self::Unfit { .. } | Self::InUse { .. } | Self::Closed => Ending::Local,
@@ -92,6 +94,7 @@ mod tests {
             (Error::Replaced { term: 3 }, Ending::Fenced),
             (Error::NotOwner, Ending::Fenced),
             (Error::Lost { position: 4 }, Ending::Damaged),
+            (Error::Removed { position: 4, start: 9, address: "memory:a".to_owned() }, Ending::Damaged),
             (Error::unfit("x"), Ending::Local),
         ] {
             assert!(!error.is_passing() && error.ending() == ending, "{error}");

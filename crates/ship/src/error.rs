@@ -39,6 +39,15 @@ pub enum Error {
         /// Why, and the remedy.
         what: String,
     },
+    /// A retention removed messages that this reader or writer had not seen.
+    Removed {
+        /// The first of them.
+        position: u64,
+        /// The last of them.
+        start: u64,
+        /// The destination.
+        address: String,
+    },
     /// A message of the destination is missing or not sound.
     Damaged {
         /// Its position there.
@@ -164,6 +173,11 @@ impl fmt::Display for Error {
             Self::Option { option, reason } => write!(f, "{option} {reason}"),
             Self::Unavailable { what, source } => write!(f, "{what} ({source})"),
             Self::Unfit { what } => f.write_str(what),
+            Self::Removed { position, start, address } => write!(
+                f,
+                "a retention removed message {position} of {address} and those up to {start}, which this reader or writer had not seen: \
+                 rebuild from it, or begin again"
+            ),
             Self::Damaged { position, what } => {
                 write!(f, "message {position} of the destination is damaged: {what}")
             }

@@ -75,7 +75,13 @@ impl<S: Store> Archive<S> {
             }
         }
         let left_over = gone.iter().filter(|position| **position <= begin.position).count() as u64;
-        let removed = Removed { objects: gone.len() as u64, left_over, all_read, first: kept.lsn };
+        let removed = Removed {
+            objects: gone.len() as u64,
+            left_over,
+            all_read,
+            first: kept.lsn,
+            position: kept.position,
+        };
         if dry_run {
             return Ok(removed);
         }
@@ -204,16 +210,12 @@ impl<S: Store> Archive<S> {
     /// What a start lies behind is never the end of the chain.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if `position` was removed.
+    /// [`Error::Removed`] if `position` was removed.
     pub(crate) fn refuse_removed(&mut self, position: u64) -> Result<()> {
         let start = self.start()?.position;
         if planted!(RetainFenceIgnored, true, start < position) {
             return Ok(());
         }
-        Err(Error::unfit(format!(
-            "a retention removed message {position} of {} and those up to {start}, which this reader or writer had not seen: rebuild from it, or \
-             begin again",
-            self.store().address()
-        )))
+        Err(Error::Removed { position, start, address: self.store().address().clone() })
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use seawall_ship::destination::Keep;
+use seawall_ship::note::hex;
 
 use super::Stop;
 use super::ship::{Place, source};
@@ -32,7 +33,8 @@ pub(super) struct Retain {
 pub(super) fn run(options: &Retain) -> Result<(), Stop> {
     let age = options.keep_days.map(|days| Duration::from_hours(24).saturating_mul(days));
     let keep = Keep { age, segments: options.keep_segments.unwrap_or(0), ..Keep::default() };
-    let removed = source(&options.at, &options.place)?.retain(&keep, options.dry_run)?;
+    let mut archive = source(&options.at, &options.place)?;
+    let removed = archive.retain(&keep, options.dry_run)?;
     let mut output = io::stdout().lock();
     let what = if options.dry_run { "would remove" } else { "removed" };
     let (objects, left_over, first) = (removed.objects, removed.left_over, removed.first);
@@ -41,5 +43,15 @@ pub(super) fn run(options: &Retain) -> Result<(), Stop> {
         writeln!(output, "all messages were read: no sound manifests say where segments begin")?;
     }
     writeln!(output, "the archive begins with LSN {first}")?;
+    // A standby that was given up stays on the list: it must not keep a retention from its work.
+    for standby in archive.followers()?.iter().filter(|standby| standby.position < removed.position) {
+        writeln!(
+            output,
+            "the standby {} had read {} of {} messages that go: it has to begin again, if it is still there",
+            hex(&standby.owner),
+            standby.position,
+            removed.position
+        )?;
+    }
     Ok(())
 }

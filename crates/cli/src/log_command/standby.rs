@@ -178,8 +178,12 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
     let mut opened = opened.collect::<Result<Vec<_>, Stop>>()?;
     match status::of_folder(&options.dir) {
         Ok(Folder::Standby { note, .. }) => {
-            let lsn = note.map(|note| note.chain.lsn).unwrap_or_default();
+            let lsn = note.as_ref().map(|note| note.chain.lsn).unwrap_or_default();
             tell!("the standby in {} is saved up to LSN {lsn}", options.dir.display());
+            // One that a retention has overtaken cannot take over: nobody is asked to fence for it.
+            if let (Some(note), [from, ..]) = (note, &mut opened[..]) {
+                from.read(note.chain.position + 1)?;
+            }
         }
         // One that was killed behind its last step is done.
         Ok(Folder::Log { view, shipped, .. }) => {

@@ -425,14 +425,14 @@ fn a_writer_that_slept_through_a_retention_is_refused() {
     archive(&kept).retain(&Keep::default(), false).expect("removes");
     let left = objects(&kept);
     let refused = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).map(drop);
-    assert!(matches!(refused, Err(Error::Unfit { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Removed { .. })), "{refused:?}");
     // One that was in the middle of it.
     let (said, heard) = std::sync::mpsc::channel();
     let mut writer = archive(&kept);
     writer.append(4, Arc::from(&b"late"[..]), Box::new(move |outcome| said.send(outcome).expect("waits")));
     let refused = heard.recv().expect("an answer");
     assert!(matches!(&refused, Outcome::Refused(why) if why.contains("retention")), "{refused:?}");
-    assert!(matches!(writer.read(4), Err(Error::Unfit { .. })));
+    assert!(matches!(writer.read(4), Err(Error::Removed { position: 4, .. })));
     assert_eq!(objects(&kept), left, "nothing is left of it");
     drill(&mut archive(&kept), Some(&to), &mut silent()).expect("the chain holds");
 }
