@@ -71,8 +71,8 @@ pub struct PerCommit {
     pub writes: f64,
     /// Sectors of 512 bytes.
     pub sectors: f64,
-    /// Flush requests.
-    pub flushes: f64,
+    /// Flush requests; `None` if a device does not count them.
+    pub flushes: Option<f64>,
     /// Bytes written to the devices by bytes committed.
     pub write_amplification: f64,
     /// Whether the idle baseline was large enough to matter.
@@ -118,17 +118,18 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` without counters and where a neighbour blurs them; what is
+    /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` where nothing counts them or a neighbour blurs them; what is
     /// not quite 1 is not rounded to it.
     #[must_use]
     pub fn flushes(&self) -> String {
-        match (self.outcome, self.per_commit) {
+        let clear = self.per_commit.filter(|each| !each.flushes_blurred);
+        match (self.outcome, clear.and_then(|each| each.flushes)) {
             (EvidenceOutcome::ByFua, _) => "FUA".to_owned(),
-            (EvidenceOutcome::CannotTell(A_FEW_MISSING), Some(each)) if !each.flushes_blurred => {
-                format!("{:.2}", (each.flushes * 100.0).floor() / 100.0)
+            (EvidenceOutcome::CannotTell(A_FEW_MISSING), Some(flushes)) => {
+                format!("{:.2}", (flushes * 100.0).floor() / 100.0)
             }
-            (_, Some(each)) if !each.flushes_blurred => format!("{:.2}", each.flushes),
-            (_, _) => "-".to_owned(),
+            (_, Some(flushes)) => format!("{flushes:.2}"),
+            (_, None) => "-".to_owned(),
         }
     }
 }
@@ -196,7 +197,7 @@ fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
     Some(PerCommit {
         writes: each(counts.writes, idle.writes),
         sectors,
-        flushes: each(counts.flushes, idle.flushes),
+        flushes: leaves_count(result, Counting::Flushes).then(|| each(counts.flushes, idle.flushes)),
         write_amplification: sectors * SECTOR_BYTES * commits / (measured.bytes as f64).max(1.0),
         baseline_matters: share(counts.writes, idle.writes) > BASELINE_SHARE_MAX || flushes_blurred,
         flushes_blurred,
@@ -233,7 +234,7 @@ fn outcome(
     if !leaves_count(result, Counting::Flushes) {
         return EvidenceOutcome::CannotTell("the device does not count flushes");
     }
-    let Some(each) = per_commit else {
+    let Some((each, flushes)) = per_commit.and_then(|each| Some((each, each.flushes?))) else {
         return EvidenceOutcome::CannotTell("this system shows no counters for the device");
     };
     let writers = writers(result, row);
@@ -252,7 +253,7 @@ fn outcome(
             Some(Verdict::Confirmed) => unless_few(few, EvidenceOutcome::Confirmed),
             _ => EvidenceOutcome::CannotTell(NEIGHBOUR),
         }
-    } else if each.flushes >= one_each && !missing(1.0) {
+    } else if flushes >= one_each && !missing(1.0) {
         unless_few(few, EvidenceOutcome::Confirmed)
     } else if cache == DeviceCache::Unknown {
         EvidenceOutcome::CannotTell("the device does not say whether its write cache is volatile")
@@ -261,7 +262,7 @@ fn outcome(
         && !bytes_missing(measured, ALL_BUT_A_FEW)
     {
         unless_few(bytes_missing(measured, 1.0), EvidenceOutcome::ByFua)
-    } else if writers > 1.0 && each.flushes * writers >= one_each && !missing(writers) {
+    } else if writers > 1.0 && flushes * writers >= one_each && !missing(writers) {
         EvidenceOutcome::Shared
     } else if row.method.is_none() && takes_fua(result) {
         EvidenceOutcome::CannotTell(
@@ -560,7 +561,7 @@ mod tests {
         idle.counts.flushes = format!("{:.0}", per_s * seconds).parse().expect("a number");
         let evidence = evidence_of(&result, "dsync");
         let each = evidence.per_commit.expect("counters");
-        assert!(each.flushes < 0.01 && each.baseline_matters, "{each:?}");
+        assert!(each.flushes.expect("is counted") < 0.01 && each.baseline_matters, "{each:?}");
         assert_eq!(evidence.outcome, EvidenceOutcome::CannotTell(NEIGHBOUR));
     }
 
@@ -622,7 +623,12 @@ mod tests {
         ] {
             let mut result = volatile(vec![Plant::NoFlushes]);
             result.environment.devices[0].counting = counting;
-            assert_eq!(evidence_of(&result, "dsync").outcome, expected, "{counting:?}");
+            let evidence = evidence_of(&result, "dsync");
+            assert_eq!(evidence.outcome, expected, "{counting:?}");
+            // A flush that nothing counts is unknown, not none.
+            let counts = counting.is_none_or(|counting| counting == Counting::Flushes);
+            assert_eq!(evidence.flushes() == "0.00", counts, "{counting:?}");
+            assert_eq!(evidence_of(&result, "buffered").flushes() == "-", !counts, "{counting:?}");
         }
     }
 

@@ -301,7 +301,7 @@ fn judged(row: &Ranked<'_>) -> JudgedRow {
         outlives: row.class,
         claims: row.durability.class,
         evidence: row.evidence.outcome.to_string(),
-        flushes_per_commit: row.evidence.per_commit.map(|each| each.flushes),
+        flushes_per_commit: row.evidence.per_commit.and_then(|each| each.flushes),
     }
 }
 

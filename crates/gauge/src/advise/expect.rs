@@ -361,8 +361,8 @@ pub fn rows_words(ranking: &Ranking<'_>, expected: &[&Expectation]) -> Vec<Strin
 fn row_words(row: &Ranked<'_>) -> String {
     let latency = row.measured.main();
     let own = row.evidence.per_commit.filter(|counted| !counted.flushes_blurred);
-    let flushes =
-        own.map_or(String::new(), |counted| format!(", {} device flushes", significant(counted.flushes)));
+    let own = own.and_then(|counted| counted.flushes);
+    let flushes = own.map_or(String::new(), |flushes| format!(", {} device flushes", significant(flushes)));
     format!(
         "{}: p50 {}, p90 {}{flushes}, {}",
         row.id(),

@@ -16,7 +16,8 @@ pub(super) fn raw_flushes(ranking: &Ranking<'_>) -> Found {
         return None;
     }
     let forced = |row: &&crate::rank::Ranked<'_>| forces_each_write(result, row.row);
-    let each = |row: &crate::rank::Ranked<'_>| row.evidence.per_commit.map_or(0.0, |each| each.flushes);
+    let each =
+        |row: &crate::rank::Ranked<'_>| row.evidence.per_commit.and_then(|each| each.flushes).unwrap_or(0.0);
     let flushed: Vec<_> = ranking
         .rows
         .iter()

@@ -4,7 +4,7 @@
 
 use super::machine::tail_wait;
 use super::{Found, Severity, say, shown};
-use crate::evidence::{A_FEW_MISSING, BYTES_MISSING, EvidenceOutcome, NEIGHBOUR};
+use crate::evidence::{A_FEW_MISSING, BYTES_MISSING, EvidenceOutcome, NEIGHBOUR, PerCommit};
 use crate::figures::{bytes, duration_ns, listing, plural, significant};
 use crate::lookup;
 use crate::ranges::{self, MEMORY_NS};
@@ -89,14 +89,12 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let watched = first.measured.watched.as_ref().map(|watched| watched.verdict(volatile));
     let seen = match (watched, first.evidence.per_commit) {
         (Some(Verdict::Missing(seen)), _) => format!("{seen} by {}", first.id()),
-        (_, Some(each)) => format!(
-            "the device counted {:.2} writes and {:.2} flushes per commit ({} commits of {})",
-            each.writes,
-            each.flushes,
+        (_, Some(PerCommit { writes, flushes: Some(flushes), .. })) => format!(
+            "the device counted {writes:.2} writes and {flushes:.2} flushes per commit ({} commits of {})",
             crate::figures::count(first.measured.commits),
             first.id()
         ),
-        (_, None) => "the device counted too few".to_owned(),
+        (_, _) => "the device counted too few".to_owned(),
     };
     let cache = if volatile { ", and its cache is volatile" } else { "" };
     say(
@@ -299,7 +297,10 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     let (severity, remedy) = if reason == A_FEW_MISSING {
         (Severity::Caution, "something may drop flushes now and then: a longer run (--time 2m) counts more")
     } else {
-        (Severity::Note, "on Linux 5.5 or newer the device's flush counter decides it")
+        (
+            Severity::Note,
+            "most disks count flushes on Linux 5.5 or newer; where none do, cutting the power decides it: seawall powercut",
+        )
     };
     say(severity, format!("The classes are computed and not confirmed by evidence: {reason}."), remedy)
 }

@@ -50,7 +50,7 @@ const FIELDS: [Field; 46] = [
     ("device_flushes",           |r| r.measured.counts.map(|counts| counts.flushes.to_string())),
     ("device_writes_per_commit", |r| r.evidence.per_commit.map(|each| each.writes.to_string())),
     ("device_sectors_per_commit", |r| r.evidence.per_commit.map(|each| each.sectors.to_string())),
-    ("device_flushes_per_commit", |r| r.evidence.per_commit.map(|each| each.flushes.to_string())),
+    ("device_flushes_per_commit", |r| r.evidence.per_commit.and_then(|each| each.flushes).map(|each| each.to_string())),
     ("write_amplification",      |r| r.evidence.per_commit.map(|each| each.write_amplification.to_string())),
     ("cpu_user_ns",              |r| Some(r.measured.cpu.user_ns.to_string())),
     ("cpu_system_ns",            |r| Some(r.measured.cpu.system_ns.to_string())),

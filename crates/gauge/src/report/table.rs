@@ -167,10 +167,11 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, layout: &Layo
     let ranked = ranking.result.study.ranked;
     let is_essential = |at: &usize| grid.heads[*at].need == Need::Essential;
     let is_cut = (0..grid.heads.len()).filter(is_essential).any(|at| columns().all(|other| other != at));
-    let counted = ranking.rows.iter().any(|row| row.evidence.per_commit.is_some());
+    let counted =
+        ranking.rows.iter().any(|row| row.evidence.per_commit.is_some_and(|each| each.flushes.is_some()));
     let parts = [
-        (ranked && shown("Flushes per commit"), "flushes: counted by the device, per commit"),
-        (ranked && !counted, "device flushes are not counted on this system"),
+        (ranked && counted && shown("Flushes per commit"), "flushes: counted by the device, per commit"),
+        (ranked && !counted, "device flushes are not counted here"),
         (cell_is(&|cell| cell.starts_with('~')), "~: fewer than ten samples beyond it"),
         (cell_is(&|cell| cell == UNKNOWN), "-: unknown, or too few samples"),
         (shown("Write + sync p50"), "write+sync: the medians of both, where they are separate calls"),
