@@ -88,9 +88,18 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
     };
     written(Path::new(&log), 60);
     ship();
+    let mut service = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    service.args(["log", "standby", &standby, "--from", &archive]);
+    let mut service = service.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+    while std::fs::read_dir(dir.path().join("archive/standbys")).map_or(0, Iterator::count) == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    service.kill().expect("is there");
+    service.wait().expect("ends");
     let followed = seawall(&["log", "standby", &standby, "--from", &archive, "--once"]);
     assert!(followed.status.success(), "{}", text(&followed).1);
     let end = written(Path::new(&log), 200);
+    ship();
     let trimmed = seawall(&["log", "trim", &log, &end.get().to_string()]);
     assert!(trimmed.status.success(), "{}", text(&trimmed).1);
     written(Path::new(&log), 20);
