@@ -84,7 +84,7 @@ const TABLE: &[Row] = &[
         ("seawall report result.json -o report.html", "one run, with pictures"),
         ("seawall report result.json --text", "the whole report as text: findings with remedies, settings"),
         ("seawall report old.json new.json -o both.html", "two runs compared"),
-        ("seawall report */commit.json -o machines.html", "many machines on one page"),
+        ("seawall report results/*/commit.json -o machines.html", "many machines on one page"),
         ("seawall report mine.json --with published:i2.2xlarge-linux-ssd -o mine.html", "compared with a published table"),
     ]),
     (&["methods"], &[], &[
