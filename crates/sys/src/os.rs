@@ -15,7 +15,7 @@
 //! | `inspect` | the machine, file system and devices under a path | own | own | own | own |
 //! | `journal` | reserves and maps out the journal's blocks | own | own | own | own |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
-//! | `process` | processes that outlive their parent, and what this one takes | own | fallback | posix | posix |
+//! | `process` | processes that outlive their parent, and what this one takes | own | own | posix | posix |
 //! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |

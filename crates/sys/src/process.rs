@@ -1,6 +1,8 @@
-//! Reads what this process is and takes: the boot it runs in, its memory, threads and descriptors.
+//! Reads what this process is and takes: the boot it runs in, its memory, threads and descriptors; and sets how signals reach
+//! it and what it starts.
 
 use crate::os;
+use std::process::Command;
 
 /// The identity of this boot of the system; `None` where the system does not report one.
 #[must_use]
@@ -41,6 +43,11 @@ pub fn usage() -> Option<Usage> {
 /// process by a signal and leave its files behind. To be called once, at the start.
 pub fn outlive_the_file_size_limit() {
     os::process::outlive_the_file_size_limit();
+}
+
+/// Has the program that `command` starts outlive a Ctrl-C of this one's terminal, which goes to a whole group of processes.
+pub fn shield_from_ctrl_c(command: &mut Command) {
+    os::process::shield_from_ctrl_c(command);
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -23,7 +23,9 @@ use std::path::PathBuf;
 /// Tracks no processes.
 pub(crate) mod process {
     pub(crate) use crate::os::fallback::process::*;
-    pub(crate) use crate::os::unix::{is_standard_output_closed, outlive_the_file_size_limit};
+    pub(crate) use crate::os::unix::{
+        is_standard_output_closed, outlive_the_file_size_limit, shield_from_ctrl_c,
+    };
 }
 
 /// Folders are private, and are reached by their names.

@@ -18,7 +18,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 /// Turns a C return code into a result.
 pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
@@ -122,6 +124,11 @@ pub(crate) fn text(array: &[c_char]) -> String {
 pub(crate) fn outlive_the_file_size_limit() {
     // SAFETY: SIG_IGN is a disposition that every signal but KILL and STOP can have; no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// The child leads a group of its own.
+pub(crate) fn shield_from_ctrl_c(command: &mut Command) {
+    command.process_group(0);
 }
 
 /// Whether nothing will read from standard output any more: poll(2) reports the error of the next write.

@@ -1,6 +1,8 @@
 //! Linux: reads the boot, and what this process takes, from /proc.
 
-pub(crate) use crate::os::unix::{is_standard_output_closed, outlive_the_file_size_limit};
+pub(crate) use crate::os::unix::{
+    is_standard_output_closed, outlive_the_file_size_limit, shield_from_ctrl_c,
+};
 
 use crate::process::Usage;
 

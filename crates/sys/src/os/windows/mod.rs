@@ -12,6 +12,17 @@ mod map;
 mod ntdll;
 mod overlapped;
 mod positional;
+/// Tracks no processes.
+pub(crate) mod process {
+    pub(crate) use crate::os::fallback::process::*;
+    use std::os::windows::process::CommandExt as _;
+    use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
+
+    /// The child leads a group of its own.
+    pub(crate) fn shield_from_ctrl_c(command: &mut std::process::Command) {
+        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+    }
+}
 mod storage;
 pub(crate) mod store;
 pub(crate) mod thread;
@@ -19,8 +30,8 @@ mod volume;
 mod wine;
 
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, crash_memory, fork, memory, process, raw_device, residency, rings, scratch,
-    shared_memory, signal,
+    WRITE_VECTOR, counters, crash_memory, fork, memory, raw_device, residency, rings, scratch, shared_memory,
+    signal,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
