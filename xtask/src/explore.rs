@@ -18,8 +18,8 @@ use std::fs::File;
 use std::process::Command;
 
 /// Fuzz targets, and the longest input of each in bytes.
-pub(crate) const FUZZ_TARGETS: [(&str, u32); 4] =
-    [("batch", 16_384), ("recovery", 16_384), ("results", 65_536), ("witness", 4_096)];
+pub(crate) const FUZZ_TARGETS: [(&str, u32); 3] =
+    [("batch", 16_384), ("recovery", 16_384), ("results", 65_536)];
 const FUZZ_SECONDS: u32 = 60;
 /// What is shown of a target that found something.
 const LINES_OF_A_FINDING: usize = 80;

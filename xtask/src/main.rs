@@ -83,7 +83,7 @@ const COMMANDS: [Command; 21] = [
     },
     Command {
         name: "fuzz",
-        about: "the fuzz targets of the log, of results and of a witness's peers: --seconds N --seed N --target T (installs a nightly toolchain and cargo-fuzz)",
+        about: "the fuzz targets of the log and of results: --seconds N --seed N --target T (installs a nightly toolchain and cargo-fuzz)",
         run: explore::fuzz,
     },
     Command {

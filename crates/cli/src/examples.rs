@@ -122,20 +122,19 @@ const TABLE: &[Row] = &[
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
     (&["powercut"], &[BROKEN], &[
-        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "on the host that keeps its power"),
-        ("seawall powercut run /data --witness HOST --token-file token", "on the one that will lose it"),
-        ("seawall powercut check /data --witness HOST --token-file token", "when the power is back"),
+        ("seawall powercut run /data --witness HOST", "on the host that will lose its power; HOST keeps it"),
+        ("seawall powercut check /data --witness HOST", "when the power is back"),
     ]),
     (&["powercut", "witness"], &[], &[
-        ("seawall powercut witness --listen 0.0.0.0 --token-file token --ledger ledger", "lets other hosts in; Ctrl-C ends it in order"),
+        ("seawall powercut witness --ledger powercut-ledger", "what `run` and `check` start on the other host"),
     ]),
     (&["powercut", "run"], &[], &[
-        ("seawall powercut run /data --witness HOST --token-file token", "the log, until the power goes or Ctrl-C ends it in order"),
-        ("seawall powercut run /data --witness HOST --token-file token --method all", "every commit method in turn"),
+        ("seawall powercut run /data --witness HOST", "the log, until the power goes or Ctrl-C ends it in order"),
+        ("seawall powercut run /data --witness HOST --method all", "every commit method in turn"),
     ]),
     (&["powercut", "check"], &[BROKEN], &[
-        ("seawall powercut check /data --witness HOST --token-file token", "exit code 4 if a promise was broken, 1 if no cut came"),
-        ("seawall powercut check /data --witness HOST --token-file token --json -", "for programs"),
+        ("seawall powercut check /data --witness HOST", "exit code 4 if a promise was broken, 1 if no cut came"),
+        ("seawall powercut check /data --witness HOST --json -", "for programs"),
     ]),
     (&["log"], &[INTERRUPTED], &[
         ("seawall log append orders", "a line of standard input is a record"),

@@ -1,7 +1,7 @@
 //! `seawall powercut …`: runs the power-cut library and prints its verdicts.
 //!
-//! Invariants: the verdict goes to standard output, everything else to standard error, but for the lines that a
-//! script waits for: the address of a witness, the id of a run. Exit code 0 is given only for a cut without a broken
+//! Invariants: the verdict goes to standard output, everything else to standard error, but for what is waited for: the id
+//! of a run, the messages of a witness. Exit code 0 is given only for a cut without a broken
 //! promise; a run that no cut ended, or that could not be judged, gives exit code 1.
 
 use crate::exit::{BROKEN, Failure};
@@ -12,12 +12,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use seawall_powercut::check::{Question, check};
 use seawall_powercut::run::{Begun, Plan};
 use seawall_powercut::verdict::{Judgement, NoCut};
-use seawall_powercut::witness::Witness;
-use seawall_powercut::{PORT, RunId, Token};
+use seawall_powercut::{RunId, WitnessCommand, witness};
 use seawall_sys::durability::Class;
 use seawall_sys::text::printable;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub(crate) struct PowercutArgs {
 
 #[derive(Debug, Subcommand)]
 enum PowercutCommand {
-    /// Record acknowledgements durably, on a host whose power stays on
+    /// Record acknowledgements durably, on a host whose power stays on: `run` and `check` start it there through ssh
     Witness(WitnessArgs),
     /// Write, and report every acknowledgement to the witness, until the power is cut
     Run(RunArgs),
@@ -40,12 +39,6 @@ enum PowercutCommand {
 
 #[derive(Debug, Args)]
 struct WitnessArgs {
-    /// Where to listen; 0.0.0.0 lets other hosts in, which a run on another host needs; the port is 7643 if left out
-    #[arg(long, value_name = "ADDR", default_value_t = format!("127.0.0.1:{PORT}"))]
-    listen: String,
-    /// The file with the token that both hosts share, at least 16 bytes: `head -c 32 /dev/urandom | base64 > token` makes one
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
     /// The folder of the ledger; made if there is none
     #[arg(long, value_name = "DIR")]
     ledger: PathBuf,
@@ -54,12 +47,25 @@ struct WitnessArgs {
 /// The witness that a run reports to and a check reads.
 #[derive(Debug, Args)]
 struct Reach {
-    /// The witness; the port is 7643 if left out
-    #[arg(long, value_name = "HOST:PORT")]
-    witness: String,
-    /// The file with the token that both hosts share
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    /// The host that keeps its power, as ssh takes it; seawall must be installed there, and ssh need no password
+    #[arg(long, value_name = "HOST", required_unless_present = "witness_command")]
+    witness: Option<String>,
+    /// The folder of the ledger on that host, relative to the login folder there; made if there is none
+    #[arg(long, value_name = "DIR", default_value = "powercut-ledger")]
+    ledger: String,
+    /// In place of ssh, a program whose standard input and output are those of `seawall powercut witness`; its words are separated by spaces
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["witness", "ledger"])]
+    witness_command: Option<String>,
+}
+
+impl Reach {
+    fn command(&self) -> Result<WitnessCommand, Failure> {
+        match (&self.witness_command, &self.witness) {
+            (Some(words), _) => WitnessCommand::new(words),
+            (None, host) => WitnessCommand::ssh(host.as_deref().unwrap_or_default(), &self.ledger),
+        }
+        .map_err(Failure::usage)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -124,53 +130,25 @@ enum HoldTo {
     PowerLoss,
 }
 
-/// The witness's address with a port.
-fn with_port(address: &str) -> String {
-    let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
-        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-    });
-    if has_port {
-        address.to_owned()
-    } else if address.contains(':') && !address.starts_with('[') {
-        format!("[{address}]:{PORT}")
-    } else {
-        format!("{address}:{PORT}")
-    }
-}
-
 /// Runs one `seawall powercut` command.
 pub(crate) fn run(args: &PowercutArgs) -> Result<ExitCode, Failure> {
     match &args.command {
-        PowercutCommand::Witness(options) => witness(options),
+        PowercutCommand::Witness(options) => serve(options),
         PowercutCommand::Run(options) => write(options),
         PowercutCommand::Check(options) => judge(options),
     }
 }
 
-/// The token in `file`.
-fn token(file: &Path) -> Result<Token, Failure> {
-    paths::check_input(file)?;
-    Token::read(file).map_err(Failure::message)
-}
-
-/// A line that scripts wait for.
-fn announce(line: &str) -> Result<(), Failure> {
-    output::print(&format!("{line}\n"))
-}
-
-fn witness(options: &WitnessArgs) -> Result<ExitCode, Failure> {
-    signals::listen()?;
-    let token = token(&options.token_file)?;
-    let say = |line: &str| tell!("{line}");
-    let listen = with_port(&options.listen);
-    let witness = Witness::bind(&listen, token, &options.ledger, say).map_err(Failure::message)?;
-    let address = witness.address().map_err(Failure::message)?;
-    announce(&format!("listening on {address}"))?;
-    if address.ip().is_loopback() {
-        tell!("only this host reaches it; --listen 0.0.0.0 lets in a run on another host");
+fn serve(options: &WitnessArgs) -> Result<ExitCode, Failure> {
+    if options.ledger.exists() || options.ledger.is_symlink() {
+        paths::check_folder(&options.ledger, "name one for the ledger")?;
     }
-    witness.serve(&signals::STOP);
-    Ok(ExitCode::SUCCESS)
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    if input.is_terminal() {
+        tell!("speaks with `seawall powercut run` or `check`, which start it by themselves; Ctrl-D ends it");
+    }
+    let fine = witness::serve(input, output, &options.ledger).map_err(Failure::message)?;
+    Ok(ExitCode::from(u8::from(!fine)))
 }
 
 fn begun(run: &Begun) {
@@ -191,8 +169,7 @@ fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
     signals::listen()?;
     let plan = Plan {
         folder: options.folder.clone(),
-        witness: with_port(&options.reach.witness),
-        token: token(&options.reach.token_file)?,
+        witness: options.reach.command()?,
         methods: options.method.clone(),
         record_bytes: u32::try_from(options.size.as_u64()).unwrap_or(u32::MAX),
         journal_bytes: options.journal.as_u64(),
@@ -203,7 +180,7 @@ fn write(options: &RunArgs) -> Result<ExitCode, Failure> {
     };
     let ended = seawall_powercut::run::run(&plan, &signals::STOP, begun).map_err(Failure::message)?;
     for (method, acknowledged) in &ended.acknowledged {
-        announce(&format!("{method:26} {acknowledged:>12} acknowledged"))?;
+        output::print(&format!("{method:26} {acknowledged:>12} acknowledged\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -216,8 +193,7 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     let json = options.json.as_deref().map(Target::find).transpose()?;
     let question = Question {
         folder: options.folder.clone(),
-        witness: with_port(&options.reach.witness),
-        token: token(&options.reach.token_file)?,
+        witness: options.reach.command()?,
         run: options.run,
         hold_to: options.hold_to.map(|class| match class {
             HoldTo::ProcessCrash => Class::ProcessCrash,
@@ -261,24 +237,4 @@ fn print(judgement: &Judgement, json: Option<&Target>) -> Result<(), Failure> {
         return Ok(());
     }
     output::print(&judgement.text())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_port;
-
-    #[test]
-    fn a_witness_without_a_port_gets_the_usual_one() {
-        for (given, meant) in [
-            ("host", "host:7643"),
-            ("host:9", "host:9"),
-            ("10.0.2.2", "10.0.2.2:7643"),
-            ("::1", "[::1]:7643"),
-            ("[::1]:9", "[::1]:9"),
-            ("[::1]", "[::1]:7643"),
-            ("0.0.0.0", "0.0.0.0:7643"),
-        ] {
-            assert_eq!(with_port(given), meant);
-        }
-    }
 }

@@ -27,7 +27,7 @@ const ROWS: &[(&[&str], bool)] = &[
     (&["compare", "nothing", "nothing"], false),
     (&["methods"], true),
     (&["methods", "--json"], true),
-    (&["powercut", "check", "nowhere", "--witness", "127.0.0.1:1", "--token-file", "nothing"], false),
+    (&["powercut", "check", "nowhere", "--witness-command", "false"], false),
     (&["probe"], true),
     (&["watch", "--time", "1s", "--every", "1s", "--allow-memory"], true),
     (&["watch", "--time", "1s", "--every", "1s", "--allow-memory", "--listen", "127.0.0.1:0"], false),

@@ -24,8 +24,10 @@ fn no_error_message_obeys_what_a_name_holds() {
         &["bench", "--list", "--json", &format!("{absent}/a")],
         &["methods", &absent],
         &["probe", &absent],
-        &["powercut", "check", ".", "--witness", "127.0.0.1:1", "--token-file", &absent],
-        &["powercut", "run", &absent, "--witness", NAME, "--token-file", &absent],
+        &["powercut", "check", ".", "--witness-command", &absent],
+        &["powercut", "run", ".", "--witness", NAME],
+        &["powercut", "run", ".", "--witness", "host", "--ledger", &absent],
+        &["powercut", "run", &absent, "--witness-command", "false"],
         &["man", &absent],
         &[NAME],
     ] {

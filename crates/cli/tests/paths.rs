@@ -66,7 +66,9 @@ fn options_that_name_no_path_refuse_what_they_do_not_know() {
         "watch . --method @",
         "watch . --listen @",
         "probe --format @",
-        "powercut run . --witness @ --token-file token",
+        "powercut run . --witness @",
+        "powercut run . --witness host --ledger @",
+        "powercut run . --witness-command @",
     ] {
         let words = line.split(' ').map(|word| if word == "@" { HOSTILE } else { word });
         let ended = Command::new(SEAWALL).args(words).current_dir(work.path()).output().expect("started");

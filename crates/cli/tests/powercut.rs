@@ -21,57 +21,52 @@ fn seawall(arguments: &[&str]) -> Command {
     command
 }
 
-/// A witness, ended with the test, and the words that reach it.
+/// A disk, a ledger, and the words that reach a witness.
 struct Stage {
     dir: tempfile::TempDir,
-    witness: Child,
-    address: String,
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.witness.kill().expect("is there to be ended");
-        self.witness.wait().expect("ends");
-    }
 }
 
 impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder of the build");
-        std::fs::write(dir.path().join("token"), "a token of this test only\n").expect("written");
         std::fs::create_dir(dir.path().join("disk")).expect("made");
-        let (witness, address) = Self::witness(dir.path());
-        Self { dir, witness, address }
-    }
-
-    fn witness(dir: &Path) -> (Child, String) {
-        let (token, ledger) = (dir.join("token"), dir.join("ledger"));
-        let mut witness = seawall(&["witness", "--listen", "127.0.0.1:0", "--token-file"])
-            .arg(token)
-            .arg("--ledger")
-            .arg(ledger)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
-        let line = first_line(&mut witness);
-        let address = line.strip_prefix("listening on ").expect("says where").to_owned();
-        (witness, address)
+        Self { dir }
     }
 
     fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().expect("is text").to_owned()
     }
 
+    /// What stands in place of ssh and another host.
+    fn witness(&self) -> String {
+        format!("{} powercut witness --ledger {}", env!("CARGO_BIN_EXE_seawall"), self.path("ledger"))
+    }
+
+    /// The same, as a script does it that has `lines`, in which `$witness` is the usual one.
+    #[cfg(unix)]
+    fn script(&self, lines: &str) -> String {
+        let (script, witness) = (self.path("script"), self.witness());
+        std::fs::write(&script, format!("witness='{witness}'\n{lines}\n")).expect("written");
+        format!("sh {script}")
+    }
+
     fn command(&self, word: &str, more: &[&str]) -> Command {
-        let (disk, token) = (self.path("disk"), self.path("token"));
-        let mut command = seawall(&[word, &disk, "--witness", &self.address, "--token-file", &token]);
+        self.through(&self.witness(), word, more)
+    }
+
+    fn through(&self, witness: &str, word: &str, more: &[&str]) -> Command {
+        let mut command = seawall(&[word, &self.path("disk"), "--witness-command", witness]);
         command.args(more);
         command
     }
 
     /// Runs until it is killed; gives the run's id.
     fn killed(&self, more: &[&str]) -> String {
-        let mut run = self.command("run", more).spawn().expect("starts");
+        self.killed_beside(&self.witness(), more)
+    }
+
+    fn killed_beside(&self, witness: &str, more: &[&str]) -> String {
+        let mut run = self.through(witness, "run", more).spawn().expect("starts");
         let line = first_line(&mut run);
         let id = line.split(' ').nth(1).expect("says which run it is").to_owned();
         // Long enough for some acknowledgements of each method; check says if there were none.
@@ -179,15 +174,11 @@ fn a_killed_writer_has_lost_nothing_and_what_is_taken_away_is_counted() {
 }
 
 #[test]
-fn what_was_confirmed_outlives_the_witness_and_a_run_can_end_by_itself() {
-    let mut stage = Stage::new();
+fn a_run_can_end_by_itself_and_is_then_no_cut() {
+    let stage = Stage::new();
     let ended = stage.command("run", &["--method", "durable", "--turn", "50ms", "--duration", "1s"]).output();
     let ended = ended.expect("ends");
     assert!(ended.status.success(), "{}", error(&ended));
-    let (_, before) = stage.check(&[]);
-    stage.witness.kill().expect("is killed");
-    stage.witness.wait().expect("ends");
-    (stage.witness, stage.address) = Stage::witness(stage.dir.path());
     let (code, verdict) = stage.check(&[]);
     assert_eq!((code, verdict["ended"].as_bool()), (1, Some(true)), "no cut came: {verdict}");
     assert_eq!(verdict["no_cut"], "ended-by-itself");
@@ -197,13 +188,12 @@ fn what_was_confirmed_outlives_the_witness_and_a_run_can_end_by_itself() {
         error(&printed).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
         "{shown}"
     );
-    assert_eq!(before["streams"], verdict["streams"]);
     let streams = verdict["streams"].as_array().expect("streams");
     assert!(streams.len() > 3 && streams.iter().any(|stream| stream["acknowledged"].as_u64() > Some(0)));
 }
 
 #[test]
-fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remedy() {
+fn what_cannot_be_judged_is_refused_with_a_remedy() {
     let stage = Stage::new();
     let refused = |command: &mut Command, code: i32, words: &[&str]| {
         let output = command.output().expect("ends");
@@ -213,36 +203,16 @@ fn who_does_not_know_the_token_and_what_cannot_be_judged_is_refused_with_a_remed
             assert!(printed.contains(word), "{word:?} in {printed}");
         }
     };
-    std::fs::write(stage.dir.path().join("other"), "another run's token").expect("written");
-    std::fs::write(stage.dir.path().join("short"), "short").expect("written");
-    let (disk, other, short) = (stage.path("disk"), stage.path("other"), stage.path("short"));
-    let with =
-        |word: &str, token: &str| seawall(&[word, &disk, "--witness", &stage.address, "--token-file", token]);
-    refused(&mut with("run", &other), 1, &["refused", "token"]);
-    refused(&mut with("check", &other), 1, &["refused", "token"]);
-    refused(&mut with("run", &short), 1, &["16 bytes", "urandom"]);
-    refused(&mut stage.command("check", &[]), 1, &["no run yet"]);
+    refused(&mut stage.command("check", &[]), 1, &["no run yet", &stage.path("ledger")]);
+    assert!(!Path::new(&stage.path("ledger")).exists(), "a check makes no ledger");
     refused(&mut stage.command("check", &["--run", "xyz"]), 2, &["32 hexadecimal digits"]);
+    refused(&mut stage.command("check", &["--run", &"0".repeat(32)]), 1, &["no run 0000"]);
     refused(&mut stage.command("run", &["--method", "bufered"]), 1, &["bufered", "seawall methods"]);
     refused(&mut stage.command("run", &["--size", "513"]), 1, &["--size 513"]);
     refused(&mut stage.command("run", &["--window", "1"]), 1, &["--window 1", "log"]);
     refused(&mut stage.command("run", &["--journal", "8KiB"]), 1, &["--journal"]);
-    let refusal = seawall(&["check", &disk, "--witness", "127.0.0.1:1", "--token-file", &other]).output();
-    let refusal = error(&refusal.expect("ends"));
-    assert!(
-        refusal.contains("reach the witness at 127.0.0.1:1") && refusal.contains("powercut witness"),
-        "{refusal}"
-    );
-    let (token, second) = (stage.path("token"), stage.path("second"));
-    let witness =
-        |listen: &str| seawall(&["witness", "--listen", listen, "--token-file", &token, "--ledger", &second]);
-    refused(&mut witness(&stage.address), 1, &["listen on", &stage.address, "--listen"]);
-    let held = stage.path("ledger");
-    let mut twin =
-        seawall(&["witness", "--listen", "127.0.0.1:0", "--token-file", &token, "--ledger", &held]);
-    refused(&mut twin, 1, &["ledger"]);
-    let nowhere = stage.path("nowhere");
-    let gone = |word: &str| seawall(&[word, &nowhere, "--witness", &stage.address, "--token-file", &token]);
+    let (disk, nowhere, witness) = (stage.path("disk"), stage.path("nowhere"), stage.witness());
+    let gone = |word: &str| seawall(&[word, &nowhere, "--witness-command", &witness]);
     refused(&mut gone("run"), 1, &["nowhere"]);
     assert!(std::fs::read_dir(&disk).expect("reads").next().is_none(), "nothing is left of refused runs");
     // The run is known, but its folder is not there: perhaps it is not mounted.
@@ -279,74 +249,94 @@ fn a_killed_process_is_no_power_cut_and_a_restart_since_is_one() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_witness_and_a_run_in_order() {
-    let mut stage = Stage::new();
-    let interrupt = |child: &mut Child| {
-        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(sent.expect("is there").success());
-        child.wait().expect("ends").code()
-    };
-    let mut run = stage.command("run", &["--method", "buffered", "--turn", "100ms"]).spawn().expect("starts");
+fn ctrl_c_ends_a_run_in_order_although_it_goes_to_all_that_the_terminal_runs() {
+    use std::os::unix::process::CommandExt as _;
+    let stage = Stage::new();
+    let mut run = stage.command("run", &["--method", "buffered", "--turn", "100ms"]);
+    // As a shell does, so that the signal reaches it and every child that is not kept out of its group.
+    let mut run = run.process_group(0).spawn().expect("starts");
     first_line(&mut run);
-    assert_eq!(interrupt(&mut run), Some(0));
+    let sent = Command::new("kill").args(["-INT", "--", &format!("-{}", run.id())]).status();
+    assert!(sent.expect("is there").success());
+    let ended = run.wait_with_output().expect("ends");
+    assert_eq!(ended.status.code(), Some(0), "{}", error(&ended));
     let (code, verdict) = stage.check(&[]);
     assert_eq!((code, verdict["no_cut"].as_str()), (1, Some("ended-by-itself")), "{verdict}");
-    assert_eq!(interrupt(&mut stage.witness), Some(0));
-    for word in ["witness", "run"] {
-        let help = seawall(&[word, "--help"]).output().expect("ends");
-        assert!(!String::from_utf8_lossy(&help.stdout).contains("130"), "{word}");
-    }
 }
 
+#[cfg(unix)]
 #[test]
-fn a_witness_is_reached_from_this_host_only_unless_requested() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let help = seawall(&["witness", "--help"]).output().expect("ends");
-    assert!(String::from_utf8_lossy(&help.stdout).contains("[default: 127.0.0.1:7643]"));
-    let token = dir.path().join("token");
-    std::fs::write(&token, "a token of this test only\n").expect("written");
-    for (listen, ip) in [("127.0.0.1:0", "127.0.0.1:"), ("0.0.0.0:0", "0.0.0.0:")] {
-        let mut witness = seawall(&["witness", "--listen", listen, "--token-file"]);
-        let mut witness =
-            witness.arg(&token).arg("--ledger").arg(dir.path().join("ledger")).spawn().expect("starts");
-        let line = first_line(&mut witness);
-        witness.kill().expect("is killed");
-        witness.wait().expect("ends");
-        assert!(line.starts_with(&format!("listening on {ip}")), "{line}");
+fn a_check_does_not_wait_for_the_witness_of_a_dead_run() {
+    let stage = Stage::new();
+    // As sshd keeps it that has not noticed the cut: its input does not end while this test runs, and its output is taken.
+    let lingers = stage.script("(cat; sleep 60) | $witness | (cat; cat >/dev/null)");
+    let id = stage.killed_beside(&lingers, &["--method", "buffered+fdatasync", "--turn", "100ms"]);
+    let held = Command::new(env!("CARGO_BIN_EXE_seawall"))
+        .args(["log", "append", &format!("{}/{id}", stage.path("ledger"))])
+        .stdin(Stdio::null())
+        .output()
+        .expect("ends");
+    assert!(!held.status.success() && error(&held).contains("lock"), "no witness is left: {}", error(&held));
+    for run in [&["--disk-cut"][..], &["--disk-cut", "--run", &id]] {
+        let (code, verdict) = stage.check(run);
+        assert_eq!((code, verdict["run"].as_str()), (0, Some(&*id)), "{verdict}");
+        assert_eq!(counts(stream(&verdict, "buffered+fdatasync")), [0; 4]);
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn no_record_is_issued_a_window_ahead_of_a_witness_that_confirms_nothing() {
+    let stage = Stage::new();
+    let mute =
+        stage.script(&format!("printf '{{\"witness\":3}}\\n\"done\"\\n'\ncat >{}", stage.path("heard")));
+    // Of a large window no more than fits into a pipe, whose writer would wait without an end.
+    for (window, issued) in [("4", 4), ("600", 512)] {
+        let id =
+            stage.killed_beside(&mute, &["--method", "buffered", "--journal", "8MiB", "--window", window]);
+        let heard = std::fs::read_to_string(stage.path("heard")).expect("reads");
+        let last = format!("{{\"ack\":{{\"stream\":0,\"acknowledged\":{issued},\"trimmed\":0}}}}");
+        assert_eq!(heard.lines().last(), Some(&*last));
+        let journal = std::fs::read(stage.journal(&id, "00-buffered.journal")).expect("reads");
+        let written = journal.chunks(RECORD_BYTES).filter(|slot| slot.iter().any(|byte| *byte != 0));
+        assert_eq!(written.count(), issued, "each of them was acknowledged, and none further");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn writing_ends_with_the_witness_and_the_run_says_how_that_ended() {
+    let stage = Stage::new();
+    let known = stage.script(&format!("echo $$ >{}\nexec $witness", stage.path("pid")));
+    let mut run = stage.through(&known, "run", &["--method", "log"]).spawn().expect("starts");
+    first_line(&mut run);
+    let pid = std::fs::read_to_string(stage.path("pid")).expect("reads");
+    assert!(Command::new("kill").args(["-9", pid.trim()]).status().expect("is there").success());
+    let ended = run.wait_with_output().expect("ends");
+    assert_eq!(ended.status.code(), Some(1), "{}", error(&ended));
+    assert!(error(&ended).contains("signal: 9") && error(&ended).contains(&known), "{}", error(&ended));
+}
+
+#[cfg(unix)]
 #[test]
 fn what_a_false_witness_says_reaches_no_terminal_raw() {
     let stage = Stage::new();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    let text = b"\x1b[2J\x1b]0;title\x07\x1b]52;c;eA==\x07\nrun 00 broke no promise\xe2\x80\xae";
-    let mut frame = b"SWPW\x02\x04".to_vec();
-    frame.extend(u16::try_from(text.len()).expect("is short").to_le_bytes());
-    frame.extend([0; 8]);
-    frame.extend(text);
-    frame.extend([0; 16]);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..2 {
-                let (mut stream, _) = listener.accept().expect("accepts");
-                std::io::Write::write_all(&mut stream, &frame).expect("is sent");
-                // Until the other side has closed it.
-                let _ = std::io::copy(&mut stream, &mut std::io::sink());
-            }
-        });
-        let (disk, token) = (stage.path("disk"), stage.path("token"));
+    let obeyed = "\\u001b[2J\\u001b]0;title\\u0007\\nrun 00 broke no promise\\u202e";
+    let raw = "\u{1b}[2J\u{1b}]0;title\u{7}\u{202e}";
+    for (said, shown) in [
+        (format!("{{\"witness\":3}}\n{{\"refused\":\"{obeyed}\"}}"), "refused: \\u{1b}[2J"),
+        (format!("{{\"witness\":3}}\n{{\"{obeyed}\":1}}"), "cannot be read"),
+        (raw.to_owned(), "cannot be read"),
+    ] {
+        std::fs::write(stage.path("said"), said + "\n").expect("written");
         for word in ["run", "check"] {
-            let output = seawall(&[word, &disk, "--witness", &address, "--token-file", &token]).output();
-            let output = output.expect("ends");
+            let false_witness = format!("cat {}", stage.path("said"));
+            let output = stage.through(&false_witness, word, &[]).output().expect("ends");
             let printed = error(&output);
             assert_eq!(output.status.code(), Some(1), "{printed}");
-            assert!(printed.contains("refused") && printed.contains("without a proof"), "{printed}");
-            assert_eq!(printed.lines().count(), 1, "{printed:?}");
-            let raw =
-                |character: char| character != '\n' && (character.is_control() || character == '\u{202e}');
-            assert!(!printed.contains(raw), "{printed:?}");
+            assert!(printed.contains(shown), "{printed}");
+            let raw = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+            assert!(printed.lines().count() == 1 && !printed.contains(raw), "{printed:?}");
         }
-    });
+    }
 }

@@ -14,9 +14,6 @@ pub(crate) enum Error {
     /// The log refused or failed.
     #[error(transparent)]
     Log(#[from] seawall::Error),
-    /// The power-cut test refused or failed.
-    #[error(transparent)]
-    Powercut(#[from] seawall_powercut::Error),
     /// A file of progress, a report or a verdict is not the JSON it must be.
     #[error(transparent)]
     Json(#[from] serde_json::Error),

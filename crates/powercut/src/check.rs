@@ -3,7 +3,7 @@
 //! It gets the acknowledgements from the witness, reads the files that survived, and gives a verdict for each method.
 //! Logs are opened as after any crash, which writes to them; journals are only read, past the page cache.
 //!
-//! Invariant: the witness learns that a run was judged, so that its ledger may drop the run later.
+//! Invariant: what a witness says is bounded before it is used.
 
 use std::path::{Path, PathBuf};
 
@@ -20,19 +20,16 @@ use crate::message::{Begin, Message, Run, RunId};
 use crate::record::is_length;
 use crate::run::{BOOT_FILE, JOURNAL_BYTES_MAX};
 use crate::stream::StreamKind;
-use crate::token::Token;
 use crate::verdict::{Judgement, NoCut, StreamVerdict, verdict};
-use crate::wire::TcpWire;
+use crate::wire::WitnessCommand;
 
 /// What is to be judged.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The folder that `run` was given.
     pub folder: PathBuf,
-    /// The witness, `HOST:PORT`.
-    pub witness: String,
-    /// The secret that both know.
-    pub token: Token,
+    /// The program that reaches the witness.
+    pub witness: WitnessCommand,
     /// Which run; the latest one if absent.
     pub run: Option<RunId>,
     /// Holds every method to this class instead of its own promise.
@@ -46,9 +43,11 @@ pub struct Question {
 /// Records of a stream that are judged at most: their LSNs stay within 64 bits.
 const RECORDS_MAX: u64 = 1 << 40;
 
-fn ask(wire: &mut TcpWire, id: Option<RunId>) -> Result<Run> {
-    wire.send(&Message::Ask(id))?;
-    let Message::Run(run) = wire.receive()? else { return Err(wire.unexpected("what it knows")) };
+fn ask(witness: &WitnessCommand, id: Option<RunId>) -> Result<Run> {
+    let witness = witness.start()?;
+    let Message::Run(run) = witness.ask(&Message::Ask(id))? else {
+        return Err(witness.unexpected("what it knows"));
+    };
     let Begin { window, streams, .. } = &run.begin;
     if streams.len() > usize::from(STREAMS_MAX) || *window > WINDOW_MAX || run.held.len() != streams.len() {
         let what = format!("the witness knows a run of {} streams and a window of {window}", streams.len());
@@ -117,11 +116,10 @@ fn no_cut(run: &Run, folder: &Path, disk_cut: bool) -> Option<NoCut> {
 /// # Errors
 /// Whatever keeps it from being judged. A loss is no error.
 pub fn check(question: &Question) -> Result<Judgement> {
-    let mut wire = TcpWire::connect(&question.witness, &question.token)?;
-    let run = ask(&mut wire, question.run)?;
+    let run = ask(&question.witness, question.run)?;
     let folder = find(question, &run.begin)?;
     let no_cut = no_cut(&run, &folder, question.disk_cut);
-    let Run { begin, begun_unix_s, held, last_stream, ended, .. } = run;
+    let Run { begin, begun_unix_us, held, last_stream, ended } = run;
     let mut verdicts = Vec::new();
     for (stream, ack) in begin.streams.into_iter().zip(held) {
         let path = folder.join(stream.file_name());
@@ -142,15 +140,12 @@ pub fn check(question: &Question) -> Result<Judgement> {
             counts,
         });
     }
-    let judgement = Judgement {
+    Ok(Judgement {
         run: begin.run,
         place: begin.place,
-        begun_unix_seconds: begun_unix_s,
+        begun_unix_seconds: begun_unix_us / 1_000_000,
         ended,
         no_cut,
         streams: verdicts,
-    };
-    wire.send(&Message::Judged { run: judgement.run, broken: judgement.is_broken() })?;
-    let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it heard the verdict")) };
-    Ok(judgement)
+    })
 }

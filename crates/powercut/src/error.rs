@@ -4,7 +4,8 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::ExitStatus;
 
 /// Why something could not be done.
 #[derive(Debug)]
@@ -19,29 +20,26 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-    /// The token file is not what it must be.
-    Token {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
+    /// The program that reaches the witness cannot be started.
+    Start {
+        /// The command.
+        command: String,
+        /// The system's answer.
+        source: io::Error,
     },
-    /// The other side does not know the token, or its message was changed on the way.
-    NotAuthentic {
-        /// The other side's address.
-        peer: String,
-    },
-    /// The other side did not answer in time.
+    /// The witness did not answer in time.
     Silent {
-        /// The other side's address.
-        peer: String,
+        /// The command that reaches it.
+        witness: String,
         /// How long it was waited for, in seconds.
         seconds: u64,
     },
-    /// The other side closed the connection.
+    /// The program that reaches the witness ended, or closed its input or output.
     Gone {
-        /// The other side's address.
-        peer: String,
+        /// The command.
+        witness: String,
+        /// How it ended, if it did.
+        status: Option<ExitStatus>,
     },
     /// The other side sent a message that the protocol does not allow there.
     Protocol {
@@ -65,20 +63,23 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { operation, place: path.display().to_string(), source }
+    pub(crate) fn io(operation: &'static str, place: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { operation, place: place.as_ref().display().to_string(), source }
     }
 }
 
-/// What can be done about what the system answered, where that is known.
-fn remedy(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::AddrInUse => {
-            "; is a witness running there already? choose another address with --listen"
+/// What can be done about a program that ended like this.
+fn remedy(witness: &str, status: Option<ExitStatus>) -> &'static str {
+    let is_ssh = witness.starts_with("ssh ");
+    match status.and_then(|status| status.code()) {
+        Some(255) if is_ssh => {
+            "ssh got no connection, or lost it: `ssh -o BatchMode=yes HOST true` must work without a password"
         }
-        io::ErrorKind::AddrNotAvailable => "; --listen wants an address of this host, and a port",
-        io::ErrorKind::ConnectionRefused => "; start `seawall powercut witness` there",
-        _ => "",
+        Some(127) if is_ssh => {
+            "a shell on that host finds no seawall: install it in a folder of its PATH, or say by --witness-command \
+             where it is"
+        }
+        _ => "look at what it printed",
     }
 }
 
@@ -97,28 +98,19 @@ impl From<seawall_sys::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { operation, place, source } => {
-                write!(f, "cannot {operation} {place}: {source}")?;
-                f.write_str(remedy(source.kind()))
-            }
-            Self::Token { path, what } => write!(
+            Self::Io { operation, place, source } => write!(f, "cannot {operation} {place}: {source}"),
+            Self::Start { command, source } => write!(
                 f,
-                "the token file {} {what}; make one by `head -c 32 /dev/urandom | base64 > {}` and copy it to the \
-                 other host",
-                path.display(),
-                path.display()
+                "cannot start `{command}`, which reaches the witness: {source}; install that program, or name another \
+                 one by --witness-command"
             ),
-            Self::NotAuthentic { peer } => write!(
+            Self::Silent { witness, seconds } => write!(
                 f,
-                "{peer} does not hold the same token, or its message was changed on the way; give both sides the \
-                 same --token-file"
+                "`{witness}` said nothing for {seconds} s; does the network reach that host, and is the witness alive?"
             ),
-            Self::Silent { peer, seconds } => write!(
-                f,
-                "{peer} sent nothing for {seconds} s; is the witness running there, and does the network let it through?"
-            ),
-            Self::Gone { peer } => {
-                write!(f, "{peer} closed the connection; look at what the witness printed")
+            Self::Gone { witness, status } => {
+                let how = status.map_or("closed its end".to_owned(), |status| format!("ended ({status})"));
+                write!(f, "`{witness}`, which reaches the witness, {how}; {}", remedy(witness, *status))
             }
             Self::Protocol { what } => {
                 write!(f, "{what}; are both sides of the same version of seawall?")
@@ -134,7 +126,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::Start { source, .. } => Some(source),
             Self::Commit(error) => Some(error),
             Self::Log(error) => Some(error),
             _ => None,

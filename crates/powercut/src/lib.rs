@@ -2,7 +2,8 @@
 //!
 //! Three parts: [`run`] writes on the machine whose power will be cut, [`witness`] keeps the ledger of
 //! acknowledgements on another one, and [`check`] judges the surviving files when the power is back.
-//! `docs/powercut.md` is the protocol's document.
+//! `docs/powercut.md` is the protocol's document. The witness speaks over its standard input and output, which ssh carries
+//! from one machine to the other.
 //!
 //! ```text
 //!   run ── commit ──► disk
@@ -12,10 +13,9 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `token` | authenticates both sides and every frame |
-//! | `message`, `wire` | define the messages, and the frames that transport them, with timeouts |
+//! | `message`, `wire` | define the messages, start the witness and speak with it, with timeouts |
 //! | `stream`, `record` | generate the records and recognise them |
-//! | `ledger`, `witness`, `lines` | record the acknowledgements on another machine, and inform its operator |
+//! | `ledger`, `witness` | record the acknowledgements on another machine |
 //! | `run`, `writer`, `line` | write on the machine under test and report acknowledgements |
 //! | `check`, `journal`, `log`, `verdict` | judge the surviving files |
 //!
@@ -25,18 +25,14 @@
 
 pub mod check;
 mod error;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
 mod journal;
 mod ledger;
 mod line;
-mod lines;
 mod log;
 mod message;
 mod record;
 pub mod run;
 mod stream;
-mod token;
 pub mod verdict;
 mod wire;
 pub mod witness;
@@ -44,10 +40,7 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use message::RunId;
-pub use token::Token;
-
-/// The port that a witness listens on by default.
-pub const PORT: u16 = 7643;
+pub use wire::WitnessCommand;
 
 /// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
 #[cfg(test)]

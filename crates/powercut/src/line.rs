@@ -1,98 +1,47 @@
 //! Sends acknowledgements to the witness, and bounds how far a writer may run ahead of it.
 //!
-//! Each acknowledgement is sent at once, by the thread whose commit has returned; a separate thread receives the
-//! witness's confirmations. No writer writes a record that lies a window or more ahead of them.
+//! Each acknowledgement is sent at once, by the thread whose commit has returned. No writer writes a record that lies a
+//! window or more ahead of what the witness has confirmed: it takes in the confirmations when it has no room left.
 //!
 //! Invariants: only records that the disk acknowledged are sent; after any error of the connection nothing more is
-//! written.
+//! written; a thread that waits waits for the witness only, so that any number of them may.
 
-use std::net::TcpStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::message::{Ack, Begin, Message};
-use crate::wire::{ANSWER_TIMEOUT, ReceiveHalf, SendHalf, TcpWire};
+use crate::wire::{ANSWER_TIMEOUT, Witness, lock};
+
+/// Acknowledgements that are on their way at a time, whatever the window: their lines of at most 80 bytes fit into a pipe, so
+/// that no write waits for a witness that takes nothing.
+const UNCONFIRMED_MAX: u64 = 512;
 
 /// The line to the witness, shared by all writers.
 pub(crate) struct Line {
     window: u64,
-    peer: String,
-    sender: Mutex<Sender>,
-    received: Arc<Received>,
-    listener: Option<JoinHandle<()>>,
-}
-
-struct Sender {
-    half: SendHalf<TcpStream>,
-    sent: Vec<Ack>,
-}
-
-#[derive(Default)]
-struct Received {
-    now: Mutex<Confirmed>,
-    changed: Condvar,
+    witness: Witness,
+    /// Sent under the lock, so that no stream's numbers go back on the way.
+    sent: Mutex<Vec<Ack>>,
+    confirmed: Mutex<Confirmed>,
 }
 
 #[derive(Default)]
 struct Confirmed {
     held: Vec<Ack>,
     done: bool,
-    failed: Option<Error>,
+    /// Why nothing more will be confirmed, for every writer.
+    failed: Option<String>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Confirmed {
+    fn held(&self, stream: u16) -> Ack {
+        self.held.get(usize::from(stream)).copied().unwrap_or_default()
+    }
 }
 
-impl Received {
-    fn receive_all(&self, mut half: ReceiveHalf<TcpStream>) {
-        loop {
-            let received = half.receive();
-            let mut now = lock(&self.now);
-            let done = matches!(received, Ok(Message::Done));
-            match received {
-                Ok(Message::Ack(ack)) => {
-                    if let Some(held) = now.held.get_mut(usize::from(ack.stream)) {
-                        *held = ack;
-                    }
-                }
-                Ok(Message::Done) => now.done = true,
-                Ok(_) => {
-                    let what = "the witness sent a message that is no confirmation".to_owned();
-                    now.failed = Some(Error::Protocol { what });
-                }
-                Err(error) => now.failed = Some(error),
-            }
-            let over = done || now.failed.is_some();
-            drop(now);
-            self.changed.notify_all();
-            if over {
-                return;
-            }
-        }
-    }
-
-    /// Waits until `enough` is confirmed.
-    fn wait(&self, peer: &str, mut enough: impl FnMut(&Confirmed) -> bool) -> Result<()> {
-        let mut now = lock(&self.now);
-        loop {
-            if let Some(error) = now.failed.take() {
-                // The next caller gets an error as well.
-                now.failed = Some(Error::Gone { peer: peer.to_owned() });
-                return Err(error);
-            }
-            if enough(&now) {
-                return Ok(());
-            }
-            let (next, waited) =
-                self.changed.wait_timeout(now, ANSWER_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
-            now = next;
-            if waited.timed_out() && !enough(&now) {
-                return Err(Error::Silent { peer: peer.to_owned(), seconds: ANSWER_TIMEOUT.as_secs() });
-            }
-        }
-    }
+/// All records that these acknowledge.
+fn records(acks: &[Ack]) -> u64 {
+    acks.iter().map(|ack| ack.acknowledged).sum()
 }
 
 impl Line {
@@ -100,22 +49,30 @@ impl Line {
     ///
     /// # Errors
     /// Those of the connection, and [`Error::Refused`].
-    pub(crate) fn begin(mut wire: TcpWire, begin: &Begin) -> Result<Self> {
-        wire.send(&Message::Begin(begin.clone()))?;
-        let Message::Done = wire.receive()? else { return Err(wire.unexpected("that it entered the run")) };
-        let peer = wire.peer().to_owned();
-        let (receive_half, half) = wire.split();
+    pub(crate) fn begin(witness: Witness, begin: &Begin) -> Result<Self> {
+        let Message::Done = witness.ask(&Message::Begin(begin.clone()))? else {
+            return Err(witness.unexpected("that it entered the run"));
+        };
         let nothing: Vec<Ack> =
             begin.streams.iter().map(|stream| Ack { stream: stream.number, ..Ack::default() }).collect();
-        let now = Mutex::new(Confirmed { held: nothing.clone(), ..Confirmed::default() });
-        let received = Arc::new(Received { now, changed: Condvar::new() });
-        let shared = Arc::clone(&received);
-        let listener = std::thread::Builder::new().name("powercut-line".to_owned());
-        let listener = listener
-            .spawn(move || shared.receive_all(receive_half))
-            .map_err(|source| Error::Io { operation: "start", place: "a thread".to_owned(), source })?;
-        let sender = Mutex::new(Sender { half, sent: nothing });
-        Ok(Self { window: u64::from(begin.window), peer, sender, received, listener: Some(listener) })
+        let confirmed = Mutex::new(Confirmed { held: nothing.clone(), ..Confirmed::default() });
+        Ok(Self { window: u64::from(begin.window), witness, sent: Mutex::new(nothing), confirmed })
+    }
+
+    /// Waits until `enough` is confirmed.
+    fn wait(&self, enough: impl Fn(&Confirmed) -> bool) -> Result<()> {
+        let mut now = lock(&self.confirmed);
+        while now.failed.is_none() && !enough(&now) {
+            match self.witness.receive(ANSWER_TIMEOUT) {
+                Ok(Message::Ack(ack)) if usize::from(ack.stream) < now.held.len() => {
+                    now.held[usize::from(ack.stream)] = ack;
+                }
+                Ok(Message::Done) => now.done = true,
+                Ok(_) => now.failed = Some(self.witness.unexpected("a confirmation").to_string()),
+                Err(error) => now.failed = Some(error.to_string()),
+            }
+        }
+        now.failed.clone().map_or(Ok(()), |why| Err(Error::Request(why)))
     }
 
     /// Waits until the record `sequence` of `stream` may be written.
@@ -123,10 +80,10 @@ impl Line {
     /// # Errors
     /// Those of the connection.
     pub(crate) fn room(&self, stream: u16, sequence: u64) -> Result<()> {
-        self.received.wait(&self.peer, |now| {
-            now.held
-                .get(usize::from(stream))
-                .is_some_and(|held| sequence < held.acknowledged.saturating_add(self.window))
+        let sent = records(&lock(&self.sent));
+        self.wait(|now| {
+            sequence < now.held(stream).acknowledged.saturating_add(self.window)
+                && sent < records(&now.held).saturating_add(UNCONFIRMED_MAX)
         })
     }
 
@@ -135,15 +92,14 @@ impl Line {
     /// # Errors
     /// Those of the connection.
     pub(crate) fn ack(&self, stream: u16, acknowledged: u64) -> Result<()> {
-        let mut sender = lock(&self.sender);
-        let sent = &mut sender.sent[usize::from(stream)];
+        let mut all = lock(&self.sent);
+        let sent = &mut all[usize::from(stream)];
         if acknowledged <= sent.acknowledged {
             // Another committer whose commit returned later in the log has reported it.
             return Ok(());
         }
         sent.acknowledged = acknowledged;
-        let ack = Message::Ack(*sent);
-        sender.half.send(&ack)
+        self.send(&Message::Ack(*sent))
     }
 
     /// Reports that everything of `stream` before `trimmed` is about to be trimmed; returns when the witness holds that.
@@ -152,33 +108,30 @@ impl Line {
     /// Those of the connection.
     pub(crate) fn trim(&self, stream: u16, trimmed: u64) -> Result<()> {
         {
-            let mut sender = lock(&self.sender);
-            let sent = &mut sender.sent[usize::from(stream)];
+            let mut all = lock(&self.sent);
+            let sent = &mut all[usize::from(stream)];
             sent.trimmed = trimmed.min(sent.acknowledged);
-            let ack = Message::Ack(*sent);
-            sender.half.send(&ack)?;
+            self.send(&Message::Ack(*sent))?;
         }
-        self.received.wait(&self.peer, |now| {
-            now.held.get(usize::from(stream)).is_some_and(|held| held.trimmed >= trimmed)
-        })
+        self.wait(|now| now.held(stream).trimmed >= trimmed)
     }
 
     /// The acknowledgements of `stream` that were sent.
     pub(crate) fn acknowledged(&self, stream: u16) -> u64 {
-        lock(&self.sender).sent.get(usize::from(stream)).map_or(0, |sent| sent.acknowledged)
+        lock(&self.sent).get(usize::from(stream)).map_or(0, |sent| sent.acknowledged)
     }
 
     /// Ends the run; everything that was acknowledged is held by the witness then.
     ///
     /// # Errors
     /// Those of the connection.
-    pub(crate) fn end(mut self) -> Result<()> {
-        lock(&self.sender).half.send(&Message::End)?;
-        let ended = self.received.wait(&self.peer, |now| now.done);
-        if let (Some(listener), true) = (self.listener.take(), ended.is_ok()) {
-            // It has nothing left to hear.
-            let _ = listener.join();
-        }
-        ended
+    pub(crate) fn end(self) -> Result<()> {
+        self.send(&Message::End)?;
+        self.wait(|now| now.done)
+    }
+
+    fn send(&self, message: &Message) -> Result<()> {
+        // A witness that takes nothing more may have said why.
+        self.witness.send(message).or_else(|_| self.wait(|_| false))
     }
 }

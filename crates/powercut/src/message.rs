@@ -1,6 +1,6 @@
-//! Defines the messages of runner, witness and checker: JSON, at most [`MESSAGE_BYTES_MAX`] bytes.
+//! Defines the messages of runner, witness and checker: a line of JSON each, at most [`MESSAGE_BYTES_MAX`] bytes.
 //!
-//! `docs/powercut.md` shows each of them as it goes over the wire; a test compares.
+//! `docs/powercut.md` shows each of them as it is sent; a test compares.
 //!
 //! A message is valid if and only if it is one JSON document of [`Message`] without unknown fields, and a method's id
 //! in it has at most 64 ASCII letters, digits, `+`, `-`, `_` and `:`. What is out of bounds otherwise is refused by
@@ -16,6 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
+/// The version of the protocol.
+pub(crate) const PROTOCOL: u32 = 3;
 /// The longest message in bytes: a run of 64 streams, with room.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 32 << 10;
 /// The longest text in bytes; what is longer is cut.
@@ -88,7 +90,7 @@ pub(crate) struct Begin {
     /// Records that may be issued ahead of what the witness holds, per stream.
     pub(crate) window: u32,
     /// Where it writes, in words.
-    #[serde(deserialize_with = "place")]
+    #[serde(deserialize_with = "text")]
     pub(crate) place: String,
     /// What it writes, in the order of their numbers.
     pub(crate) streams: Vec<Stream>,
@@ -109,22 +111,22 @@ pub(crate) struct Ack {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
     pub(crate) begin: Begin,
-    /// By the witness's clock, seconds since 1970.
-    pub(crate) begun_unix_s: u64,
+    /// By the witness's clock, microseconds since 1970.
+    pub(crate) begun_unix_us: u64,
     /// Of each stream, in the order of their numbers.
     pub(crate) held: Vec<Ack>,
     /// The stream that was acknowledged last.
     pub(crate) last_stream: u16,
     /// Whether it ended by itself.
     pub(crate) ended: bool,
-    /// Whether a verdict was given.
-    pub(crate) judged: bool,
 }
 
 /// Any message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
+    /// From the witness, first of all: the version of the protocol that it speaks.
+    Witness(u32),
     /// From the runner: what it will write.
     Begin(Begin),
     /// From the runner: what was acknowledged. From the witness: what it holds durably.
@@ -135,10 +137,10 @@ pub(crate) enum Message {
     Ask(Option<RunId>),
     /// From the witness: what it knows.
     Run(Run),
-    /// From the checker: the verdict.
-    Judged { run: RunId, broken: bool },
     /// From the witness: what was requested is durable.
     Done,
+    /// From the witness, last of all: why it ends.
+    Refused(#[serde(deserialize_with = "text")] String),
 }
 
 impl Message {
@@ -152,7 +154,8 @@ impl Message {
     pub(crate) fn decode(json: &[u8]) -> Result<Self> {
         serde_json::from_slice(json).map_err(|error| Error::Protocol {
             what: format!(
-                "the other side sent a message that cannot be read: {}",
+                "the other side sent {:?}, which cannot be read: {}",
+                printable_cut(&String::from_utf8_lossy(json), QUOTED_CHARS_MAX),
                 printable_cut(&error.to_string(), QUOTED_CHARS_MAX)
             ),
         })
@@ -161,15 +164,11 @@ impl Message {
 
 /// Text that a peer chose: shown, never obeyed, wherever it goes from here.
 pub(crate) fn shown(text: &str) -> String {
-    cut(&printable(text)).to_owned()
+    let shown = printable(text);
+    shown[..shown.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
 
-/// At most [`TEXT_BYTES_MAX`] bytes of `text`, whole characters.
-pub(crate) fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
-}
-
-fn place<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
     String::deserialize(deserializer).map(|text| shown(&text))
 }
 
@@ -202,6 +201,7 @@ mod tests {
         };
         let begin = Begin { run, window: 16, place: "/söme/place".to_owned(), streams: vec![stream] };
         vec![
+            Message::Witness(PROTOCOL),
             Message::Begin(begin.clone()),
             Message::Ack(ack),
             Message::End,
@@ -209,14 +209,13 @@ mod tests {
             Message::Ask(Some(run)),
             Message::Run(Run {
                 begin,
-                begun_unix_s: 1_790_000_000,
+                begun_unix_us: 1_790_000_000_000_000,
                 held: vec![ack],
                 last_stream: 0,
                 ended: true,
-                judged: false,
             }),
-            Message::Judged { run, broken: true },
             Message::Done,
+            Message::Refused("it has seen no run yet".to_owned()),
         ]
     }
 
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_longest_run_fits_into_a_message() {
-        let Some(Message::Run(mut run)) = every_message().into_iter().nth(5) else { panic!("a run") };
+        let Some(Message::Run(mut run)) = every_message().into_iter().nth(6) else { panic!("a run") };
         let stream = Stream {
             number: u16::MAX,
             kind: StreamKind::Journal,
@@ -259,10 +258,8 @@ mod tests {
             assert!(document.contains(&format!("  {json}\n")), "{json}");
         }
         let one_line = document.split_whitespace().collect::<Vec<_>>().join(" ");
-        let frame_max = crate::wire::HEADER_BYTES + MESSAGE_BYTES_MAX + crate::token::TAG_BYTES;
         for said in [
-            format!("(n ≤ {MESSAGE_BYTES_MAX})"),
-            format!("at most {frame_max} bytes"),
+            format!("at most {MESSAGE_BYTES_MAX} bytes"),
             format!("at most {TEXT_BYTES_MAX} bytes"),
             format!("at most {METHOD_BYTES_MAX} ASCII letters"),
             format!(
@@ -270,8 +267,6 @@ mod tests {
                 crate::ledger::STREAMS_MAX,
                 crate::ledger::WINDOW_MAX
             ),
-            format!("and {} runs in its ledger", crate::ledger::RUNS_MAX),
-            format!("port {}", crate::PORT),
         ] {
             assert!(one_line.contains(&said), "{said}");
         }
@@ -285,6 +280,7 @@ mod tests {
             (r#"{"ack":{"stream":70000,"acknowledged":1,"trimmed":0}}"#, "70000"),
             (r#"{"ack":{"stream":1,"acknowledged":1,"trimmed":0,"more":0}}"#, "more"),
             (&format!("{{{long:?}:1}}"), "cannot be read"),
+            ("Last login: Mon Nov  1 from nowhere", "Last login"),
             (&"[".repeat(30_000), "cannot be read"),
             ("\u{1b}]0;title", "cannot be read"),
         ] {
@@ -292,12 +288,12 @@ mod tests {
             assert!(refused.contains(said) && refused.len() < 1024, "{refused}");
             assert_eq!(printable(&refused), refused);
         }
-        let mut begin = String::from_utf8(every_message()[0].encode()).expect("is text");
+        let mut begin = String::from_utf8(every_message()[1].encode()).expect("is text");
         let hostile = begin.replace("/söme/place", &format!("\\u001b{}", "ä".repeat(300)));
         let Ok(Message::Begin(taken)) = Message::decode(hostile.as_bytes()) else { panic!("{hostile}") };
         assert!(taken.place.starts_with("\\u{1b}ä") && taken.place.len() <= TEXT_BYTES_MAX);
         for id in ["../x", "a b", &"m".repeat(METHOD_BYTES_MAX + 1)] {
-            begin = String::from_utf8(every_message()[0].encode()).expect("is text");
+            begin = String::from_utf8(every_message()[1].encode()).expect("is text");
             begin = begin.replace("\"method\":\"log\"", &format!("\"method\":{id:?}"));
             assert!(Message::decode(begin.as_bytes()).is_err(), "{id}");
         }

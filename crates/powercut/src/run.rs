@@ -22,8 +22,7 @@ use crate::line::Line;
 use crate::message::{Begin, RunId};
 use crate::record::is_length;
 use crate::stream::{Stream, StreamKind};
-use crate::token::{Token, random};
-use crate::wire::TcpWire;
+use crate::wire::WitnessCommand;
 use crate::writer::{JournalWriter, LogWriter, Turn, Writer};
 
 /// The file in a run's folder with the boot of the host that wrote it.
@@ -38,10 +37,8 @@ const LOG_WINDOW_MIN: u32 = 4;
 pub struct Plan {
     /// The folder on the disk under test; the run makes a folder of its own in it.
     pub folder: PathBuf,
-    /// The witness, `HOST:PORT`.
-    pub witness: String,
-    /// What both know.
-    pub token: Token,
+    /// The program that reaches the witness.
+    pub witness: WitnessCommand,
     /// Method ids, `log`, `log:ID`, and the groups `durable` and `all`, separated by commas.
     pub methods: String,
     /// Bytes of a record: 32 to 16 MiB; its last sector of 512 bytes holds at least 32.
@@ -211,7 +208,9 @@ fn prepare(plan: &Plan) -> Result<Prepared> {
     let (chosen, lenient) = choose(&plan.methods)?;
     check(plan, &chosen)?;
     let around = inspect::tried_environment(&plan.folder)?.surroundings(FileState::ZeroFilled);
-    let run = RunId(random()?);
+    let mut run = RunId([0; 16]);
+    getrandom::fill(&mut run.0)
+        .map_err(|error| Error::io("draw", "random numbers", std::io::Error::other(error.to_string())))?;
     let folder = plan.folder.join(format!("powercut-{run}"));
     std::fs::create_dir(&folder).map_err(|error| Error::io("create", &folder, error))?;
     let begun = Begun { run, folder: folder.clone(), methods: Vec::new(), not_available: Vec::new() };
@@ -271,12 +270,12 @@ fn fill(
 /// # Errors
 /// Whatever keeps it from writing or from reaching the witness.
 pub fn run(plan: &Plan, stop: &AtomicBool, report: impl FnOnce(&Begun)) -> Result<Ended> {
-    let wire = TcpWire::connect(&plan.witness, &plan.token)?;
+    let witness = plan.witness.start()?;
     let Prepared { begun, streams, mut writers } = prepare(plan)?;
     let whole = plan.folder.canonicalize().unwrap_or_else(|_| plan.folder.clone());
     let place = whole.display().to_string();
     let begin = Begin { run: begun.run, window: plan.window, place, streams };
-    let line = Line::begin(wire, &begin).inspect_err(|_| remove(&begun.folder))?;
+    let line = Line::begin(witness, &begin).inspect_err(|_| remove(&begun.folder))?;
     report(&begun);
     let now = monotonic_ns();
     let after =

@@ -236,4 +236,10 @@ pub(crate) const ROWS: &[Row] = &[
     ("completions of no shell",             Nothing, &["completions", "tcsh"], 2, &["tcsh", "bash"]),
     ("a page of no command",                Nothing, &["man", "bnech"], 2, &["bnech"]),
     ("a power cut without a witness",       Nothing, &["powercut", "run", "."], 2, &["--witness"]),
+    ("a witness that is reached twice",     Nothing, &["powercut", "run", ".", "--witness", "host", "--witness-command", "x"], 2, &["--witness", "--witness-command"]),
+    ("a ledger of no host",                 Nothing, &["powercut", "run", ".", "--ledger", "x", "--witness-command", "x"], 2, &["--ledger", "--witness-command"]),
+    ("a host that ssh takes for an option", Nothing, &["powercut", "run", ".", "--witness=-oProxyCommand=x"], 2, &["-oProxyCommand=x", "as ssh takes it"]),
+    ("a ledger that a shell would obey",    Nothing, &["powercut", "check", ".", "--witness", "host", "--ledger", "$(x)"], 2, &["$(x)", "letters"]),
+    ("a witness that is no program",        Nothing, &["powercut", "run", ".", "--witness-command", "no-such-program"], 1, &["no-such-program", "--witness-command"]),
+    ("a witness that is another program",   Nothing, &["powercut", "run", ".", "--witness-command", "echo hello"], 1, &["`echo hello`", "hello"]),
 ];

@@ -57,10 +57,10 @@ const KINDS: [PathKind; 7] = [
 /// Where the path stands in [`ARGUMENTS`].
 const PLACE: &str = "@";
 
-/// A log, results and a token are in the working folder under these names.
+/// A log and results are in the working folder under these names.
 const SMALL: &str =
     "--no-out --no-progress --allow-memory --journal 1MiB --transactions 8 --rounds 1 --methods buffered";
-const TOKEN: &str = "--witness 127.0.0.1:1 --token-file";
+const WITNESS: &str = "--witness-command false";
 
 /// Command lines with the place of the path.
 #[rustfmt::skip]
@@ -69,9 +69,6 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Input,  "compare @ stall.json"),
     (Role::Input,  "compare stall.json @"),
     (Role::Input,  "advise @"),
-    (Role::Input,  "powercut check . TOKEN @"),
-    (Role::Input,  "powercut run . TOKEN @"),
-    (Role::Input,  "powercut witness --listen 127.0.0.1:0 --ledger ledger --token-file @"),
     (Role::Output, "bench commit . SMALL --json @"),
     (Role::Output, "bench . SMALL --json @"),
     (Role::Output, "bench . SMALL --csv @"),
@@ -81,7 +78,7 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Output, "compare stall.json stall.json --csv @"),
     (Role::Output, "compare stall.json stall.json --markdown @"),
     (Role::Output, "report stall.json -o @"),
-    (Role::Output, "powercut check . TOKEN token --json @"),
+    (Role::Output, "powercut check . WITNESS --json @"),
     (Role::Output, "watch . --time 1 --every 1 --allow-memory --openmetrics @"),
     (Role::Output, "probe . --openmetrics @"),
     (Role::Folder, "watch @ --time 1 --every 1 --allow-memory"),
@@ -97,9 +94,9 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Folder, "probe @"),
     (Role::Folder, "probe @ --json"),
     (Role::Folder, "man --dir @"),
-    (Role::Folder, "powercut run @ TOKEN token"),
-    (Role::Folder, "powercut check @ TOKEN token"),
-    (Role::Folder, "powercut witness --listen 127.0.0.1:0 --token-file token --ledger @"),
+    (Role::Folder, "powercut run @ WITNESS"),
+    (Role::Folder, "powercut check @ WITNESS"),
+    (Role::Folder, "powercut witness --ledger @"),
     (Role::Folder, "log append @"),
     (Role::Folder, "log append @ --readable-by group --network-file-system"),
     (Role::Folder, "log cat @"),
@@ -170,11 +167,10 @@ fn read(from: &mut impl std::io::Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A working folder with a log, a result and a token.
+/// A working folder with a log and a result.
 fn furnished(folder: &Path, runner: &Runner<'_>) {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
     fs::copy(results.join("stall.json"), folder.join("stall.json")).expect("copied");
-    fs::write(folder.join("token"), "0123456789abcdef").expect("written");
     let made = runner.run(folder, &["log".into(), "append".into(), "log".into()]);
     assert_eq!(made.code, Some(0), "{}", made.said);
 }
@@ -248,7 +244,7 @@ pub(crate) fn try_all(
                 eprintln!("skipped: this user may open everything, whatever its mode");
                 break;
             }
-            let line = line.replace("SMALL", SMALL).replace("TOKEN", TOKEN);
+            let line = line.replace("SMALL", SMALL).replace("WITNESS", WITNESS);
             let words = line.split(' ').map(|word| {
                 if word == PLACE { path.to_str().expect("is text").to_owned() } else { word.to_owned() }
             });

@@ -10,14 +10,13 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall::sim::rng::{Rng, mix};
-use seawall_powercut::Token;
-use seawall_powercut::witness::Witness;
+use seawall_powercut::witness;
 use seawall_sys::clock::unix_seconds;
 
 use super::bus::{Bus, Served};
@@ -89,7 +88,6 @@ pub(crate) struct CutOptions {
 
 /// Where the results of a campaign are, and so where it goes on.
 const RESULTS: &str = "results/crash";
-const TOKEN: &str = "known to one emulated machine only";
 
 /// One method in all cuts.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -452,6 +450,35 @@ pub(super) fn results_name(options: &CutOptions, kernel: &Kernel) -> String {
     name
 }
 
+/// A witness for each connection to a port of this host, with the ledger in this folder; the port.
+fn serve_witness(ledger: &Path) -> io::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let (port, ledger) = (listener.local_addr()?.port(), ledger.to_owned());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let ledger = ledger.clone();
+            // The machine says what becomes of it.
+            std::thread::spawn(move || {
+                stream.set_nodelay(true)?;
+                witness::serve(&stream, &stream, &ledger).map_err(io::Error::other)
+            });
+        }
+    });
+    Ok(port)
+}
+
+/// Removes the ledgers of all runs but the last one, while the machine is off: they were judged.
+fn forget_judged(ledger: &Path) -> io::Result<()> {
+    let mut runs = Vec::new();
+    for run in std::fs::read_dir(ledger)? {
+        let run = run?;
+        runs.push((run.metadata()?.modified()?, run.path()));
+    }
+    runs.sort();
+    runs.pop();
+    runs.iter().try_for_each(|(_, run)| std::fs::remove_dir_all(run))
+}
+
 /// Makes the campaign's cuts; whether every promise was kept, or every lie found.
 ///
 /// # Errors
@@ -469,21 +496,16 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
     }
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path().to_owned();
-    std::fs::write(dir.join("token"), TOKEN)?;
-    let token = Token::read(&dir.join("token"))?;
     // The ledger's log wants a disk, which a temporary folder need not be.
     std::fs::create_dir_all(keep)?;
     let ledger = tempfile::tempdir_in(keep)?;
-    let witness = Arc::new(Witness::bind("127.0.0.1:0", token, ledger.path(), |_| {})?);
-    let port = witness.address()?.port();
-    let serving = Arc::clone(&witness);
-    std::thread::spawn(move || serving.serve(&AtomicBool::new(false)));
+    let port = serve_witness(ledger.path())?;
     let kernel = Kernel::find(&options.kernel)?;
     let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
     let initramfs = dir.join("initramfs");
     let CutOptions { bus, fs, disk: nature, .. } = *options;
     let spec = MachineSpec { bus, file_system: fs.name, task: Task::Powercut { port, run } };
-    std::fs::write(&initramfs, build(&kernel, &options.busybox, &options.guest_binary, TOKEN, &spec)?)?;
+    std::fs::write(&initramfs, build(&kernel, &options.busybox, &options.guest_binary, &spec)?)?;
     let blank = fs.image(&dir)?;
     let name = results_name(options, &kernel);
     let nature = nature_name(nature);
@@ -521,6 +543,7 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
         && campaign.progress.findings.is_empty()
     {
         let before = campaign.number();
+        forget_judged(ledger.path())?;
         campaign.life(&blank)?;
         if campaign.number() > before {
             campaign.progress.unix_seconds = unix_seconds();

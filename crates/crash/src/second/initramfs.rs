@@ -1,6 +1,6 @@
 //! Builds the initramfs of the emulated machine: busybox, the release binary, modules and a script.
 //!
-//! It holds busybox, the release binary, the kernel's modules for disk and network, a token, and a script that judges
+//! It holds busybox, the release binary, the kernel's modules for disk and network, and a script that judges
 //! the run before the last cut and begins the next. [`super::machine`] waits for these lines on the console:
 //!
 //! ```text
@@ -219,12 +219,12 @@ fn script(modules: &[Module], spec: &MachineSpec) -> String {
     let task = match task {
         // The emulator's user network has the host at 10.0.2.2.
         Task::Powercut { port, run } => format!(
-            "W='--witness 10.0.2.2:{port} --token-file /token'\n\
+            "W='/bin/busybox nc 10.0.2.2 {port}'\n\
              if ! grep -q {FRESH} /proc/cmdline; then\n\
-             /seawall powercut check /disk $W --mounted --json /verdict >/dev/null\n\
+             /seawall powercut check /disk --witness-command \"$W\" --mounted --json /verdict >/dev/null\n\
              code=$?; set -f; echo SEAWALL verdict $code $(cat /verdict); set +f; rm -rf /disk/powercut-*\n\
              fi; sync\n\
-             /seawall powercut run /disk $W --method $M {run}\n"
+             /seawall powercut run /disk --witness-command \"$W\" --method $M {run}\n"
         ),
         Task::Record { .. } => {
             let segment = crate::victim::LAYOUT.segment_bytes;
@@ -297,7 +297,6 @@ pub(super) fn build(
     kernel: &Kernel,
     busybox: &Path,
     seawall: &Path,
-    token: &str,
     spec: &MachineSpec,
 ) -> io::Result<Vec<u8>> {
     let more = if let Task::Script { modules, .. } = &spec.task { *modules } else { &[] };
@@ -308,7 +307,6 @@ pub(super) fn build(
         files.push((name.to_owned(), DIRECTORY, Vec::new()));
     }
     files.push(("init".to_owned(), PROGRAM, script(&modules, spec).into_bytes()));
-    files.push(("token".to_owned(), PROGRAM, token.as_bytes().to_vec()));
     files.push(("seawall".to_owned(), PROGRAM, read(seawall)?));
     files.push(("bin/busybox".to_owned(), PROGRAM, read(busybox)?));
     for applet in [
