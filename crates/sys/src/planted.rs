@@ -155,6 +155,7 @@ mod switch {
         DurableSeenBefore
         RewriteStale
         LagUnbounded
+        RoomWaitsForMemory
         TransactionTrimsUnseen
         StreamGoesOnBehindCut
         StreamReadEndsEarly

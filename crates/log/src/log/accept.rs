@@ -61,7 +61,7 @@ impl Log {
         parts: [&[u8]; 2],
         count: (u32, Numbering),
     ) -> Result<(Lsn, MutexGuard<'_, Core>)> {
-        let lsn = accept_large::<WAIT>(&self.group, parts, |core, large| {
+        let lsn = accept_large::<WAIT>(&self.group, parts, false, |core, large| {
             core.adopt(large.buf, large.used, count, large.sum)
         })?;
         Ok((lsn, self.group.core()))
@@ -101,7 +101,7 @@ impl Log {
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
         let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
         let mut seq = 0;
-        let end = accept_large::<WAIT>(&self.group, [&head, record], |core, large| {
+        let end = accept_large::<WAIT>(&self.group, [&head, record], false, |core, large| {
             seq = core.tagged().streams.next_number(stream);
             core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
         });
@@ -139,7 +139,8 @@ impl Log {
             accepted.inspect(|_| self.group.note_stream_changes(changes))
         };
         if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) {
-            return accept_large::<true>(&self.group, [&[], records], |core, large| {
+            let makes_room = changes.len() == count.0 as usize;
+            return accept_large::<true>(&self.group, [&[], records], makes_room, |core, large| {
                 noted(core.adopt(large.buf, large.used, count, large.sum))
             });
         }
@@ -177,16 +178,17 @@ pub(crate) struct Large<'a> {
     pub(crate) sum: u32,
 }
 
-/// Has `adopt` accept records that fill a batch of their own. They are copied and added to the checksum before the core is
+/// Has `adopt` accept records that fill a batch of their own, and that may make room: see [`Core::admit_large`]. They are copied and added to the checksum before the core is
 /// locked, because every other append would wait for that.
 pub(crate) fn accept_large<const WAIT: bool>(
     group: &Group,
     parts: [&[u8]; 2],
+    makes_room: bool,
     mut adopt: impl FnMut(&mut Core, Large<'_>) -> std::result::Result<Lsn, Refusal>,
 ) -> Result<Lsn> {
     let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
     let capacity = used.next_multiple_of(group.config().block_bytes.into());
-    drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity))?);
+    drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity, makes_room))?);
     let mut buf = AlignedBuf::zeroed(capacity);
     let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
     head.copy_from_slice(parts[0]);

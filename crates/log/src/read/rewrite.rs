@@ -182,7 +182,7 @@ impl Rewriter {
         let config = self.group.config();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
         if Core::is_large(config, used) {
-            accept_large::<true>(&self.group, [&head, payload], |core, large| {
+            accept_large::<true>(&self.group, [&head, payload], true, |core, large| {
                 copied = core.tagged().streams.still_needs(needed);
                 if !copied {
                     return Ok(core.appended());

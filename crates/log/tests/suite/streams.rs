@@ -827,11 +827,77 @@ fn a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound() {
     assert_eq!(lagging.read(0).expect("reads").flatten().count() as u64, records);
 }
 
+/// Copies by the log, and trims, make room for records: they must not wait for the memory that such records hold while they wait for room.
+#[cfg(feature = "simulation")]
+#[test]
+fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
+    use seawall_sys::clock::monotonic_ns;
+    const TRIMMED: u32 = 1000;
+    /// Lets the copies go on when the test ends, also by a panic.
+    struct GoesOn<'a>(&'a seawall::faults::Faults);
+    impl Drop for GoesOn<'_> {
+        fn drop(&mut self) {
+            self.0.hold_copies(false);
+        }
+    }
+    let dir = scratch();
+    let faults = std::sync::Arc::new(seawall::faults::Faults::default());
+    let log = Log::open(dir.path(), options().faults(faults.clone())).expect("opens");
+    let large = vec![3; 60_000];
+    let (lagging, fast) = (log.stream(id(1)), log.stream(id(2)));
+    for stream in 100..100 + TRIMMED {
+        log.stream(id(stream)).append(b"x").expect("appends");
+    }
+    for _ in 0..6 {
+        lagging.append(&large[..20_000]).expect("appends");
+    }
+    log.commit(log.appended_lsn()).expect("commits");
+    faults.hold_copies(true);
+    std::thread::scope(|scope| {
+        let _goes_on = GoesOn(&faults);
+        let copies = |least: u64, what: &str| {
+            let until_ns = monotonic_ns() + 10_000_000_000;
+            while faults.copies() < least {
+                assert!(monotonic_ns() < until_ns, "{what}");
+                // What the oldest segment holds is copied once enough segments follow it.
+                if let Ok(appended) = fast.append_no_wait(&[2; 3000]) {
+                    log.commit(appended.end).and_then(|()| fast.trim(appended.seq)).expect("goes on");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let (faults, before) = (&faults, faults.copies());
+        // With these two the memory is taken.
+        for stream in [3, 4] {
+            let (log, large) = (&log, &large);
+            scope.spawn(move || log.stream(id(stream)).append(large).expect("appends"));
+        }
+        copies(before + 2, "there is memory for both");
+        copies(before + 3, "a copy waits for memory");
+        let in_time = scope.spawn(move || {
+            let until_ns = monotonic_ns() + 10_000_000_000;
+            while faults.copies() < before + 4 && monotonic_ns() < until_ns {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let in_time = faults.copies() == before + 4;
+            faults.hold_copies(false);
+            in_time
+        });
+        let trims = |tx: &mut Transaction| (100..100 + TRIMMED).try_for_each(|stream| tx.trim(id(stream), 1));
+        log.transaction::<Error>(trims).expect("trims");
+        assert!(in_time.join().expect("looks"), "trims wait for memory");
+    });
+    log.commit(log.appended_lsn()).expect("commits");
+    assert_eq!(lagging.read(0).expect("reads").flatten().count(), 6);
+    assert_eq!(log.stream(id(100)).first_seq(), 1);
+}
+
 #[cfg(feature = "mutants")]
 #[test]
 fn the_mistakes_of_readers_and_of_lagging_streams_are_found() {
     use seawall::mutant::{Mutant, finds};
-    let rows: [(Mutant, fn()); 3] = [
+    let rows: [(Mutant, fn()); 4] = [
+        (Mutant::RoomWaitsForMemory, copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them),
         (Mutant::LagUnbounded, a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound),
         (Mutant::StreamGoesOnBehindCut, a_reader_of_a_stream_names_cuts_and_removals),
         (Mutant::StreamReadEndsEarly, a_stream_is_read_to_the_end_that_it_had_or_fails),

@@ -443,7 +443,8 @@ impl Core {
         if capacity <= self.config.batch_bytes {
             return self.free.pop().ok_or(Refusal::Memory);
         }
-        self.admit_large(capacity)?;
+        // Only what a segment has to restate is so long.
+        self.admit_large(capacity, true)?;
         Ok(AlignedBuf::zeroed(capacity))
     }
 
@@ -454,12 +455,14 @@ impl Core {
     }
 
     /// Sets memory aside for a buffer of `capacity` bytes, more than an ordinary one, that the caller makes; it comes back
-    /// with the buffer. Returns the end of what was appended.
-    pub(crate) fn admit_large(&mut self, capacity: usize) -> Result<Lsn, Refusal> {
+    /// with the buffer. Returns the end of what was appended. What `makes_room` is never refused: copies, trims, and what a
+    /// segment restates would wait for the memory of records that wait for them.
+    pub(crate) fn admit_large(&mut self, capacity: usize, makes_room: bool) -> Result<Lsn, Refusal> {
         if self.has_ended() {
             return Err(Refusal::Failed);
         }
-        if self.large_bytes > 0 && self.large_bytes + capacity > self.config.memory_bytes {
+        let is_full = self.large_bytes > 0 && self.large_bytes + capacity > self.config.memory_bytes;
+        if is_full && planted!(RoomWaitsForMemory, true, !makes_room) {
             return Err(Refusal::Memory);
         }
         self.large_bytes += capacity;

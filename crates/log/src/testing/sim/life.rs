@@ -548,7 +548,7 @@ impl Life {
     /// Appends a record that fills a batch of its own, in a buffer that the core did not make.
     fn append_large(&mut self, payload: &[u8], used: usize) -> Result<Lsn, Refusal> {
         let capacity = used.next_multiple_of(self.config.block_bytes.into());
-        self.core.admit_large(capacity)?;
+        self.core.admit_large(capacity, false)?;
         let mut buf = AlignedBuf::zeroed(capacity);
         let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(RECORD_HEADER_BYTES);
         head.copy_from_slice(&record_header(payload.len(), false).unwrap_or_default());

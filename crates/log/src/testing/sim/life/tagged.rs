@@ -153,7 +153,7 @@ impl Life {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
         let used = BATCH_HEADER_BYTES + head.len() + payload.len();
         let capacity = used.next_multiple_of(self.config.block_bytes.into());
-        self.core.admit_large(capacity)?;
+        self.core.admit_large(capacity, numbering == Numbering::Kept)?;
         let mut buf = AlignedBuf::zeroed(capacity);
         let (front, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(head.len());
         front.copy_from_slice(&head);
