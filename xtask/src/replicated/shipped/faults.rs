@@ -653,18 +653,17 @@ impl Campaign {
         }
         end(&mut self.shipper);
         for _ in 0..20 {
-            let (done, said) = Self::ran(self.ship(&old, &url, &["--once"]))?;
+            let done;
+            (done, said) = Self::ran(self.ship(&old, &url, &["--once"]))?;
             if done {
-                return Err(Error::check(format!(
-                    "an old writer that started again was not refused: {said}"
-                )));
+                break;
             }
             if names_another(&said) {
                 self.replaced += 1;
                 return Ok(());
             }
         }
-        Err(Error::check("an old writer that started again was not refused"))
+        Err(Error::check(format!("an old writer that started again was not refused: {said}")))
     }
 
     /// The log anew, from its destination.
