@@ -40,7 +40,6 @@ use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
 use crate::stream::state::{HeldTrims, Numbering};
 use accept::OpenTransaction;
-pub(crate) use accept::accept_large;
 pub use opening::Opened;
 
 /// A transaction log in one directory, opened for writing.

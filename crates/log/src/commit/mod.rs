@@ -43,6 +43,7 @@ pub(crate) mod group;
 pub(crate) mod group_wait;
 pub(crate) mod housekeeping;
 pub(crate) mod idle_memory;
+pub(crate) mod large;
 pub(crate) mod maintenance_thread;
 pub(crate) mod metrics;
 pub(crate) mod pin_floor;

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use seawall_sys::directory::Directory;
 
 use crate::commit::group::Group;
+use crate::commit::large::accept_large;
 use crate::commit::state::Core;
 use crate::error::{Error, Result};
 use crate::format::{BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, TAG_BYTES, tagged_header};
-use crate::log::accept_large;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::read::index::{RecordIndex, Wanted};
