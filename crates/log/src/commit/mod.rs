@@ -7,6 +7,7 @@
 //! | [`transaction`] | puts the records of a transaction together |
 //! | [`state`] | the state machine: batches, watermarks, what may be issued |
 //! | [`batch`] | the memory that a batch gathers in |
+//! | [`large`] | accepts records that fill a batch of their own |
 //! | [`idle_memory`] | gives the memory of no batch back when the log is idle |
 //! | [`sync_debt`] | the ack level of the next batch, and what relaxed batches leave to be synced |
 //! | [`group`] | group commit: which thread leads, waits, and is woken |
