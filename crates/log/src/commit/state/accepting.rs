@@ -443,8 +443,7 @@ impl Core {
         if capacity <= self.config.batch_bytes {
             return self.free.pop().ok_or(Refusal::Memory);
         }
-        // Only what a segment has to restate is so long.
-        self.admit_large(capacity, true)?;
+        self.admit_large(capacity, self.now.restates)?;
         Ok(AlignedBuf::zeroed(capacity))
     }
 
