@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::scratch::scratch;
-use seawall::{Durability, Engine, EngineChoice, Log, MethodChoice, MethodOrigin, Options};
+use seawall::{Durability, Log, MethodChoice, MethodOrigin, Options};
 
 fn options() -> Options {
     let options = Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10);
-    options.engine(EngineChoice::Only(Engine::Portable)).durability(Durability::SystemCrash)
+    options.durability(Durability::SystemCrash)
 }
 
-/// One test, because what is probed is shared by all of a process; by an engine and for a class that no other test here probes.
+/// One test, because what is probed is shared by all of a process; for a class that no other test here probes.
 #[test]
 fn sixteen_logs_on_one_disk_make_one_probe() {
     let dir = scratch();
