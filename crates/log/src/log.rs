@@ -15,8 +15,7 @@ use seawall_sys::durability::Class;
 use crate::commit::append_future::AppendFuture;
 use crate::commit::close_future::{CloseFuture, Closing};
 use crate::commit::commit_future::CommitFuture;
-use crate::commit::ending;
-use crate::commit::ending::{HandedOver, Resources};
+use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
 use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, lock};
@@ -169,7 +168,7 @@ impl Log {
         if self.is_large(record) {
             return Err(Error::WouldBlock);
         }
-        self.group.accept_unless_busy(|core| core.append(record))
+        self.group.try_accept(|core| core.append(record))
     }
 
     /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no

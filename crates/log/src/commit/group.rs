@@ -375,7 +375,7 @@ impl Group {
     /// As [`Group::accept_or`], once and without waiting, also not for a thread that holds the core: what is lacking is not
     /// requested. The only system call that it may make wakes a thread.
     #[inline]
-    pub(crate) fn accept_unless_busy<T>(
+    pub(crate) fn try_accept<T>(
         &self,
         accept: impl FnOnce(&mut Core) -> std::result::Result<T, Refusal>,
     ) -> Result<T> {

@@ -65,17 +65,13 @@ impl Log {
         Ok((lsn, self.group.core()))
     }
 
-    pub(crate) fn append_to_stream_unless_busy(
-        &self,
-        stream: StreamId,
-        record: &[u8],
-    ) -> Result<StreamAppend> {
+    pub(crate) fn try_append_to_stream(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
         self.check_length(record.len())?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
         if Core::is_large(self.group.config(), used) || !self.group.threads().has_rewriter() {
             return Err(Error::WouldBlock);
         }
-        let (end, seq) = self.group.accept_unless_busy(|core| core.append_to(stream, record))?;
+        let (end, seq) = self.group.try_accept(|core| core.append_to(stream, record))?;
         Ok(StreamAppend { seq, end })
     }
 

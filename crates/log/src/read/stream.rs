@@ -82,7 +82,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// As [`Log::try_append`].
     pub fn try_append(&self, record: &[u8]) -> Result<StreamAppend> {
-        self.log.append_to_stream_unless_busy(self.id, record)
+        self.log.try_append_to_stream(self.id, record)
     }
 
     /// Appends a record and returns when it is durable.

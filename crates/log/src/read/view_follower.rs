@@ -82,6 +82,11 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// When a wait that begins now is over.
+pub(crate) fn until_ns(timeout: Duration) -> u64 {
+    monotonic_ns().saturating_add(ns(timeout))
+}
+
 impl ViewFollower {
     pub(crate) fn new(view: View, from: Lsn) -> Result<Self> {
         let records = view.scan(from)?;
@@ -163,22 +168,23 @@ impl ViewFollower {
     /// # Errors
     /// [`Error::TimedOut`] when the time is over, and as [`ViewFollower::try_next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let found = self.wait_until(monotonic_ns().saturating_add(ns(timeout)), Self::try_next_record)?;
-        if found.is_none() && !self.has_ended() {
-            return Err(Error::TimedOut { lsn: self.lsn(), timeout });
-        }
-        Ok(found)
+        let found = self.wait_until(until_ns(timeout), Self::try_next_record)?;
+        self.in_time(found, self.lsn(), timeout)
     }
 
-    /// Whether there is no writer, and it was to end with the last one.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// What was found at `lsn` within `timeout`: nothing is an error, but behind the last writer where it was to end there.
+    pub(crate) fn in_time<T>(&self, found: Option<T>, lsn: Lsn, timeout: Duration) -> Result<Option<T>> {
+        if found.is_some() || self.has_ended() { Ok(found) } else { Err(Error::TimedOut { lsn, timeout }) }
+    }
+
+    fn has_ended(&self) -> bool {
         self.ends_with_writer && self.has_no_writer()
     }
 
     /// The next batch as it lies on the disk; waits for it at most for `limit`. A follower hands out either batches or records.
     pub(crate) fn next_sealed(&mut self, limit: Duration) -> Result<Option<SealedBatch>> {
         let poll = |follower: &mut Self| follower.poll(RecordScan::next_sealed);
-        self.wait_until(monotonic_ns().saturating_add(ns(limit)), poll)
+        self.wait_until(until_ns(limit), poll)
     }
 
     /// Where the next batch lies, and what it is linked to.

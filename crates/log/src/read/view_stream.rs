@@ -13,7 +13,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
 
 use crate::error::{Error, Result};
@@ -22,7 +21,7 @@ use crate::format::{SegmentHeader, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::read::reader::{Files, Record, RecordScan};
 use crate::read::view::{View, ViewedSegments};
-use crate::read::view_follower::ViewFollower;
+use crate::read::view_follower::{ViewFollower, until_ns};
 use crate::recovery::replay::replay_stream;
 use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
@@ -342,12 +341,8 @@ impl ViewStreamFollower {
     /// # Errors
     /// [`Error::TimedOut`] when the time is over, and as [`ViewStreamFollower::try_next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let limit = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let found = self.next_until(monotonic_ns().saturating_add(limit))?;
-        if found.is_none() && !self.log.has_ended() {
-            return Err(Error::TimedOut { lsn: self.lsn(), timeout });
-        }
-        Ok(found)
+        let found = self.next_until(until_ns(timeout))?;
+        self.log.in_time(found, self.lsn(), timeout)
     }
 
     fn next_until(&mut self, until_ns: u64) -> Result<Option<Record>> {
