@@ -1,0 +1,136 @@
+//! What the recorder saw: the calls of a program on one directory, and its acknowledgements, in order.
+
+use crate::tree::{Inode, Kind, Name, Tree};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A call that changed the directory or made it durable, or an acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// A new file, folder or link under a new name.
+    Create {
+        /// The folder of the name.
+        parent: Inode,
+        /// The name.
+        name: Name,
+        /// What it names; not used before.
+        inode: Inode,
+        /// What was made.
+        kind: Kind,
+    },
+    /// A new file without a name (`O_TMPFILE`).
+    Temporary {
+        /// The file.
+        inode: Inode,
+    },
+    /// One more name of a file.
+    Link {
+        /// The file.
+        inode: Inode,
+        /// The folder of the new name.
+        parent: Inode,
+        /// The new name.
+        name: Name,
+    },
+    /// A name was removed: `unlink` or `rmdir`.
+    Remove {
+        /// The folder of the name.
+        parent: Inode,
+        /// The name.
+        name: Name,
+        /// What it named.
+        inode: Inode,
+    },
+    /// A name became another one.
+    Rename {
+        /// Folder and name before.
+        from: (Inode, Name),
+        /// Folder and name after.
+        to: (Inode, Name),
+        /// What was renamed.
+        inode: Inode,
+        /// What the name after named before, if anything.
+        over: Option<Inode>,
+        /// Whether the two names were exchanged (`RENAME_EXCHANGE`).
+        exchange: bool,
+    },
+    /// Data was written; the file grew if it ended past the end.
+    Write {
+        /// The file.
+        inode: Inode,
+        /// Where, in bytes.
+        offset: u64,
+        /// What; shared with the record.
+        data: Arc<[u8]>,
+        /// Whether it is a page of a mapping, which the kernel may have written at any time since the sync before.
+        mapped: bool,
+    },
+    /// A range inside the file reads as zeros from now on (`FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE`).
+    Zero {
+        /// The file.
+        inode: Inode,
+        /// Where it begins, in bytes.
+        offset: u64,
+        /// Its length in bytes.
+        bytes: u64,
+    },
+    /// The size was set: `ftruncate`, `O_TRUNC`, `fallocate` past the end.
+    Resize {
+        /// The file.
+        inode: Inode,
+        /// The size after, in bytes.
+        bytes: u64,
+    },
+    /// `fsync` or `fdatasync` of a file or folder; also the sync that an `O_DSYNC` write implies.
+    Sync {
+        /// The file or folder.
+        inode: Inode,
+        /// Whether it was `fdatasync`.
+        data_only: bool,
+    },
+    /// `sync` or `syncfs`.
+    SyncAll,
+    /// The program printed a line: its bytes without the newline.
+    Acknowledge {
+        /// The line.
+        line: Arc<[u8]>,
+    },
+}
+
+/// A call, who made it and when it had ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The call.
+    pub call: Call,
+    /// The thread that made it, as the kernel names it; 0 for acknowledgements.
+    pub thread: u32,
+    /// The number of events that had begun when it was answered, this one included: a sync covers the events whose
+    /// `ended` is at most its own place in the record.
+    pub ended: usize,
+}
+
+/// A recorded run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The directory before the run.
+    pub before: Tree,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// The permission bits of each file and folder as they were last.
+    pub modes: BTreeMap<Inode, u32>,
+    /// What happened that the record does not show, a sentence each.
+    pub notices: Vec<String>,
+}
+
+impl Record {
+    /// The lines acknowledged by the first `cut` events.
+    #[must_use]
+    pub fn acknowledged(&self, cut: usize) -> Vec<Arc<[u8]>> {
+        let line = |event: &Event| match &event.call {
+            Call::Acknowledge { line } => Some(Arc::clone(line)),
+            _ => None,
+        };
+        self.events[..cut].iter().filter_map(line).collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! Tests whether a program keeps what it acknowledged when the power fails.
+//!
+//! ```text
+//!   program ──► recorder (FUSE) ──► Record ──► model + rules ──► states ──► check ──► findings ──► report
+//! ```
+//!
+//! In reading order:
+//! * [`call`] is what the recorder saw, [`tree`] a directory in memory.
+//! * `recorder` runs the program and records it.
+//! * [`model`] says what of a record may have arrived on the disk, by the [`rule`] of a file system.
+//! * [`search`] draws states in the order that finds faults first, and has each judged.
+//! * [`explain`] shrinks a finding and names the missing call.
+//! * [`check`] is what judges a state.
+//!
+//! Invariant: a state is judged only against acknowledgements that were made before its power cut, and every state that a
+//! rule other than POSIX allows is one that POSIX allows too.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("the recorder needs FUSE and seccomp, which only Linux has");
+
+pub mod call;
+pub mod check;
+mod error;
+pub mod explain;
+pub mod model;
+pub mod recorder;
+pub mod rule;
+pub mod search;
+pub mod tree;
+
+pub use error::{Error, Result};
