@@ -133,4 +133,30 @@ impl Record {
         };
         self.events[..cut].iter().filter_map(line).collect()
     }
+
+    /// This record without the events that `stays` refuses, and with the calls of `after` behind each other one; also where
+    /// each event is now, or the one before it if it was refused.
+    #[must_use]
+    pub(crate) fn edited(
+        &self,
+        stays: impl Fn(usize, &Event) -> bool,
+        after: impl Fn(usize, &Event) -> Vec<Call>,
+    ) -> (Self, Vec<usize>) {
+        let (mut events, mut places) =
+            (Vec::with_capacity(self.events.len()), Vec::with_capacity(self.events.len()));
+        for (place, event) in self.events.iter().enumerate() {
+            if stays(place, event) {
+                events.push(event.clone());
+            }
+            places.push(events.len().saturating_sub(1));
+            for call in after(place, event) {
+                events.push(Event { call, thread: event.thread, ended: 0 });
+            }
+        }
+        for (place, event) in events.iter_mut().enumerate() {
+            let ended = event.ended.checked_sub(1).and_then(|last| places.get(last)).copied();
+            event.ended = ended.map_or(0, |last: usize| last + 1).max(place + 1);
+        }
+        (Self { events, ..self.clone() }, places)
+    }
 }

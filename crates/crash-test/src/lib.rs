@@ -7,9 +7,9 @@
 //! In reading order:
 //! * [`call`] is what the recorder saw, [`tree`] a directory in memory.
 //! * `recorder` runs the program and records it.
-//! * [`model`] says what of a record may have arrived on the disk, by the [`rule`] of a file system.
+//! * `model` says what of a record may have arrived on the disk, by the [`rule`] of a file system.
 //! * [`search`] draws states in the order that finds faults first, and has each judged.
-//! * [`explain`] shrinks a finding and names the missing call.
+//! * `explain` shrinks a finding and names the missing call.
 //! * [`check`] is what judges a state.
 //!
 //! Invariant: a state is judged only against acknowledgements that were made before its power cut, and every state that a
@@ -20,10 +20,12 @@ compile_error!("the recorder needs FUSE and seccomp, which only Linux has");
 
 pub mod call;
 pub mod check;
+mod choices;
 mod error;
-pub mod explain;
-pub mod model;
+mod explain;
+mod model;
 pub mod recorder;
+mod roles;
 pub mod rule;
 pub mod search;
 pub mod tree;

@@ -1,11 +1,27 @@
 //! Draws states from a record, the likeliest faults first, and has each different one judged.
+//!
+//! ```text
+//!   record ──► cuts × choices ──► candidates (hash) ──► rounds: three of each group, then more ──► workers ──► check
+//! ```
+//!
+//! A group is what was cut off, by whom, and how: its first candidates are judged before any other's fourth. A candidate is a
+//! number, not a directory: each round plays the record into the model again and lays out what it judges.
+//!
+//! Invariant: two candidates with the same contents and the same acknowledgements are judged once.
 
-use crate::call::Record;
-use crate::check::Check;
-use crate::error::Result;
+use crate::call::{Call, Event, Record};
+use crate::check::{Answer, Check};
+use crate::choices::{Choice, arrival, choices};
+use crate::error::{Error, Result};
+use crate::explain;
+use crate::model::{Arrival, Model};
+use crate::roles::Roles;
 use crate::rule::Rule;
 use crate::tree::Tree;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use seawall_sys::clock::monotonic_ns;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// How much is searched.
@@ -56,6 +72,8 @@ pub struct Finding {
     pub cut: usize,
     /// The events that did not arrive, by their place in the record.
     pub lost: Vec<usize>,
+    /// Whether a part of a lost write arrived: no sync helps against that.
+    pub torn: bool,
     /// The events that tell the story, by their place in the record: those on the files that `lost` is about.
     pub story: Vec<usize>,
     /// The call that is missing, if one call is enough.
@@ -79,25 +97,398 @@ pub struct Outcome {
     pub unsteady: Option<String>,
 }
 
+/// Findings of one search: one for each missing call.
+const FINDINGS_MAX: usize = 4;
+/// Cuts at which choices are drawn; of more, the first ones of each group and some of the others.
+const CUTS_MAX: usize = 4_000;
+/// Candidates of a group in the first round; each later one has four times as many.
+const FIRST_ROUND: usize = 3;
+/// The round of candidates that only the other ones leave time for.
+const LAST_ROUND: u8 = u8::MAX;
+
 /// Searches `record` by `search`.
 ///
 /// # Errors
 /// The check cannot be run.
 pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
-    let _ = (record, search, check, progress);
-    Ok(Outcome::default())
+    let judge = Judge::new(search, check, progress);
+    let mut outcome = Outcome::default();
+    let mut record = record.clone();
+    // The rest of the time belongs to explanations.
+    let hunted_until = judge.now().saturating_add(search.budget * 4 / 5);
+    for number in 0..FINDINGS_MAX {
+        let hunt = hunt(&record, &search.rules, &judge, hunted_until)?;
+        if number == 0 {
+            (outcome.drawn, outcome.different) = (hunt.drawn, hunt.different);
+        }
+        let Some(broken) = hunt.broken else { break };
+        let (finding, mended) = explain::explain(&record, search, &judge, &broken)?;
+        let again = outcome.findings.iter().any(|known: &Finding| {
+            known.missing.as_ref().map(|missing| (&missing.call, &missing.place))
+                == finding.missing.as_ref().map(|missing| (&missing.call, &missing.place))
+        });
+        if again {
+            break;
+        }
+        outcome.findings.push(finding);
+        let Some(mended) = mended else { break };
+        record = mended;
+    }
+    outcome.judged = progress.judged.load(Ordering::Relaxed);
+    Ok(outcome)
+}
+
+/// Asks the check, once for each content and set of acknowledgements, and keeps the time.
+pub(crate) struct Judge<'a> {
+    check: &'a dyn Check,
+    progress: &'a Progress,
+    known: Mutex<HashMap<(u64, usize), Answer>>,
+    workers: usize,
+    seed: u64,
+    started_ns: u64,
+    budget: Duration,
+}
+
+impl<'a> Judge<'a> {
+    fn new(search: &Search, check: &'a dyn Check, progress: &'a Progress) -> Self {
+        Self {
+            check,
+            progress,
+            known: Mutex::default(),
+            workers: search.workers.max(1),
+            seed: search.seed,
+            started_ns: monotonic_ns(),
+            budget: search.budget,
+        }
+    }
+
+    /// The time since the search began.
+    pub(crate) fn now(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns() - self.started_ns)
+    }
+
+    /// What is left of the budget.
+    pub(crate) fn left(&self) -> Duration {
+        if self.progress.stop.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        self.budget.saturating_sub(self.now())
+    }
+
+    /// The check's answer for `state`.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub(crate) fn ask(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
+        let key = (state.fingerprint(), acknowledged.len());
+        if let Some(answer) = self.lock().get(&key) {
+            return Ok(answer.clone());
+        }
+        let answer = self.check.judge(state, acknowledged)?;
+        self.progress.judged.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(key, answer.clone());
+        Ok(answer)
+    }
+
+    /// Whether `state` breaks what was acknowledged, and what the check said.
+    ///
+    /// # Errors
+    /// The check cannot be run.
+    pub(crate) fn breaks(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Option<String>> {
+        Ok(match self.ask(state, acknowledged)? {
+            Answer::Kept => None,
+            Answer::Broken(message) => Some(message),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(u64, usize), Answer>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A state that was drawn.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    cut: usize,
+    rule: Rule,
+    choice: Choice,
+    /// When it is judged: the round of its place in its group.
+    round: u8,
+}
+
+/// A broken state.
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    pub(crate) cut: usize,
+    pub(crate) rule: Rule,
+    pub(crate) arrival: Arrival,
+    pub(crate) message: String,
+}
+
+/// What a hunt came to.
+#[derive(Debug)]
+pub(crate) struct Hunt {
+    pub(crate) broken: Option<Broken>,
+    pub(crate) drawn: u64,
+    pub(crate) different: u64,
+    /// Whether every candidate was judged.
+    pub(crate) whole: bool,
+}
+
+/// Judges states of `record` until one breaks, or the time is `until`: those of real file systems first.
+///
+/// # Errors
+/// The check cannot be run.
+pub(crate) fn hunt(record: &Record, rules: &[Rule], judge: &Judge<'_>, until: Duration) -> Result<Hunt> {
+    let (posix, real): (Vec<Rule>, Vec<Rule>) = rules.iter().partition(|rule| **rule == Rule::Posix);
+    let mut drawn = Drawn::default();
+    let mut hunt = Hunt { broken: None, drawn: 0, different: 0, whole: true };
+    // What only posix allows has its share of the time whatever else there is.
+    let share = if posix.is_empty() || real.is_empty() {
+        until
+    } else {
+        judge.now() + until.saturating_sub(judge.now()) * 3 / 4
+    };
+    for (rules, until) in [(real, share), (posix, until)] {
+        let mut candidates = Vec::new();
+        for rule in rules {
+            candidates.extend(drawn.enumerate(record, rule, judge, until));
+        }
+        judge.progress.different.store(drawn.seen.len() as u64, Ordering::Relaxed);
+        (hunt.drawn, hunt.different) = (drawn.count, drawn.seen.len() as u64);
+        let (broken, whole) = judge_rounds(record, &mut candidates, judge, until)?;
+        hunt.whole &= whole && !drawn.thinned;
+        if broken.is_some() {
+            hunt.broken = broken;
+            break;
+        }
+    }
+    Ok(hunt)
+}
+
+/// States that were drawn, and how often.
+#[derive(Debug, Default)]
+struct Drawn {
+    seen: BTreeSet<(u64, usize)>,
+    /// For each content the fewest and the most acknowledgements with which it was drawn.
+    counts: BTreeMap<u64, (usize, usize)>,
+    groups: HashMap<(usize, String, u32, u8), usize>,
+    count: u64,
+    /// Whether not all cuts were used.
+    thinned: bool,
+}
+
+/// Where the power goes: behind how many events, and the group of it.
+fn cuts(record: &Record, roles: &Roles) -> (Vec<(usize, usize)>, bool) {
+    let mut cuts: Vec<(usize, usize)> = Vec::new();
+    let mut of_group: HashMap<(usize, &str, u32), usize> = HashMap::new();
+    let mut spare = Vec::new();
+    for (place, event) in record.events.iter().enumerate() {
+        let (kind, cut) = match &event.call {
+            Call::Sync { .. } | Call::SyncAll => (0, place),
+            Call::Rename { .. } => (1, place),
+            Call::Remove { .. } => (2, place),
+            Call::Acknowledge { .. } => (3, place + 1),
+            _ => continue,
+        };
+        let seen = of_group.entry((kind, &roles.of[place], event.thread)).or_default();
+        *seen += 1;
+        if *seen <= FIRST_ROUND { cuts.push((cut, place)) } else { spare.push((cut, place)) }
+    }
+    cuts.push((record.events.len(), record.events.len().saturating_sub(1)));
+    let room = CUTS_MAX.saturating_sub(cuts.len()).max(1);
+    let step = spare.len().div_ceil(room).max(1);
+    cuts.extend(spare.iter().step_by(step));
+    cuts.sort_unstable();
+    (cuts, step > 1)
+}
+
+impl Drawn {
+    /// The candidates of `rule` that are new.
+    fn enumerate(
+        &mut self,
+        record: &Record,
+        rule: Rule,
+        judge: &Judge<'_>,
+        until: Duration,
+    ) -> Vec<Candidate> {
+        let roles = Roles::of(record);
+        let (cuts, thinned) = cuts(record, &roles);
+        self.thinned |= thinned;
+        let mut model = Model::new(record, rule);
+        let (mut taken, mut acknowledged) = (0, 0);
+        let mut found = Vec::new();
+        // Drawing may take a third of the time; what is judged is worth more than what is counted.
+        let drawing_until = judge.now() + until.saturating_sub(judge.now()) / 6;
+        for (cut, place) in cuts {
+            if judge.now() > drawing_until || judge.left().is_zero() {
+                self.thinned = true;
+                break;
+            }
+            advance(&mut model, record, &mut taken, &mut acknowledged, cut);
+            let event = record.events.get(place);
+            let kind = event.map_or(9, |event| match event.call {
+                Call::Sync { .. } | Call::SyncAll => 0,
+                Call::Rename { .. } => 1,
+                Call::Remove { .. } => 2,
+                Call::Acknowledge { .. } => 3,
+                _ => 4,
+            });
+            let name = roles.of.get(place).cloned().unwrap_or_default();
+            let thread = event.map_or(0, |event| event.thread);
+            for choice in choices(&model) {
+                let state = model.state(&arrival(&model, choice, judge.seed ^ cut as u64));
+                self.count += 1;
+                let content = state.fingerprint();
+                if !self.seen.insert((content, acknowledged)) {
+                    continue;
+                }
+                let (fewest, most) = self.counts.entry(content).or_insert((acknowledged, acknowledged));
+                // The fewest and the most acknowledgements show most faults; those between come last.
+                let between = acknowledged > *fewest && acknowledged < *most;
+                (*fewest, *most) = ((*fewest).min(acknowledged), (*most).max(acknowledged));
+                let rank = self.groups.entry((kind, name.clone(), thread, choice.kind())).or_default();
+                *rank += 1;
+                let round = if between { LAST_ROUND } else { round_of(*rank) };
+                found.push(Candidate { cut, rule, choice, round });
+            }
+        }
+        found
+    }
+}
+
+/// The round of the `rank`-th candidate of its group, from 1.
+fn round_of(rank: usize) -> u8 {
+    let (mut end, mut round) = (FIRST_ROUND, 0);
+    while rank > end {
+        end *= 4;
+        round += 1;
+    }
+    round
+}
+
+/// Plays the record into the model up to `cut`.
+fn advance(model: &mut Model, record: &Record, taken: &mut usize, acknowledged: &mut usize, cut: usize) {
+    for event in &record.events[*taken..cut] {
+        model.take(event);
+        *acknowledged += usize::from(matches!(event.call, Call::Acknowledge { .. }));
+    }
+    model.settle();
+    *taken = cut;
+}
+
+/// The model of `record` when the power goes behind `cut` events.
+pub(crate) fn model_at(record: &Record, rule: Rule, cut: usize) -> Model {
+    let mut model = Model::new(record, rule);
+    advance(&mut model, record, &mut 0, &mut 0, cut);
+    model
+}
+
+/// Judges round by round until one breaks; also whether all were judged.
+fn judge_rounds(
+    record: &Record,
+    candidates: &mut [Candidate],
+    judge: &Judge<'_>,
+    until: Duration,
+) -> Result<(Option<Broken>, bool)> {
+    candidates.sort_by_key(|candidate| (candidate.round, candidate.rule, candidate.cut));
+    let acknowledged = record.acknowledged(record.events.len());
+    for round in candidates.chunk_by(|one, other| one.round == other.round) {
+        let (broken, whole) = judge_round(record, round, &acknowledged, judge, until)?;
+        if broken.is_some() || !whole {
+            return Ok((broken, false));
+        }
+    }
+    Ok((None, true))
+}
+
+/// A state on its way to a worker.
+struct Due {
+    candidate: Candidate,
+    state: Tree,
+    acknowledged: usize,
+}
+
+fn judge_round(
+    record: &Record,
+    round: &[Candidate],
+    acknowledged: &[Arc<[u8]>],
+    judge: &Judge<'_>,
+    until: Duration,
+) -> Result<(Option<Broken>, bool)> {
+    let (send, receive) = mpsc::sync_channel::<Due>(judge.workers * 2);
+    let receive = Mutex::new(receive);
+    let broken: Mutex<Option<(Candidate, String)>> = Mutex::new(None);
+    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    let ended = AtomicBool::new(false);
+    let work = || loop {
+        let due = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(due) = due else { return };
+        if ended.load(Ordering::Relaxed) {
+            continue;
+        }
+        match judge.breaks(&due.state, &acknowledged[..due.acknowledged]) {
+            Ok(None) => {}
+            Ok(Some(message)) => {
+                let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
+                if first.as_ref().is_none_or(|(known, _)| due.candidate.cut < known.cut) {
+                    *first = Some((due.candidate, message));
+                }
+                ended.store(true, Ordering::Relaxed);
+            }
+            Err(error) => {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                ended.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let whole = std::thread::scope(|scope| {
+        for _ in 0..judge.workers {
+            scope.spawn(work);
+        }
+        for of_rule in round.chunk_by(|one, other| one.rule == other.rule) {
+            let mut model = Model::new(record, of_rule[0].rule);
+            let (mut taken, mut count) = (0, 0);
+            for candidate in of_rule {
+                if ended.load(Ordering::Relaxed) || judge.now() > until || judge.left().is_zero() {
+                    drop(send);
+                    return false;
+                }
+                advance(&mut model, record, &mut taken, &mut count, candidate.cut);
+                let state =
+                    model.state(&arrival(&model, candidate.choice, judge.seed ^ candidate.cut as u64));
+                let due = Due { candidate: *candidate, state, acknowledged: count };
+                if send.send(due).is_err() {
+                    return false;
+                }
+            }
+        }
+        drop(send);
+        true
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(candidate, message)| {
+        let model = model_at(record, candidate.rule, candidate.cut);
+        let arrival = arrival(&model, candidate.choice, judge.seed ^ candidate.cut as u64);
+        Broken { cut: candidate.cut, rule: candidate.rule, arrival, message }
+    });
+    Ok((broken, whole))
 }
 
 /// The roles whose syncs `record` has: what [`without`] can leave out, in words (`fsync of key#`).
 #[must_use]
 pub fn synced_roles(record: &Record) -> Vec<String> {
-    let _ = record;
-    Vec::new()
+    let roles = Roles::of(record);
+    let syncs = record.events.iter().enumerate().filter_map(|(place, event)| roles.sync(place, &event.call));
+    syncs.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// `record` without the syncs of `role`.
 #[must_use]
 pub fn without(record: &Record, role: &str) -> Record {
-    let _ = role;
-    record.clone()
+    let roles = Roles::of(record);
+    let stays = |place: usize, event: &Event| roles.sync(place, &event.call).is_none_or(|sync| sync != role);
+    record.edited(stays, |_, _| Vec::new()).0
 }

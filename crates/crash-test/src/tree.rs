@@ -1,5 +1,7 @@
 //! A directory in memory: names, and the contents of the files behind them.
 
+use crate::call::Call;
+use seawall_sys::chance::mix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ pub enum Kind {
 }
 
 /// A file, folder or link of a tree.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Node {
     /// What it is.
     pub kind: Kind,
@@ -35,6 +37,13 @@ pub struct Node {
     pub content: Arc<Vec<u8>>,
     /// Of a folder: its names, and what they stand for.
     pub names: BTreeMap<Name, Inode>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.names.keys().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>();
+        write!(f, "{:?} of {} bytes {names:?}", self.kind, self.content.len())
+    }
 }
 
 impl Node {
@@ -56,4 +65,88 @@ impl Default for Tree {
     fn default() -> Self {
         Self { nodes: BTreeMap::from([(ROOT, Node::new(Kind::Folder))]) }
     }
+}
+
+impl Tree {
+    /// The file or folder, an empty file if a call on it was the first that is known.
+    pub(crate) fn node(&mut self, inode: Inode) -> &mut Node {
+        self.nodes.entry(inode).or_insert_with(|| Node::new(Kind::File))
+    }
+
+    fn set(&mut self, parent: Inode, name: &Name, inode: Option<Inode>) -> Option<Inode> {
+        let names = &mut self.node(parent).names;
+        match inode {
+            Some(inode) => names.insert(Arc::clone(name), inode),
+            None => names.remove(name),
+        }
+    }
+
+    /// Changes the names as `call` does; calls that change none leave the tree as it is.
+    pub(crate) fn rename_by(&mut self, call: &Call) {
+        match call {
+            Call::Create { parent, name, inode, kind } => {
+                // What was already known of it came from a sync that the name lagged behind.
+                self.nodes.entry(*inode).or_insert_with(|| Node::new(kind.clone())).kind = kind.clone();
+                self.set(*parent, name, Some(*inode));
+            }
+            Call::Link { inode, parent, name } => {
+                self.set(*parent, name, Some(*inode));
+            }
+            Call::Remove { parent, name, .. } => {
+                self.set(*parent, name, None);
+            }
+            Call::Rename { from, to, inode, over, exchange } => {
+                self.set(from.0, &from.1, if *exchange { *over } else { None });
+                self.set(to.0, &to.1, Some(*inode));
+            }
+            _ => {}
+        }
+    }
+
+    /// The part that can be reached by a name.
+    #[must_use]
+    pub fn reachable(&self) -> Self {
+        let mut found = Self { nodes: BTreeMap::new() };
+        let mut due = vec![ROOT];
+        while let Some(inode) = due.pop() {
+            let Some(node) = self.nodes.get(&inode) else { continue };
+            if found.nodes.insert(inode, node.clone()).is_none() {
+                due.extend(node.names.values());
+            }
+        }
+        found
+    }
+
+    /// A number that only trees with equal names and contents share.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint_below(ROOT, 0)
+    }
+
+    fn fingerprint_below(&self, inode: Inode, depth: u32) -> u64 {
+        // A rename that arrived without another one can leave a folder inside itself.
+        let Some(node) = self.nodes.get(&inode).filter(|_| depth < 64) else { return 1 };
+        let kind = match &node.kind {
+            Kind::File => hash(2, &node.content),
+            Kind::Folder => 3,
+            Kind::Symlink(target) => hash(4, target),
+            Kind::Special(mode) => mix(5 ^ (u64::from(*mode) << 8)),
+        };
+        node.names.iter().fold(kind, |all, (name, inode)| {
+            mix(all ^ hash(6, name)).wrapping_add(mix(self.fingerprint_below(*inode, depth + 1)))
+        })
+    }
+}
+
+/// A number for some bytes: fast, and not for adversaries.
+fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    // Four lanes, because one multiplication waits for the one before.
+    let mut lanes = [seed, seed ^ 1, seed ^ 2, seed ^ 3];
+    for (at, word) in words.iter().enumerate() {
+        let lane = &mut lanes[at % 4];
+        *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    }
+    let tail = rest.iter().fold(bytes.len() as u64, |all, byte| all << 8 ^ u64::from(*byte) ^ all >> 56);
+    lanes.iter().fold(mix(tail ^ seed), |all, lane| mix(all ^ lane))
 }

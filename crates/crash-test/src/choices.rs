@@ -1,0 +1,218 @@
+//! Lists the choices of what arrived at one power cut: the likeliest faults first.
+
+use crate::model::{Arrival, DataChange, Model, PAGE, Part, SECTOR};
+use crate::rule::Rule;
+use crate::tree::Inode;
+use seawall_sys::chance::SplitMix64;
+
+/// Choices of one kind at one cut.
+const EACH_MAX: usize = 64;
+/// Choices by chance at one cut.
+const BY_CHANCE: u16 = 8;
+
+/// One choice; its meaning needs the model at its cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Nothing that is not certain arrived.
+    Nothing,
+    /// Everything arrived.
+    Everything,
+    /// Names and sizes without data.
+    NamesOnly,
+    /// Data without names.
+    DataOnly,
+    /// Everything up to this event, nothing behind it.
+    UpTo(usize),
+    /// Names up to this change, with all data or with none.
+    Names(usize, bool),
+    /// Everything but this change of names.
+    NameLost(usize),
+    /// Everything but the data of this file.
+    FileLost(Inode),
+    /// All names, and the data of this file only.
+    FileOnly(Inode),
+    /// Everything but this change of a content.
+    WriteLost(Inode, usize),
+    /// Everything, and of this write the bytes of this range only.
+    Torn(Inode, usize, u64, u64),
+    /// Everything, and of this write the size only.
+    SizeOnly(Inode, usize),
+    /// By chance.
+    Chance(u16),
+}
+
+impl Choice {
+    /// Its kind, for groups.
+    pub(crate) fn kind(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Everything => 1,
+            Self::NamesOnly => 2,
+            Self::DataOnly => 3,
+            Self::UpTo(_) => 4,
+            Self::Names(_, true) => 5,
+            Self::Names(_, false) => 6,
+            Self::NameLost(_) => 7,
+            Self::FileLost(_) => 8,
+            Self::FileOnly(_) => 9,
+            Self::WriteLost(..) => 10,
+            Self::Torn(..) => 11,
+            Self::SizeOnly(..) => 12,
+            Self::Chance(_) => 13,
+        }
+    }
+}
+
+/// At most [`EACH_MAX`] of `all`, spread over them, the last one among them.
+fn spread<T: Copy>(all: &[T]) -> Vec<T> {
+    let count = all.len().min(EACH_MAX);
+    (1..=count).map(|at| all[at * all.len() / count - 1]).collect()
+}
+
+/// The ranges of a write that can arrive alone: by pages, and of the last write of its file by sectors.
+fn ranges(change: &DataChange, last: bool) -> Vec<(u64, u64)> {
+    let (from, to) = change.span();
+    let mut cuts: Vec<u64> = Vec::new();
+    let mut cut_by = |unit: u64, most: usize| {
+        let all: Vec<u64> = (from / unit + 1..to.div_ceil(unit)).map(|number| number * unit).collect();
+        // The first and the last, and some between.
+        let step = all.len().div_ceil(most).max(1);
+        cuts.extend(all.iter().step_by(step));
+        cuts.extend(all.last());
+    };
+    cut_by(PAGE, 8);
+    if last {
+        cut_by(SECTOR, 8);
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let first = cuts.iter().map(|cut| (from, *cut));
+    let rest = cuts.iter().map(|cut| (*cut, to));
+    first.chain(rest).collect()
+}
+
+/// The choices for `model`.
+pub(crate) fn choices(model: &Model) -> Vec<Choice> {
+    if model.is_certain() {
+        return vec![Choice::Everything];
+    }
+    let posix = model.rule() == Rule::Posix;
+    let mut all = vec![Choice::Nothing, Choice::Everything, Choice::NamesOnly, Choice::DataOnly];
+    let names: Vec<usize> = (0..model.names.len()).collect();
+    for index in spread(&names) {
+        if posix {
+            all.push(Choice::NameLost(index));
+        } else {
+            all.extend([Choice::Names(index, true), Choice::Names(index, false)]);
+        }
+    }
+    let files: Vec<Inode> = model.files.keys().copied().collect();
+    all.extend(spread(&files).into_iter().map(Choice::FileLost));
+    if files.len() > 1 {
+        all.extend(spread(&files).into_iter().map(Choice::FileOnly));
+    }
+    let changes: Vec<(Inode, usize)> =
+        model.files.iter().flat_map(|(inode, all)| (0..all.len()).map(|index| (*inode, index))).collect();
+    all.extend(spread(&changes).into_iter().map(|(inode, index)| Choice::WriteLost(inode, index)));
+    let mut torn = Vec::new();
+    for (inode, index) in spread(&changes) {
+        let file = &model.files[&inode];
+        if !file[index].is_write() {
+            continue;
+        }
+        let last = file[index + 1..].iter().all(|change| !change.is_write());
+        torn.extend(
+            ranges(&file[index], last).into_iter().map(|(from, to)| Choice::Torn(inode, index, from, to)),
+        );
+        if posix {
+            all.push(Choice::SizeOnly(inode, index));
+        }
+    }
+    all.extend(spread(&torn));
+    let mut events: Vec<usize> = model.names.iter().map(|change| change.event).collect();
+    events.extend(model.files.values().flatten().map(|change| change.event));
+    events.sort_unstable();
+    all.extend(spread(&events).into_iter().map(Choice::UpTo));
+    if events.len() > 2 {
+        all.extend((0..BY_CHANCE).map(Choice::Chance));
+    }
+    all
+}
+
+/// What arrived by `choice`: one that the rule allows.
+pub(crate) fn arrival(model: &Model, choice: Choice, seed: u64) -> Arrival {
+    let mut chosen = model.all_or_nothing(choice != Choice::Nothing);
+    match choice {
+        Choice::Nothing | Choice::Everything => {}
+        Choice::NamesOnly => each(model, &mut chosen, |_, change| !change.is_write()),
+        Choice::DataOnly => {
+            chosen.names.fill(false);
+            each(model, &mut chosen, |_, change| change.is_write());
+        }
+        Choice::UpTo(last) => {
+            for (change, arrived) in model.names.iter().zip(&mut chosen.names) {
+                *arrived = change.event <= last;
+            }
+            each(model, &mut chosen, |_, change| change.event <= last);
+        }
+        Choice::Names(last, data) => {
+            for (index, arrived) in chosen.names.iter_mut().enumerate() {
+                *arrived = index < last;
+            }
+            if !data {
+                each(model, &mut chosen, |_, change| !change.is_write());
+            }
+        }
+        Choice::NameLost(index) => chosen.names[index] = false,
+        Choice::FileLost(lost) => {
+            each(model, &mut chosen, |inode, change| inode != lost || !change.is_write());
+        }
+        Choice::FileOnly(only) => {
+            each(model, &mut chosen, |inode, change| inode == only || !change.is_write());
+        }
+        Choice::WriteLost(inode, index) => set(&mut chosen, inode, index, Part::Nothing),
+        Choice::Torn(inode, index, from, to) => set(&mut chosen, inode, index, Part::Range(from, to)),
+        Choice::SizeOnly(inode, index) => set(&mut chosen, inode, index, Part::Size),
+        Choice::Chance(number) => by_chance(model, &mut chosen, seed ^ (u64::from(number) << 32)),
+    }
+    model.close(&mut chosen);
+    chosen
+}
+
+fn set(chosen: &mut Arrival, inode: Inode, index: usize, part: Part) {
+    if let Some(one) = chosen.data.get_mut(&inode).and_then(|parts| parts.get_mut(index)) {
+        *one = part;
+    }
+}
+
+/// Takes away what `stays` does not name.
+fn each(model: &Model, chosen: &mut Arrival, stays: impl Fn(Inode, &DataChange) -> bool) {
+    for (inode, parts) in &mut chosen.data {
+        for (change, part) in model.files[inode].iter().zip(parts) {
+            if !stays(*inode, change) {
+                *part = Part::Nothing;
+            }
+        }
+    }
+}
+
+fn by_chance(model: &Model, chosen: &mut Arrival, seed: u64) {
+    let mut chance = SplitMix64::new(seed);
+    if model.rule() == Rule::Posix {
+        chosen.names.iter_mut().for_each(|arrived| *arrived = chance.next_u64() & 1 == 0);
+    } else {
+        let count = chosen.names.len() as u64 + 1;
+        let end = chance.next_u64() % count;
+        (0..).zip(&mut chosen.names).for_each(|(index, arrived)| *arrived = index < end);
+    }
+    for (inode, parts) in &mut chosen.data {
+        for (change, part) in model.files[inode].iter().zip(parts) {
+            let (from, to) = change.span();
+            *part = match chance.next_u64() % 4 {
+                0 if change.is_write() && to / PAGE > from / PAGE => Part::Range(from, to / PAGE * PAGE),
+                0 | 1 if change.is_write() => Part::Nothing,
+                _ => Part::Whole,
+            };
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Tests which states a record may leave, what is found in them, and how the missing call is named.
+//!
+//! A record is written as the calls of a program, a word each; the check knows the program's promise.
+
+use seawall_crash_test::call::{Call, Event, Record};
+use seawall_crash_test::check::{Answer, Check};
+use seawall_crash_test::rule::Rule;
+use seawall_crash_test::search::{Outcome, Progress, Search, search, synced_roles, without};
+use seawall_crash_test::tree::{Inode, Kind, Name, ROOT, Tree};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Plays lines such as `write tmp 1k` into a record.
+#[derive(Default)]
+struct Script {
+    names: BTreeMap<String, Inode>,
+    inodes: Inode,
+    events: Vec<Event>,
+}
+
+impl Script {
+    fn place(&self, path: &str) -> (Inode, Name) {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = if folder.is_empty() { ROOT } else { self.names[folder] };
+        (parent, name.as_bytes().into())
+    }
+
+    fn inode(&self, path: &str) -> Inode {
+        if path == "." { ROOT } else { self.names[path] }
+    }
+
+    fn new_inode(&mut self, path: &str) -> Inode {
+        self.inodes += 1;
+        self.names.insert(path.to_owned(), self.inodes);
+        self.inodes
+    }
+
+    fn call(&mut self, line: &str) -> Call {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["create" | "mkdir", path] => {
+                let (parent, name) = self.place(path);
+                let kind = if words[0] == "mkdir" { Kind::Folder } else { Kind::File };
+                Call::Create { parent, name, inode: self.new_inode(path), kind }
+            }
+            ["write" | "page", path, offset, text] => {
+                let offset = offset.parse().expect("a number");
+                let data = text.as_bytes().into();
+                Call::Write { inode: self.inode(path), offset, data, mapped: words[0] == "page" }
+            }
+            ["fill", path, offset, bytes, letter] => {
+                let (offset, bytes) = (offset.parse().expect("a number"), bytes.parse().expect("a number"));
+                let data = vec![letter.as_bytes()[0]; bytes].into();
+                Call::Write { inode: self.inode(path), offset, data, mapped: false }
+            }
+            ["resize", path, bytes] => {
+                Call::Resize { inode: self.inode(path), bytes: bytes.parse().expect("a number") }
+            }
+            ["fsync" | "fdatasync", path] => {
+                Call::Sync { inode: self.inode(path), data_only: words[0] == "fdatasync" }
+            }
+            ["sync"] => Call::SyncAll,
+            ["rename", from, to] => {
+                let (before, after) = (self.place(from), self.place(to));
+                let inode = self.names.remove(from).expect("a file");
+                let over = self.names.insert(to.to_owned(), inode);
+                Call::Rename { from: before, to: after, inode, over, exchange: false }
+            }
+            ["unlink", path] => {
+                let (parent, name) = self.place(path);
+                Call::Remove { parent, name, inode: self.names.remove(path).expect("a file") }
+            }
+            ["ack", line] => Call::Acknowledge { line: line.as_bytes().into() },
+            _ => panic!("no call: {line}"),
+        }
+    }
+}
+
+fn record(script: &str) -> Record {
+    let mut made = Script::default();
+    for line in script.split(';').map(str::trim).filter(|line| !line.is_empty()) {
+        let call = made.call(line);
+        let ended = made.events.len() + 1;
+        made.events.push(Event { call, thread: 1, ended });
+    }
+    Record { before: Tree::default(), events: made.events, modes: BTreeMap::new(), notices: Vec::new() }
+}
+
+/// A check in this process.
+struct Promise(Promised);
+
+impl Check for Promise {
+    fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> seawall_crash_test::Result<Answer> {
+        let lines: Vec<String> =
+            acknowledged.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        Ok((self.0)(state, &lines).map_or(Answer::Kept, Answer::Broken))
+    }
+}
+
+fn content(state: &Tree, path: &str) -> Option<Vec<u8>> {
+    let mut at = ROOT;
+    for name in path.split('/') {
+        at = *state.nodes[&at].names.get(name.as_bytes())?;
+    }
+    Some(state.nodes[&at].content.to_vec())
+}
+
+/// What a program promises; what is wrong with a state.
+type Promised = fn(&Tree, &[String]) -> Option<String>;
+
+/// The same calls for 0 to 4.
+fn repeated(calls: &str) -> String {
+    (0..5).map(|n| calls.replace('@', &n.to_string())).collect()
+}
+
+/// Each acknowledged name is there and holds its own name.
+fn named(state: &Tree, acknowledged: &[String]) -> Option<String> {
+    let lost = acknowledged.iter().find(|name| content(state, name).as_deref() != Some(name.as_bytes()));
+    lost.map(|name| format!("{name} was acknowledged and is gone"))
+}
+
+/// Every acknowledged line is in `log`, in order.
+fn logged(state: &Tree, acknowledged: &[String]) -> Option<String> {
+    let log = String::from_utf8_lossy(&content(state, "log").unwrap_or_default()).into_owned();
+    (!log.starts_with(&acknowledged.concat())).then(|| format!("the log has {log:?}"))
+}
+
+/// `a` and `b` hold the same letter.
+fn alike(state: &Tree, _: &[String]) -> Option<String> {
+    let (one, other) = (content(state, "a"), content(state, "b"));
+    (one != other).then(|| "a and b differ".to_owned())
+}
+
+/// The record is whole: one letter throughout.
+fn whole(state: &Tree, _: &[String]) -> Option<String> {
+    let data = content(state, "data").unwrap_or_default();
+    data.windows(2).any(|pair| pair[0] != pair[1]).then(|| "the record is torn".to_owned())
+}
+
+fn searched(record: &Record, rules: &[Rule], promise: Promised) -> Outcome {
+    let how = Search { rules: rules.to_vec(), budget: Duration::from_secs(20), workers: 2, seed: 1 };
+    search(record, &how, &Promise(promise), &Progress::default()).expect("a check in this process runs")
+}
+
+const REAL: [Rule; 3] = [Rule::Ext4, Rule::Xfs, Rule::Btrfs];
+
+#[test]
+fn right_programs_are_kept_under_every_rule() {
+    let keys = repeated("create tmp; write tmp 0 key@; fsync tmp; rename tmp key@; fsync .; ack key@;");
+    let log = repeated("write log @ @; fdatasync log; ack @;");
+    let folders = "mkdir d; fsync .; create d/k; write d/k 0 d/k; fsync d/k; fsync d; ack d/k";
+    let all_at_once = "create k; write k 0 k; create l; write l 0 l; sync; ack k; ack l";
+    for (script, promise) in [
+        (keys.as_str(), named as Promised),
+        (&format!("create log; fsync log; fsync .; {log}"), logged),
+        (folders, named),
+        (all_at_once, named),
+    ] {
+        let outcome = searched(&record(script), &Rule::ALL, promise);
+        assert!(outcome.findings.is_empty(), "{script}: {:?}", outcome.findings);
+        assert!(outcome.judged > 3, "{script}: nothing was tried");
+    }
+}
+
+#[test]
+fn each_mistake_is_found_and_the_missing_call_named() {
+    let keys = repeated;
+    let rows: [(&str, String, Promised, &[Rule], &str); 11] = [
+        (
+            "no sync of the directory",
+            keys("create tmp; write tmp 0 key@; fsync tmp; rename tmp key@; ack key@;"),
+            named,
+            &Rule::ALL,
+            "fsync of the directory after rename to key#",
+        ),
+        (
+            "no sync of the data",
+            keys("create tmp; write tmp 0 key@; rename tmp key@; fsync .; ack key@;"),
+            named,
+            &Rule::ALL,
+            "fsync of tmp after its last write",
+        ),
+        (
+            "no sync of a folder's name: kept by journals",
+            "mkdir d; create d/k; write d/k 0 d/k; fsync d/k; fsync d; ack d/k".to_owned(),
+            named,
+            &[Rule::Posix],
+            "fsync of the directory after mkdir of d",
+        ),
+        (
+            "no sync at all of an append",
+            format!("create log; fsync log; fsync .; {}", keys("write log @ @; ack @;")),
+            logged,
+            &Rule::ALL,
+            "fsync of log after its last write",
+        ),
+        (
+            "acknowledged before the sync",
+            format!("create log; fsync log; fsync .; {}", keys("write log @ @; ack @; fsync log;")),
+            logged,
+            &Rule::ALL,
+            "fsync of log after its last write",
+        ),
+        (
+            "acknowledged before the write",
+            format!("create log; fsync log; fsync .; {}", keys("ack @; write log @ @; fsync log;")),
+            logged,
+            &Rule::ALL,
+            "write of log before the acknowledgement: it came after",
+        ),
+        (
+            "a mapping that is written back too late",
+            "create log; write log 0 .; fsync log; fsync .; ack X; page log 0 X".to_owned(),
+            logged,
+            &Rule::ALL,
+            "msync of log before the acknowledgement: it came after",
+        ),
+        (
+            "a page written over in place",
+            "create data; fill data 0 3000 a; fsync data; fsync .; ack 1; fill data 0 3000 b; fsync data; ack 2".to_owned(),
+            whole,
+            &Rule::ALL,
+            "",
+        ),
+        (
+            "two files in the wrong order",
+            "create a; create b; sync; ack 0; write a 0 x; write b 0 x; fsync a; fsync b; ack 1".to_owned(),
+            alike,
+            &Rule::ALL,
+            "",
+        ),
+        (
+            "created and synced, its name not: kept by journals",
+            "create k; write k 0 k; fsync k; ack k".to_owned(),
+            named,
+            &[Rule::Posix],
+            "fsync of the directory after create of k",
+        ),
+        (
+            "fdatasync after rename",
+            keys("create tmp; write tmp 0 key@; fsync tmp; rename tmp key@; fdatasync key@; ack key@;"),
+            named,
+            &[Rule::Posix, Rule::Ext4, Rule::Xfs],
+            "fsync of the directory after rename to key#",
+        ),
+    ];
+    for (title, script, promise, rules, missing) in rows {
+        let outcome = searched(&record(&script), &Rule::ALL, promise);
+        let [finding, ..] = &outcome.findings[..] else { panic!("{title}: not found") };
+        let named = finding.missing.as_ref().map(|missing| format!("{} {}", missing.call, missing.place));
+        assert_eq!(named.unwrap_or_default(), missing, "{title}: {finding:?}");
+        assert_eq!(finding.rules, rules, "{title}: {finding:?}");
+        assert_eq!(outcome.findings.len(), 1, "{title}: {:?}", outcome.findings);
+    }
+}
+
+#[test]
+fn a_real_file_system_keeps_what_its_journal_had() {
+    let fsync_keeps_names = "create k; write k 0 k; fsync k; ack k";
+    assert!(searched(&record(fsync_keeps_names), &REAL, named).findings.is_empty());
+    // A sync of another file carries names on ext4 and xfs, not on btrfs.
+    let by_neighbour =
+        "create k; write k 0 k; fsync k; rename k l; create n; write n 0 n; fsync n; ack n; ack k";
+    let renamed = |state: &Tree, acknowledged: &[String]| {
+        let there = content(state, "l").is_some();
+        (acknowledged.len() == 2 && !there).then(|| "l is not there".to_owned())
+    };
+    assert!(searched(&record(by_neighbour), &[Rule::Ext4, Rule::Xfs], renamed).findings.is_empty());
+    assert_eq!(searched(&record(by_neighbour), &[Rule::Btrfs], renamed).findings.len(), 1);
+}
+
+#[test]
+fn a_second_mistake_is_found_behind_the_first() {
+    let script = "create a; write a 0 a; fsync a; fsync .; ack a; create tmp; write tmp 0 key; rename tmp key; ack key";
+    let outcome = searched(&record(script), &Rule::ALL, named);
+    let missing: Vec<String> = outcome
+        .findings
+        .iter()
+        .filter_map(|finding| finding.missing.as_ref())
+        .map(|missing| format!("{} {}", missing.call, missing.place))
+        .collect();
+    let both = missing.concat();
+    assert!(both.contains("fsync of tmp") && both.contains("directory after rename to key"), "{missing:?}");
+}
+
+#[test]
+fn a_state_between_two_acknowledgements_of_the_same_content_is_judged() {
+    // The content goes from x to y and back to x; only while y was acknowledged may x not be there.
+    let script =
+        "create f; write f 0 x; fsync f; fsync .; ack x; write f 0 y; ack y; write f 0 x; fsync f; ack x";
+    let last = |state: &Tree, acknowledged: &[String]| {
+        let value = String::from_utf8(content(state, "f")?).ok()?;
+        // A write that has not been acknowledged may be there.
+        let lost = acknowledged.len() == 2 && value == "x" && acknowledged[1] == "y";
+        lost.then(|| "y was acknowledged".to_owned())
+    };
+    assert!(!searched(&record(script), &Rule::ALL, last).findings.is_empty());
+}
+
+#[test]
+fn a_sync_that_is_left_out_is_named_and_noticed() {
+    let script = "create tmp; write tmp 0 key; fsync tmp; rename tmp key; fsync .; ack key";
+    let record = record(script);
+    assert_eq!(synced_roles(&record), ["fsync of the directory", "fsync of tmp"]);
+    for role in synced_roles(&record) {
+        let outcome = searched(&without(&record, &role), &Rule::ALL, named);
+        let missing = outcome.findings[0].missing.as_ref().expect("a call that mends it");
+        assert_eq!(missing.call, role);
+    }
+}
+
+#[test]
+fn a_held_sync_covers_nothing_before_it_is_answered() {
+    let mut record = record("create log; fsync log; fsync .; write log 0 1; fdatasync log; ack 1");
+    assert!(searched(&record, &Rule::ALL, logged).findings.is_empty());
+    // The write had not ended when the sync began.
+    record.events[3].ended = 5;
+    assert_eq!(searched(&record, &Rule::ALL, logged).findings.len(), 1);
+}
