@@ -27,7 +27,7 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const SECTOR: u64 = 512;
 
 /// What of one write arrived.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     /// Nothing.
     Nothing,

@@ -17,9 +17,9 @@ use crate::explain;
 use crate::model::{Arrival, Model};
 use crate::roles::Roles;
 use crate::rule::Rule;
-use crate::tree::Tree;
+use crate::tree::{Hashes, Tree};
 use seawall_sys::clock::monotonic_ns;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -180,7 +180,12 @@ impl<'a> Judge<'a> {
     /// # Errors
     /// It cannot be run.
     pub(crate) fn ask(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
-        let key = (state.fingerprint(), acknowledged.len());
+        self.ask_of(state.fingerprint(), state, acknowledged)
+    }
+
+    /// The same for a state whose fingerprint is known.
+    fn ask_of(&self, fingerprint: u64, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
+        let key = (fingerprint, acknowledged.len());
         if let Some(answer) = self.lock().get(&key) {
             return Ok(answer.clone());
         }
@@ -212,6 +217,8 @@ struct Candidate {
     cut: usize,
     rule: Rule,
     choice: Choice,
+    /// The fingerprint of its state.
+    content: u64,
     /// When it is judged: the round of its place in its group.
     round: u8,
 }
@@ -317,7 +324,7 @@ impl Drawn {
         self.thinned |= thinned;
         let mut model = Model::new(record, rule);
         let (mut taken, mut acknowledged) = (0, 0);
-        let mut found = Vec::new();
+        let (mut found, mut hashes) = (Vec::new(), Hashes::default());
         // Drawing may take a third of the time; what is judged is worth more than what is counted.
         let drawing_until = judge.now() + until.saturating_sub(judge.now()) / 6;
         for (cut, place) in cuts {
@@ -336,10 +343,14 @@ impl Drawn {
             });
             let name = roles.of.get(place).cloned().unwrap_or_default();
             let thread = event.map_or(0, |event| event.thread);
+            let mut same = HashSet::new();
             for choice in choices(&model) {
-                let state = model.state(&arrival(&model, choice, judge.seed ^ cut as u64));
+                let arrival = arrival(&model, choice, judge.seed ^ cut as u64);
                 self.count += 1;
-                let content = state.fingerprint();
+                if !same.insert(model.lost(&arrival)) {
+                    continue;
+                }
+                let content = model.state(&arrival).fingerprint_by(&mut hashes);
                 if !self.seen.insert((content, acknowledged)) {
                     continue;
                 }
@@ -350,7 +361,7 @@ impl Drawn {
                 let rank = self.groups.entry((kind, name.clone(), thread, choice.kind())).or_default();
                 *rank += 1;
                 let round = if between { LAST_ROUND } else { round_of(*rank) };
-                found.push(Candidate { cut, rule, choice, round });
+                found.push(Candidate { cut, rule, choice, content, round });
             }
         }
         found
@@ -427,9 +438,9 @@ fn judge_round(
         if ended.load(Ordering::Relaxed) {
             continue;
         }
-        match judge.breaks(&due.state, &acknowledged[..due.acknowledged]) {
-            Ok(None) => {}
-            Ok(Some(message)) => {
+        match judge.ask_of(due.candidate.content, &due.state, &acknowledged[..due.acknowledged]) {
+            Ok(Answer::Kept) => {}
+            Ok(Answer::Broken(message)) => {
                 let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
                 if first.as_ref().is_none_or(|(known, _)| due.candidate.cut < known.cut) {
                     *first = Some((due.candidate, message));

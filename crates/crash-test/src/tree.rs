@@ -3,7 +3,7 @@
 use crate::call::Call;
 use seawall_sys::chance::mix;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A file, folder or link; never used twice in a record.
@@ -120,21 +120,44 @@ impl Tree {
     /// A number that only trees with equal names and contents share.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        self.fingerprint_below(ROOT, 0)
+        self.fingerprint_by(&mut Hashes::default())
     }
 
-    fn fingerprint_below(&self, inode: Inode, depth: u32) -> u64 {
+    /// The same, with the contents that `hashes` has seen before.
+    pub(crate) fn fingerprint_by(&self, hashes: &mut Hashes) -> u64 {
+        self.fingerprint_below(ROOT, 0, hashes)
+    }
+
+    fn fingerprint_below(&self, inode: Inode, depth: u32, hashes: &mut Hashes) -> u64 {
         // A rename that arrived without another one can leave a folder inside itself.
         let Some(node) = self.nodes.get(&inode).filter(|_| depth < 64) else { return 1 };
         let kind = match &node.kind {
-            Kind::File => hash(2, &node.content),
+            Kind::File => hashes.of(&node.content),
             Kind::Folder => 3,
             Kind::Symlink(target) => hash(4, target),
             Kind::Special(mode) => mix(5 ^ (u64::from(*mode) << 8)),
         };
         node.names.iter().fold(kind, |all, (name, inode)| {
-            mix(all ^ hash(6, name)).wrapping_add(mix(self.fingerprint_below(*inode, depth + 1)))
+            mix(all ^ hash(6, name)).wrapping_add(mix(self.fingerprint_below(*inode, depth + 1, hashes)))
         })
+    }
+}
+
+/// The numbers of contents, so that one that many states share is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(HashMap<usize, (Arc<Vec<u8>>, u64)>);
+
+impl Hashes {
+    /// Contents that are kept alive for it.
+    const MAX: usize = 512;
+
+    fn of(&mut self, content: &Arc<Vec<u8>>) -> u64 {
+        if self.0.len() >= Self::MAX {
+            self.0.clear();
+        }
+        // The content is kept, so that no other one comes to lie at its address.
+        let new = || (Arc::clone(content), hash(2, content));
+        self.0.entry(Arc::as_ptr(content).addr()).or_insert_with(new).1
     }
 }
 
