@@ -8,6 +8,7 @@
 //! * [`call`] is what the recorder saw, [`tree`] a directory in memory.
 //! * `recorder` runs the program and records it.
 //! * `model` says what of a record may have arrived on the disk, by the [`rule`] of a file system.
+//! * [`membership`] decides whether a directory is one that a rule allows.
 //! * [`search`] draws states in the order that finds faults first, and has each judged.
 //! * `explain` shrinks a finding and names the missing call.
 //! * [`check`] is what judges a state.
@@ -23,6 +24,7 @@ pub mod check;
 mod choices;
 mod error;
 mod explain;
+pub mod membership;
 mod model;
 pub mod recorder;
 mod roles;

@@ -82,6 +82,11 @@ impl DataChange {
         self.sequence.is_none()
     }
 
+    /// Whether a sync made it certain.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
     /// Of a write: where it begins and ends in the file.
     pub(crate) fn span(&self) -> (u64, u64) {
         match &self.call {
@@ -343,6 +348,11 @@ impl Model {
         self.files.retain(|_, changes| !changes.is_empty());
     }
 
+    /// What a file certainly holds.
+    pub(crate) fn certain_content(&self, inode: Inode) -> &[u8] {
+        self.certain.nodes.get(&inode).map_or(&[], |node| &node.content)
+    }
+
     /// Whether nothing is open, so that there is one state only.
     pub(crate) fn is_certain(&self) -> bool {
         self.names.is_empty() && self.files.is_empty()
@@ -378,16 +388,11 @@ impl Model {
                 lost.extend(places(&change.call));
             }
         }
-        // Data written behind a resize has new blocks, which are there only once the resize is.
         for (inode, parts) in &mut arrival.data {
-            let mut cut = false;
             for (change, part) in self.files[inode].iter().zip(parts) {
                 if change.durable {
                     *part = Part::Whole;
-                } else if cut {
-                    *part = Part::Nothing;
                 }
-                cut |= !change.is_write() && *part == Part::Nothing;
             }
         }
     }
@@ -467,9 +472,24 @@ impl Model {
         }
         for (inode, parts) in &arrival.data {
             let node: &mut Node = tree.node(*inode);
+            // Behind a cut that is lost, data arrives only in the pages that the file had and kept.
+            let mut kept: Option<Kept> = None;
             for (change, part) in self.files[inode].iter().zip(parts) {
-                if *part != Part::Nothing {
-                    apply(Arc::make_mut(&mut node.content), &change.call, part, self.rule == Rule::Posix);
+                match (&change.call, part) {
+                    (Call::Resize { bytes, .. }, Part::Nothing) => {
+                        let size = node.content.len() as u64;
+                        let pages =
+                            kept.map_or(size, |kept| kept.pages).min(bytes.next_multiple_of(PAGE)).min(size);
+                        kept = Some(Kept { pages, zeros: *bytes });
+                    }
+                    (_, Part::Nothing) => {}
+                    (call, part) => {
+                        let content = Arc::make_mut(&mut node.content);
+                        match kept {
+                            Some(kept) => kept.apply(content, call, part),
+                            None => apply(content, call, part, self.rule == Rule::Posix),
+                        }
+                    }
                 }
             }
         }
@@ -509,6 +529,34 @@ impl Model {
     }
 }
 
+/// A file whose cut is lost: its pages on the disk are still those of the longer file.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    /// Where the pages end that it had before the cut and has after it.
+    pages: u64,
+    /// Where it was cut: what is written back to the page of that place has zeros behind it.
+    zeros: u64,
+}
+
+impl Kept {
+    fn apply(self, content: &mut [u8], call: &Call, part: &Part) {
+        let size = content.len() as u64;
+        let end = self.pages.min(size);
+        let mut within = content[..at(end)].to_vec();
+        let first = self.zeros / PAGE * PAGE;
+        let (from, to) = match (call, part) {
+            (Call::Write { offset, data, .. }, Part::Whole) => (*offset, *offset + data.len() as u64),
+            (_, Part::Range(from, to)) => (*from, *to),
+            _ => (0, 0),
+        };
+        if from < first + PAGE && to > first && self.zeros < end {
+            within[at(self.zeros)..].fill(0);
+        }
+        apply(&mut within, call, part, false);
+        content[..at(end)].copy_from_slice(&within[..at(end)]);
+    }
+}
+
 /// Carries out `part` of a change of a content.
 fn apply(content: &mut Vec<u8>, call: &Call, part: &Part, size_apart: bool) {
     match call {
@@ -540,7 +588,7 @@ fn apply(content: &mut Vec<u8>, call: &Call, part: &Part, size_apart: bool) {
 }
 
 /// A place in a file that is in memory.
-fn at(offset: u64) -> usize {
+pub(crate) fn at(offset: u64) -> usize {
     usize::try_from(offset).expect("a file in memory is not longer than memory")
 }
 

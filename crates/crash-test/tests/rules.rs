@@ -4,6 +4,7 @@
 
 use seawall_crash_test::call::{Call, Event, Record};
 use seawall_crash_test::check::{Answer, Check};
+use seawall_crash_test::membership::allowed;
 use seawall_crash_test::rule::Rule;
 use seawall_crash_test::search::{Outcome, Progress, Search, search, synced_roles, without};
 use seawall_crash_test::tree::{Inode, Kind, Name, ROOT, Tree};
@@ -317,4 +318,36 @@ fn a_held_sync_covers_nothing_before_it_is_answered() {
     // The write had not ended when the sync began.
     record.events[3].ended = 5;
     assert_eq!(searched(&record, &Rule::ALL, logged).findings.len(), 1);
+}
+
+#[test]
+fn every_state_that_is_drawn_is_allowed_and_others_are_not() {
+    struct Allowed<'a>(&'a Record, Rule);
+    impl Check for Allowed<'_> {
+        fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> seawall_crash_test::Result<Answer> {
+            // The power goes at any event between this acknowledgement and the next one.
+            let acks = |cut: &usize| self.0.acknowledged(*cut).len() == acknowledged.len();
+            let cuts = (0..=self.0.events.len()).filter(acks);
+            let refused: Vec<String> =
+                cuts.map_while(|cut| allowed(self.0, self.1, cut, state).err()).collect();
+            let cuts = (0..=self.0.events.len()).filter(acks).count();
+            Ok(if refused.len() < cuts { Answer::Kept } else { Answer::Broken(refused.join("; ")) })
+        }
+    }
+    let script = "mkdir d; create d/a; fill d/a 0 5000 x; fsync d/a; ack 1; resize d/a 100; write d/a 90 yyyyyyyyyyyyyyy; \
+                  create b; fill b 0 9000 z; rename d/a b; fdatasync b; ack 2; unlink b; sync; ack 3; create b; ack 4";
+    let record = record(script);
+    for rule in Rule::ALL {
+        let how = Search { rules: vec![rule], budget: Duration::from_secs(20), workers: 2, seed: 1 };
+        let outcome = search(&record, &how, &Allowed(&record, rule), &Progress::default()).expect("runs");
+        assert!(outcome.findings.is_empty(), "{rule:?}: {:?}", outcome.findings[0]);
+        assert!(outcome.judged > 20, "{rule:?}");
+    }
+    // Nothing explains a file that was never made, or what a sync has made certain.
+    let end = record.events.len();
+    let mut odd = Tree::default();
+    assert!(allowed(&record, Rule::Ext4, end, &odd).is_err(), "the folder is certain");
+    odd.nodes.get_mut(&ROOT).expect("is there").names.insert(b"odd"[..].into(), 77);
+    odd.nodes.insert(77, seawall_crash_test::tree::Node::new(Kind::File));
+    assert!(allowed(&record, Rule::Posix, end, &odd).is_err());
 }

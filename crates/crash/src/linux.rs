@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | (none) | the run for every change: fixed work, a hard time limit |
 //! | `long` | the campaign: seed after seed until interrupted; resumes the last one |
+//! | `rules` | random programs on real file systems: each cut is a state of the rule that crash-test has |
 //! | `replay FILE --state N` | one state of a kept recording, alone |
 //! | `soak` | writers, trims, followers and views on one log, killed again and again, memory and disk bounded; no root |
 //! | `second-kernel` | real cuts of Debian's kernel in an emulator, judged by `seawall powercut`; resumable |
@@ -83,6 +84,15 @@ enum Command {
     },
     /// Cuts the power under Debian's kernel in an emulator
     SecondKernel(crate::second::campaign::CutOptions),
+    /// Checks the rules of crash-test against cuts of real file systems
+    Rules {
+        /// Random programs on each file system
+        #[arg(long, default_value_t = 200)]
+        programs: u64,
+        /// Only this file system
+        #[arg(long)]
+        on: Option<String>,
+    },
     /// Soaks one log: writers, trims, followers, views and kills, with memory, descriptors and disk bounded
     Soak(crate::soak::SoakOptions),
     /// Runs as one life of the soak
@@ -114,6 +124,7 @@ pub(crate) fn main() -> ExitCode {
             let Common { seed, keep, results, .. } = &arguments.common;
             crate::second::campaign::run(options, *seed, keep, results.as_deref())
         }
+        Some(Command::Rules { programs, on }) => rules(&arguments.common, *programs, on.as_deref()),
         Some(Command::Long { progress, minutes }) => long(&arguments.common, progress, *minutes),
         None => once(&arguments.common),
     };
@@ -334,6 +345,28 @@ fn finish(report: &mut Report, common: &Common, ended: Option<io::Error>) -> Res
         eprintln!("SKIPPED: {skipped} parts did not run");
     }
     Ok(report.failures().is_empty() && (skipped == 0 || !seawall_sys::skip::in_ci()))
+}
+
+/// Every cut of random programs is a state that the rule of its file system allows.
+fn rules(common: &Common, programs: u64, only: Option<&str>) -> Result<bool> {
+    crate::interrupt::listen()?;
+    let mut report = Report::default();
+    let mut all_explained = true;
+    for file_system in
+        grounds(&mut report).into_iter().filter(|ground| only.is_none_or(|only| only == ground.name))
+    {
+        let checked = crate::rules::check(file_system, common.seed, programs)?;
+        println!(
+            "{}: {} programs, {} cuts, {} not explained by the rule",
+            file_system.name,
+            checked.programs,
+            checked.cuts,
+            checked.unexplained.len()
+        );
+        checked.unexplained.iter().for_each(|what| println!("{what}"));
+        all_explained &= checked.unexplained.is_empty();
+    }
+    Ok(all_explained && report.skipped.is_empty())
 }
 
 /// Part after part of seed after seed; the standing is written down after each.

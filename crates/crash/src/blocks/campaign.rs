@@ -27,7 +27,7 @@ use crate::victim::LAYOUT;
 use crate::workload::Timeline;
 
 /// The log's directory in the file system.
-const LOG: &str = "log";
+pub(crate) const LOG: &str = "log";
 
 /// The library's front end opens the log in one of N states.
 const LIBRARY_ONE_IN: u64 = 8;

@@ -1,0 +1,211 @@
+//! Decides whether a directory is one that a rule allows: what checks the rules against real power cuts.
+//!
+//! Names are tried one by one: every end of the journal, or under posix every choice of a few. Contents are then judged
+//! sector by sector, which allows a little more than the states that are drawn: those tear only the last write.
+
+use crate::call::{Call, Record};
+use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
+use crate::rule::Rule;
+use crate::search::model_at;
+use crate::tree::{Inode, Kind, Name, ROOT, Tree};
+use std::collections::BTreeSet;
+
+/// Changes of names that are tried in every combination, under posix.
+const NAMES_MAX: usize = 12;
+
+/// Whether `found` can be there when the power goes behind `cut` events of `record`; else the nearest reason why not.
+///
+/// # Errors
+/// In words, what no choice of what arrived explains.
+pub fn allowed(record: &Record, rule: Rule, cut: usize, found: &Tree) -> Result<(), String> {
+    let model = model_at(record, rule, cut);
+    let mut reason = String::new();
+    for arrival in ends(&model)? {
+        match explained(&model, &arrival, found) {
+            Ok(()) => return Ok(()),
+            // The deepest one says most.
+            Err(why) if why.len() > reason.len() => reason = why,
+            Err(_) => {}
+        }
+    }
+    Err(reason)
+}
+
+/// Every choice of names, with all data that can come with it.
+fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
+    let mut ends = Vec::new();
+    let mut add = |mut arrival: Arrival| {
+        model.close(&mut arrival);
+        ends.push(arrival);
+    };
+    if model.rule() == Rule::Posix {
+        if model.names.len() > NAMES_MAX {
+            return Err(format!("{} changes of names are too many to try", model.names.len()));
+        }
+        for chosen in 0_u32..1 << model.names.len() {
+            let mut arrival = model.all_or_nothing(true);
+            for (index, arrived) in arrival.names.iter_mut().enumerate() {
+                *arrived = chosen >> index & 1 == 1;
+            }
+            add(arrival);
+        }
+        return Ok(ends);
+    }
+    // The journal ends behind any event that it has.
+    let cuts = model.files.values().flatten().filter(|change| !change.is_write()).map(|change| change.event);
+    let all: BTreeSet<usize> = model.names.iter().map(|change| change.event).chain(cuts).collect();
+    for end in std::iter::once(None).chain(all.into_iter().map(Some)) {
+        let mut arrival = model.all_or_nothing(true);
+        let arrived = |event: usize| end.is_some_and(|end| event <= end);
+        for (change, name) in model.names.iter().zip(&mut arrival.names) {
+            *name = arrived(change.event);
+        }
+        for (inode, parts) in &mut arrival.data {
+            for (change, part) in model.files[inode].iter().zip(parts) {
+                if !change.is_write() && !arrived(change.event) {
+                    *part = Part::Nothing;
+                }
+            }
+        }
+        add(arrival);
+    }
+    Ok(ends)
+}
+
+/// Whether `found` has the names of `arrival`, and contents that can come with it.
+fn explained(model: &Model, arrival: &Arrival, found: &Tree) -> Result<(), String> {
+    let drawn = model.state(arrival);
+    same_names(model, arrival, (&drawn, ROOT), (found, ROOT), &mut Vec::new())
+}
+
+fn same_names(
+    model: &Model,
+    arrival: &Arrival,
+    (drawn, one): (&Tree, Inode),
+    (found, other): (&Tree, Inode),
+    path: &mut Vec<Name>,
+) -> Result<(), String> {
+    let (one_node, other_node) = (&drawn.nodes[&one], &found.nodes[&other]);
+    let here =
+        |path: &[Name]| path.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join("/");
+    if std::mem::discriminant(&one_node.kind) != std::mem::discriminant(&other_node.kind) {
+        return Err(format!("{}: a {:?} in place of a {:?}", here(path), other_node.kind, one_node.kind));
+    }
+    if one_node.kind == Kind::File {
+        return content(model, arrival, one, &other_node.content)
+            .map_err(|why| format!("{}: {why}", here(path)));
+    }
+    let names = |node: &crate::tree::Node| node.names.keys().cloned().collect::<Vec<Name>>();
+    if names(one_node) != names(other_node) {
+        return Err(format!("{:?}: names differ", here(path)));
+    }
+    for (name, inode) in &one_node.names {
+        path.push(name.clone());
+        same_names(model, arrival, (drawn, *inode), (found, other_node.names[name]), path)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Whether the writes that `arrival` leaves possible, each arrived or not, sector by sector, can make `found`.
+fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Result<(), String> {
+    let certain = model.certain_content(inode);
+    let nothing = Vec::new();
+    let changes = model.files.get(&inode).unwrap_or(&nothing);
+    let parts = arrival.data.get(&inode).map_or(&[][..], |parts| &parts[..]);
+    // Under posix a resize is lost with the ones behind it, and in the log of btrfs, which can have a name of the file without
+    // its size; elsewhere the end of the journal says which are.
+    let cuts = changes.iter().enumerate().filter(|(_, change)| !change.is_write());
+    let ends: Vec<usize> = if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
+        cuts.filter(|(_, change)| !change.is_durable())
+            .map(|(index, _)| index)
+            .chain([changes.len()])
+            .collect()
+    } else {
+        let lost =
+            parts.iter().zip(changes).position(|(part, change)| !change.is_write() && *part == Part::Nothing);
+        vec![lost.unwrap_or(changes.len())]
+    };
+    let mut reason = String::new();
+    for end in ends {
+        match sectors(model.rule(), (certain, changes, end), found) {
+            Ok(()) => return Ok(()),
+            Err(why) => reason = why,
+        }
+    }
+    Err(reason)
+}
+
+/// A file: what it certainly holds, its changes, and the first of them that is a resize which did not arrive; writes behind
+/// that one may have, in pages that stayed.
+type File<'a> = (&'a [u8], &'a [DataChange], usize);
+
+fn sectors(rule: Rule, (certain, changes, lost): File<'_>, found: &[u8]) -> Result<(), String> {
+    let mut sizes = BTreeSet::from([certain.len() as u64]);
+    for change in &changes[..lost] {
+        match &change.call {
+            Call::Write { .. } => {
+                let (from, to) = change.span();
+                let mut grown: BTreeSet<u64> = BTreeSet::new();
+                for size in &sizes {
+                    if !change.is_durable() {
+                        grown.insert(*size);
+                        let cuts = (from / SECTOR + 1..to.div_ceil(SECTOR)).map(|cut| cut * SECTOR);
+                        grown.extend(cuts.map(|cut| cut.max(*size)));
+                    }
+                    grown.insert(to.max(*size));
+                }
+                sizes = grown;
+            }
+            Call::Resize { bytes, .. } => sizes = BTreeSet::from([*bytes]),
+            _ => {}
+        }
+    }
+    if !sizes.contains(&(found.len() as u64)) {
+        return Err(format!("{} bytes long, not one of {sizes:?}", found.len()));
+    }
+    for first in (0..found.len()).step_by(at(SECTOR)) {
+        let last = found.len().min(first + at(SECTOR));
+        let possible = sector(rule, (certain, changes, lost), first);
+        if !possible.iter().any(|sector| sector[..last - first] == found[first..last]) {
+            return Err(format!("byte {first} to {last} is none of {} possible contents", possible.len()));
+        }
+    }
+    Ok(())
+}
+
+/// What the sector at byte `first` can hold.
+fn sector(rule: Rule, (certain, changes, lost): File<'_>, first: usize) -> BTreeSet<Vec<u8>> {
+    let (first, last) = (first as u64, first as u64 + SECTOR);
+    let before = certain.get(at(first)..certain.len().min(at(last))).unwrap_or_default();
+    let mut start = before.to_vec();
+    start.resize(at(SECTOR), 0);
+    let mut possible = BTreeSet::from([start]);
+    for (number, change) in changes.iter().enumerate() {
+        let mut after = BTreeSet::new();
+        for sector in possible {
+            let mut changed = sector.clone();
+            let mut fill = |from: u64, to: u64, byte: &dyn Fn(u64) -> u8| {
+                for place in from.max(first)..to.min(last) {
+                    changed[at(place - first)] = byte(place);
+                }
+            };
+            match &change.call {
+                Call::Write { offset, data, .. } => {
+                    fill(*offset, offset + data.len() as u64, &|place| data[at(place - offset)]);
+                }
+                Call::Zero { offset, bytes, .. } => fill(*offset, offset + bytes, &|_| 0),
+                Call::Resize { bytes, .. } => fill(*bytes, last, &|_| 0),
+                _ => {}
+            }
+            after.insert(changed);
+            // The log of btrfs can have the size of a file that was cut and not its bytes.
+            let apart = change.is_write() || rule == Rule::Btrfs;
+            if number >= lost || apart && !change.is_durable() {
+                after.insert(sector);
+            }
+        }
+        possible = after;
+    }
+    possible
+}
