@@ -24,6 +24,7 @@
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
 //! * [`output`] writes what a command puts out where no other user can divert it.
+//! * `seccomp` filters system calls (Linux).
 //! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
 //! * [`signal`] is a descriptor that event loops wait for.
@@ -80,6 +81,8 @@ pub use directory::{Directory, Permissions};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;
+#[cfg(target_os = "linux")]
+pub use os::seccomp;
 #[cfg(feature = "testing")]
 pub use os::{confinement, mistakes};
 

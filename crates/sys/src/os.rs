@@ -21,6 +21,7 @@
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
 //! | `crash_memory` | memory that outlives its process | own | fallback | fallback | fallback |
+//! | `seccomp` | filters of system calls | own | none | none | none |
 //! | `shared_memory` | words that processes share and sleep on | own | fallback | fallback | fallback |
 //! | `signal` | a descriptor that event loops wait for | unix | fallback | unix | unix |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
@@ -55,6 +56,8 @@ mod posix;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(target_os = "linux")]
+pub use system::seccomp;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
     is_block_device, journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings,

@@ -22,6 +22,7 @@ pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
 pub(crate) mod scratch;
+pub mod seccomp;
 pub(crate) mod shared_memory;
 pub(crate) mod store;
 pub(crate) mod thread;
