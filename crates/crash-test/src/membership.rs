@@ -1,17 +1,21 @@
 //! Decides whether a directory is one that a rule allows: what checks the rules against real power cuts.
 //!
-//! Names are tried one by one: every end of the journal, or under posix every choice of a few. Contents are then judged
-//! sector by sector, which allows a little more than the states that are drawn: those tear only the last write.
+//! Names are tried one by one: every end of the journal; under posix every choice of a few; under btrfs an end for each folder,
+//! because what it logs of one folder says nothing of another. Contents are then judged sector by sector. Both allow a little
+//! more than the states that are drawn: those have a prefix of all names and what was logged, and tear only the last write.
 
 use crate::call::{Call, Record};
 use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
 use crate::rule::Rule;
 use crate::search::model_at;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Changes of names that are tried in every combination, under posix.
 const NAMES_MAX: usize = 12;
+
+/// Choices of names that are tried, under btrfs.
+const ENDS_MAX: usize = 50_000;
 
 /// Whether `found` can be there when the power goes behind `cut` events of `record`; else the nearest reason why not.
 ///
@@ -51,6 +55,9 @@ fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
         }
         return Ok(ends);
     }
+    if model.rule() == Rule::Btrfs {
+        return ends_of_folders(model);
+    }
     // The journal ends behind any event that it has.
     let cuts = model.files.values().flatten().filter(|change| !change.is_write()).map(|change| change.event);
     let all: BTreeSet<usize> = model.names.iter().map(|change| change.event).chain(cuts).collect();
@@ -68,6 +75,35 @@ fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
             }
         }
         add(arrival);
+    }
+    Ok(ends)
+}
+
+/// Every choice of an end for each folder.
+fn ends_of_folders(model: &Model) -> Result<Vec<Arrival>, String> {
+    let mut of_folder: BTreeMap<Inode, Vec<usize>> = BTreeMap::new();
+    for (index, change) in model.names.iter().enumerate() {
+        of_folder.entry(change.folder()).or_default().push(index);
+    }
+    let mut ends = vec![model.all_or_nothing(false)];
+    for changes in of_folder.values() {
+        let mut more = Vec::with_capacity(ends.len() * (changes.len() + 1));
+        for end in ends {
+            let mut next = end;
+            more.push(next.clone());
+            for index in changes {
+                next.names[*index] = true;
+                more.push(next.clone());
+            }
+        }
+        ends = more;
+        if ends.len() > ENDS_MAX {
+            return Err(format!("more than {ENDS_MAX} choices of names are too many to try"));
+        }
+    }
+    for end in &mut ends {
+        end.data = model.all_or_nothing(true).data;
+        model.close_names(end);
     }
     Ok(ends)
 }

@@ -76,6 +76,13 @@ pub(crate) struct DataChange {
     durable: bool,
 }
 
+impl NameChange {
+    /// The folder whose names it changes: of a rename, the one that it leads to.
+    pub(crate) fn folder(&self) -> Inode {
+        places(&self.call).last().map_or(ROOT, |(parent, _)| parent)
+    }
+}
+
 impl DataChange {
     /// Whether it is data, which arrives by pages; else the journal has it.
     pub(crate) fn is_write(&self) -> bool {
@@ -377,6 +384,18 @@ impl Model {
             Rule::Posix => {}
             Rule::Ext4 | Rule::Xfs | Rule::Btrfs => self.close_journal(arrival),
         }
+        self.close_names(arrival);
+        for (inode, parts) in &mut arrival.data {
+            for (change, part) in self.files[inode].iter().zip(parts) {
+                if change.durable {
+                    *part = Part::Whole;
+                }
+            }
+        }
+    }
+
+    /// The part of [`Self::close`] that every rule has for names.
+    pub(crate) fn close_names(&self, arrival: &mut Arrival) {
         // A name changes in order: what would come after a change that is lost is lost too.
         let mut lost: BTreeSet<Place> = BTreeSet::new();
         for (change, arrived) in self.names.iter().zip(&mut arrival.names) {
@@ -386,13 +405,6 @@ impl Model {
             }
             if !*arrived {
                 lost.extend(places(&change.call));
-            }
-        }
-        for (inode, parts) in &mut arrival.data {
-            for (change, part) in self.files[inode].iter().zip(parts) {
-                if change.durable {
-                    *part = Part::Whole;
-                }
             }
         }
     }
