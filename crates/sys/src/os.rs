@@ -16,6 +16,7 @@
 //! | `journal` | reserves and maps out the journal's blocks | own | own | own | own |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
 //! | `process` | processes that outlive their parent, and what this one takes | own | own | posix | posix |
+//! | `ptrace` | follows a program and its children | own | none | none | none |
 //! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
@@ -56,8 +57,6 @@ mod posix;
 #[cfg(unix)]
 mod unix;
 
-#[cfg(target_os = "linux")]
-pub use system::seccomp;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
     is_block_device, journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings,
@@ -65,3 +64,5 @@ pub(crate) use system::{
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};
+#[cfg(target_os = "linux")]
+pub use system::{ptrace, seccomp};

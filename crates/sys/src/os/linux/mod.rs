@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub mod mistakes;
 mod positional;
 pub(crate) mod process;
+pub mod ptrace;
 mod queue;
 pub(crate) mod raw_device;
 pub(crate) mod residency;

@@ -34,15 +34,25 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-pub(crate) fn cached_bytes(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+/// cachestat(2).
+fn pages(file: &File, offset: u64, length: u64) -> std::io::Result<Pages> {
     let range = Range { offset, length };
     let mut stat = Pages::default();
     // SAFETY: both structures are live, of the layout that the kernel wants, and the second is writable.
     let code = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
-    if code == 0 {
-        return Ok(Some(stat.cached * page_bytes()));
-    }
-    let error = std::io::Error::last_os_error();
+    if code == 0 { Ok(stat) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Bytes in the page cache that are not on the disk yet; `None` where the kernel does not report them.
+pub(crate) fn dirty_bytes(file: &File) -> Option<u64> {
+    pages(file, 0, 0).ok().map(|pages| (pages.dirty + pages.writeback) * page_bytes())
+}
+
+pub(crate) fn cached_bytes(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+    let error = match pages(file, offset, length) {
+        Ok(pages) => return Ok(Some(pages.cached * page_bytes())),
+        Err(error) => error,
+    };
     match error.raw_os_error() {
         // EPERM is how a seccomp filter refuses a call that it does not know.
         Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => by_mincore(file, path, offset, length),
