@@ -111,7 +111,7 @@ pub struct Event {
 }
 
 /// A recorded run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The directory before the run.
     pub before: Tree,

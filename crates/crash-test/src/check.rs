@@ -1,8 +1,29 @@
 //! Judges a state: by a command on a directory, or in this process.
 
-use crate::error::Result;
-use crate::tree::Tree;
-use std::sync::Arc;
+use crate::error::{Error, Result};
+use crate::recorder::mount::ready;
+use crate::tree::{Inode, Kind, Node, ROOT, Tree};
+use rustix::fs::{FileType, Mode, mknodat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use seawall_sys::isolation::{self, Apart, Over, signal_group};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What is kept of what a check printed, in bytes.
+const MESSAGE_BYTES: usize = 500;
+/// What folders of states are called, with the process behind it.
+const PREFIX: &str = "seawall-crash-test-";
+const SIGKILL: i32 = 9;
 
 /// What a check said of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,32 +43,258 @@ pub trait Check: Sync {
     fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer>;
 }
 
+/// A command: `CMD DIRECTORY FILE`, with the lines that were acknowledged in the file; exit code 0: kept.
+///
+/// The state lies over the recorded directory, in a namespace of the check's own, so that absolute paths stay right; where
+/// namespaces are refused it lies in a folder of its own. It is a copy: the check may write to it.
+#[derive(Debug)]
+pub struct CommandCheck {
+    /// The recorded directory.
+    directory: PathBuf,
+    /// The command, for `sh -c`.
+    command: String,
+    /// Permission bits, which no state loses.
+    modes: BTreeMap<Inode, u32>,
+    /// A check that takes longer has failed.
+    limit: Duration,
+    base: PathBuf,
+    /// Folders that no check uses now, and how many there are.
+    idle: Mutex<(Vec<PathBuf>, usize)>,
+    namespaces: AtomicBool,
+}
+
+impl CommandCheck {
+    /// Prepares a check.
+    ///
+    /// # Errors
+    /// No folder can be made for the states.
+    pub fn new(
+        directory: &Path,
+        command: &str,
+        modes: BTreeMap<Inode, u32>,
+        limit: Duration,
+    ) -> Result<Self> {
+        let directory = directory.canonicalize().map_err(at("opening", directory))?;
+        let base = folder_in_memory()?;
+        let command = command.to_owned();
+        Ok(Self {
+            directory,
+            command,
+            modes,
+            limit,
+            base,
+            idle: Mutex::default(),
+            namespaces: AtomicBool::new(true),
+        })
+    }
+
+    /// Whether the state lies over the directory; without, the check gets another path.
+    #[must_use]
+    pub fn in_place(&self) -> bool {
+        self.namespaces.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Result<PathBuf> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = idle.0.pop() {
+            return Ok(folder);
+        }
+        idle.1 += 1;
+        let folder = self.base.join(idle.1.to_string());
+        fs::create_dir(&folder).map_err(at("making", &folder))?;
+        Ok(folder)
+    }
+
+    /// Starts the check; gives it, and whether namespaces turned out to be refused.
+    fn start(&self, folder: &Path, state: &Path) -> Result<Child> {
+        loop {
+            let in_place = self.in_place();
+            let seen = if in_place { self.directory.as_path() } else { state };
+            let printed = folder.join("printed");
+            let output = File::create(&printed).map_err(at("making", &printed))?;
+            let again = output.try_clone().map_err(at("opening", &printed))?;
+            let mut command = Command::new("sh");
+            command
+                .arg("-c")
+                .arg(format!("{} \"$@\"", self.command))
+                .arg("check")
+                .arg(seen)
+                .arg(folder.join("acks"));
+            command.env("PYTHONUNBUFFERED", "1").stdin(Stdio::null()).stdout(output).stderr(again);
+            let over = if in_place { Over::Folder(state) } else { Over::Itself };
+            let apart = Apart { directory: &self.directory, over, listened: None, namespaces: in_place };
+            match isolation::spawn(command, &apart) {
+                Ok(child) => return Ok(child),
+                Err(error) if in_place && error.raw_os_error() != Some(2) => {
+                    self.namespaces.store(false, Ordering::Relaxed);
+                }
+                Err(cause) => {
+                    return Err(Error::Refused {
+                        what: format!("running the check {:?}", self.command),
+                        cause,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits for the check; nothing: it took too long, and was ended.
+    fn wait(&self, child: &mut Child) -> io::Result<Option<ExitStatus>> {
+        let pid = Pid::from_child(child);
+        let ended = pidfd_open(pid, PidfdFlags::empty())?;
+        let milliseconds = u32::try_from(self.limit.as_millis()).unwrap_or(u32::MAX);
+        let in_time = ready(&[ended.as_fd()], milliseconds)?[0];
+        if !in_time {
+            let _ = signal_group(child.id(), SIGKILL);
+            let _ = child.kill();
+        }
+        let status = child.wait()?;
+        Ok(in_time.then_some(status))
+    }
+}
+
+impl Check for CommandCheck {
+    fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
+        let folder = self.take()?;
+        let laid = folder.join("state");
+        if laid.exists() {
+            fs::remove_dir_all(&laid).map_err(at("removing", &laid))?;
+        }
+        lay_out(state, &self.modes, &laid)?;
+        let acks = folder.join("acks");
+        let lines: Vec<u8> =
+            acknowledged.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+        fs::write(&acks, lines).map_err(at("writing", &acks))?;
+        let mut child = self.start(&folder, &laid)?;
+        let failed = |cause| Error::Refused { what: "waiting for the check".to_owned(), cause };
+        let status = self.wait(&mut child).map_err(failed)?;
+        let printed = fs::read(folder.join("printed")).unwrap_or_default();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).0.push(folder);
+        let printed = String::from_utf8_lossy(&printed[printed.len().saturating_sub(MESSAGE_BYTES)..])
+            .trim()
+            .to_owned();
+        Ok(match status.map(|status| status.code().unwrap_or(-1)) {
+            Some(0) => Answer::Kept,
+            Some(126 | 127) => {
+                return Err(Error::Untestable(format!(
+                    "the check {:?} cannot be run: {printed}",
+                    self.command
+                )));
+            }
+            Some(code) if (129..193).contains(&code) => {
+                Answer::Broken(format!("the check ended by signal {}: {printed}", code - 128))
+            }
+            Some(code) if printed.is_empty() => {
+                Answer::Broken(format!("the check ended with exit code {code}"))
+            }
+            Some(_) => Answer::Broken(printed),
+            None => Answer::Broken(format!("the check did not end within {} s", self.limit.as_secs())),
+        })
+    }
+}
+
+impl Drop for CommandCheck {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.base) {
+            eprintln!("could not remove {}: {error}", self.base.display());
+        }
+    }
+}
+
+fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |cause| Error::File { action, path, cause }
+}
+
+/// A folder of this process for states, in memory if there is room; those of processes that were killed are removed.
+fn folder_in_memory() -> Result<PathBuf> {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let user = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let ours = entry.metadata().is_ok_and(|about| about.uid() == user);
+        if ours && process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let mut number = 0;
+    loop {
+        let folder = root.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(at("making", &folder)(error)),
+        }
+    }
+}
+
+/// Makes the directory `into` hold what `tree` has.
+///
+/// # Errors
+/// It is there already, or a file cannot be made.
+pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result<()> {
+    fs::create_dir(into).map_err(at("making", into))?;
+    let mut made: BTreeMap<Inode, PathBuf> = BTreeMap::new();
+    let mut folders = vec![(ROOT, into.to_owned())];
+    let mut next = 0;
+    while let Some((inode, path)) = folders.get(next).cloned() {
+        next += 1;
+        let Some(folder) = tree.nodes.get(&inode) else { continue };
+        for (name, inode) in &folder.names {
+            let path = path.join(OsStr::from_bytes(name));
+            let Some(node) = tree.nodes.get(inode) else { continue };
+            let failed = at("making", &path);
+            let result = match (&node.kind, made.get(inode)) {
+                (Kind::Folder, _) => {
+                    // A folder that a lost rename left in two places ends here.
+                    if folders.iter().any(|(known, _)| known == inode) {
+                        continue;
+                    }
+                    folders.push((*inode, path.clone()));
+                    fs::create_dir(&path)
+                }
+                (_, Some(other)) => fs::hard_link(other, &path),
+                (Kind::File, None) => fs::write(&path, &node.content[..]),
+                (Kind::Symlink(target), None) => symlink(OsStr::from_bytes(target), &path),
+                (Kind::Special(_), None) => {
+                    mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::from(0o600), 0).map_err(Into::into)
+                }
+            };
+            result.map_err(failed)?;
+            if let (Kind::File | Kind::Special(_), Some(mode)) = (&node.kind, modes.get(inode)) {
+                fs::set_permissions(&path, Permissions::from_mode(*mode)).map_err(at("changing", &path))?;
+            }
+            made.insert(*inode, path);
+        }
+    }
+    // Last, because a folder may refuse to be written to.
+    for (inode, path) in folders.iter().rev() {
+        if let Some(mode) = modes.get(inode) {
+            fs::set_permissions(path, Permissions::from_mode(*mode)).map_err(at("changing", path))?;
+        }
+    }
+    Ok(())
+}
+
 /// The directory as it is on the disk, and its permission bits.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn load(
-    directory: &std::path::Path,
-) -> Result<(Tree, std::collections::BTreeMap<crate::tree::Inode, u32>)> {
-    use crate::tree::{Kind, Node, ROOT};
-    use std::os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt},
-    };
-    let failed = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |cause| crate::Error::File { action: "reading", path, cause }
-    };
-    let (mut tree, mut modes) = (Tree::default(), std::collections::BTreeMap::new());
-    let mut known = std::collections::BTreeMap::new();
+pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
+    let (mut tree, mut modes) = (Tree::default(), BTreeMap::new());
+    let mut known = BTreeMap::new();
     let mut due = vec![(ROOT, directory.to_owned())];
+    let mode = |about: &fs::Metadata| about.permissions().mode() & 0o7777;
+    modes.insert(ROOT, mode(&fs::metadata(directory).map_err(at("reading", directory))?));
     let mut next = ROOT;
     while let Some((folder, path)) = due.pop() {
-        for entry in std::fs::read_dir(&path).map_err(failed(&path))? {
-            let entry = entry.map_err(failed(&path))?;
+        for entry in fs::read_dir(&path).map_err(at("reading", &path))? {
+            let entry = entry.map_err(at("reading", &path))?;
             let path = entry.path();
-            let about = entry.metadata().map_err(failed(&path))?;
-            let inode = *known.entry(about.ino()).or_insert_with(|| {
+            let about = entry.metadata().map_err(at("reading", &path))?;
+            let inode = *known.entry((about.dev(), about.ino())).or_insert_with(|| {
                 next += 1;
                 next
             });
@@ -55,20 +302,21 @@ pub fn load(
                 kind if kind.is_dir() => Kind::Folder,
                 kind if kind.is_file() => Kind::File,
                 kind if kind.is_symlink() => Kind::Symlink(
-                    std::fs::read_link(&path).map_err(failed(&path))?.as_os_str().as_bytes().into(),
+                    fs::read_link(&path).map_err(at("reading", &path))?.into_os_string().into_vec().into(),
                 ),
                 _ => Kind::Special(about.mode()),
             };
             let mut node = Node::new(kind);
             match node.kind {
                 Kind::Folder => due.push((inode, path.clone())),
-                Kind::File => node.content = Arc::new(std::fs::read(&path).map_err(failed(&path))?),
+                Kind::File => node.content = Arc::new(fs::read(&path).map_err(at("reading", &path))?),
                 _ => {}
             }
-            modes.insert(inode, about.permissions().mode() & 0o7777);
+            modes.insert(inode, mode(&about));
             tree.nodes.insert(inode, node);
-            let names = &mut tree.nodes.get_mut(&folder).expect("it was found before").names;
-            names.insert(entry.file_name().as_bytes().into(), inode);
+            if let Some(folder) = tree.nodes.get_mut(&folder) {
+                folder.names.insert(entry.file_name().into_vec().into(), inode);
+            }
         }
     }
     Ok((tree, modes))

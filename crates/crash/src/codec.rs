@@ -9,15 +9,15 @@ use std::io;
 use std::path::Path;
 
 use crate::blocks::event::{Event as BlockEvent, Pages};
-use crate::files::event::Event as FileEvent;
+use seawall_crash_test::call::Record;
 
-const MAGIC: &[u8; 8] = b"SWCRASH2";
+const MAGIC: &[u8; 8] = b"SWCRASH3";
 
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Tape {
     /// By the file recorder.
-    Files(Vec<FileEvent>),
+    Files(Record),
     /// By the block recorder: file system, contents at the start, events.
     Blocks(String, Pages, Vec<BlockEvent>),
 }
@@ -65,23 +65,17 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::{BlockEvent, FileEvent, Kept, Tape};
+    use super::{BlockEvent, Kept, Tape};
     use crate::blocks::event::Payload;
+    use seawall_crash_test::call::{Call, Event, Record};
+    use seawall_crash_test::tree::Tree;
 
     #[test]
     fn what_is_read_back_equals_what_was_written_and_nothing_less_is_accepted() {
-        let files = vec![
-            FileEvent::Created,
-            FileEvent::Named { name: "a".to_owned(), inode: 0 },
-            FileEvent::Renamed { from: "a".to_owned(), to: "b".to_owned() },
-            FileEvent::Removed { name: "b".to_owned() },
-            FileEvent::Size { inode: 0, bytes: 3, extend: true },
-            FileEvent::Write { number: 1, inode: 0, offset: 512, data: vec![1, 2, 3].into(), dsync: true },
-            FileEvent::Sync { number: 2, inode: 0 },
-            FileEvent::SyncDir { number: 3 },
-            FileEvent::Done { number: 3 },
-            FileEvent::Mark("acked 7".to_owned()),
-        ];
+        let write = Call::Write { inode: 1, offset: 512, data: [1, 2, 3][..].into(), mapped: false };
+        let events = vec![Event { call: write, thread: 7, ended: 1 }];
+        let files =
+            Record { before: Tree::default(), events, modes: [(1, 0o644)].into(), notices: Vec::new() };
         let blocks = vec![
             BlockEvent::Write { number: 1, offset: 512, payload: Payload::Data(vec![9; 512].into()) },
             BlockEvent::Write { number: 2, offset: 0, payload: Payload::Zeros(4096) },

@@ -98,6 +98,9 @@ enum Command {
     /// Runs as one life of the soak
     #[command(hide = true)]
     SoakLife(crate::soak::Life),
+    /// Writes the records of a victim to standard output, for the release binary
+    #[command(hide = true)]
+    Feed(VictimOptions),
     /// Runs as the child that is recorded, cut off or killed
     #[command(hide = true)]
     Victim(VictimOptions),
@@ -107,8 +110,10 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Neither these nor the soak mount anything.
-    let apart =
-        !matches!(arguments.command, Some(Command::Victim(_) | Command::Soak(_) | Command::SoakLife(_)));
+    let apart = !matches!(
+        arguments.command,
+        Some(Command::Victim(_) | Command::Feed(_) | Command::Soak(_) | Command::SoakLife(_))
+    );
     if apart && let Err(error) = prepare() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
@@ -117,6 +122,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Victim(options)) => crate::apart::end_with_parent()
             .map_err(Into::into)
             .and_then(|()| victim::run(options).map(|()| true)),
+        Some(Command::Feed(options)) => options.feed_out().map(|()| true).map_err(Into::into),
         Some(Command::Soak(options)) => crate::soak::run(options, arguments.common.seed),
         Some(Command::SoakLife(life)) => crate::soak::live(life).map(|()| true),
         Some(Command::Replay { file, state }) => repeat(file, *state),

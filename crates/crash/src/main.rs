@@ -24,13 +24,13 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
-mod fuse;
-#[cfg(target_os = "linux")]
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod kill;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod memory_disk;
 #[cfg(target_os = "linux")]
 mod plan;
 #[cfg(target_os = "linux")]

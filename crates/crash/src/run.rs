@@ -7,7 +7,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 
@@ -18,19 +17,12 @@ use crate::blocks::volume::FileSystem;
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
 use crate::faults::{self, FsyncRow};
-use crate::files::Rule;
-use crate::files::campaign as files;
-use crate::files::directory::{Directory, MARKS};
-use crate::files::event::Event;
-use crate::fuse::Mount;
+use crate::files::{self, RULES};
 use crate::kill;
 use crate::plan::{self, MISTAKES};
 use crate::report::{Check, CheckResult, Control, Layer, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
-
-const IMAGES_PER_EVENT: usize = 120;
-const RULES: [(Rule, &str); 2] = [(Rule::Strict, "strict"), (Rule::Journal, "journal")];
 
 /// One run.
 #[derive(Debug)]
@@ -94,17 +86,18 @@ impl Run {
             if !self.goes_on()? {
                 break;
             }
-            let events = record_files(&scene, &self.binary)?;
-            for (layer, (rule, name)) in layers.iter_mut().zip(RULES) {
+            let record = files::record(&scene, &self.binary)?;
+            for (layer, (rules, name)) in layers.iter_mut().zip(RULES) {
                 let start = monotonic_ns();
-                let found = search_files(&events, &scene, rule, None, &mut layer.states)?;
+                let timeline = Timeline::new(scene.seed, scene.transactions);
+                let (found, states) = files::search(&record, timeline, rules)?;
                 layer.recordings += 1;
+                layer.states += states;
                 layer.milliseconds += milliseconds_since(start);
                 if let Some(found) = found {
-                    let tape = Tape::Files(events.clone());
+                    let tape = Tape::Files(record.clone());
                     let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
-                    let what = format!("{scene}, {name} rule, event {}: {}", found.event, found.violation);
-                    self.keep(&format!("files-{name}"), &kept, found.state, &what)?;
+                    self.keep(&format!("files-{name}"), &kept, 0, &format!("{scene}, {name} rule, {found}"))?;
                 }
             }
         }
@@ -259,19 +252,18 @@ impl Run {
     pub(crate) fn file_controls(&mut self, seed: u64) -> io::Result<()> {
         for mistake in &MISTAKES {
             let scene = mistake.scene(seed);
-            let events = record_files(&scene, &self.binary)?;
-            for ((rule, name), claimed) in RULES.into_iter().zip(mistake.files) {
-                let mut states = 0;
-                let found = search_files(&events, &scene, rule, None, &mut states)?;
+            let record = files::record(&scene, &self.binary)?;
+            for ((rules, name), claimed) in RULES.into_iter().zip(mistake.files) {
+                let timeline = Timeline::new(scene.seed, scene.transactions);
+                let (found, states) = files::search(&record, timeline, rules)?;
                 if !claimed {
                     continue;
                 }
                 let layer = format!("files, {name} rule");
-                let tape = Tape::Files(events.clone());
+                let tape = Tape::Files(record.clone());
                 let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
-                let replay = found
-                    .as_ref()
-                    .map(|found| self.save(&format!("{} {layer}", mistake.name), &kept, found.state));
+                let replay =
+                    found.as_ref().map(|_| self.save(&format!("{} {layer}", mistake.name), &kept, 0));
                 self.control(mistake.name, &layer, found.map(|_| states), replay.transpose()?);
             }
             if mistake.kill {
@@ -317,48 +309,17 @@ fn tape_of(file_system: &FileSystem, recording: &Recording, transactions: u64) -
     Kept { seed: *seed, transactions, tape }
 }
 
-/// Runs the victim of `scene` in the recorded directory.
-fn record_files(scene: &Scene, binary: &Path) -> io::Result<Vec<Event>> {
-    let dir = crate::apart::scratch()?;
-    let directory = Arc::new(Directory::default());
-    let mount = Mount::new(dir.path(), Arc::clone(&directory) as Arc<_>, scene.seed)?;
-    mount.hold_back(scene.held_in_1000);
-    let victim = scene.victim(dir.path(), Some(dir.path().join(MARKS)));
-    victim.run(binary).map_err(|error| io::Error::other(format!("{error}: {scene}")))?;
-    Ok(directory.events())
-}
-
-fn search_files(
-    events: &[Event],
-    scene: &Scene,
-    rule: Rule,
-    only: Option<u64>,
-    judged: &mut u64,
-) -> io::Result<Option<files::Finding>> {
-    let timeline = Timeline::new(scene.seed, scene.transactions);
-    let search = files::Search { seed: scene.seed, rule, images_per_event: IMAGES_PER_EVENT, only };
-    files::search(events, timeline, search, judged).map_err(io::Error::other)
-}
-
 /// Judges one state of a kept recording again; gives what is broken.
 pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
     let kept = Kept::load(path)?;
     let timeline = Timeline::new(kept.seed, kept.transactions);
     match kept.tape {
-        Tape::Files(events) => {
+        // The search of files is short: it is made again.
+        Tape::Files(record) => {
             let mut broken = Vec::new();
-            for (rule, name) in RULES {
-                let search = files::Search {
-                    seed: kept.seed,
-                    rule,
-                    images_per_event: IMAGES_PER_EVENT,
-                    only: Some(state),
-                };
-                let found = files::search(&events, timeline.clone(), search, &mut 0);
-                let found = found.map_err(io::Error::other)?;
-                broken.extend(
-                    found.map(|found| format!("{name} rule, event {}: {}", found.event, found.violation)),
-                );
+            for (rules, name) in RULES {
+                let (found, _) = files::search(&record, timeline.clone(), rules)?;
+                broken.extend(found.map(|found| format!("{name} rule, {found}")));
             }
             Ok(broken)
         }

@@ -120,6 +120,39 @@ impl VictimOptions {
         Ok(child)
     }
 
+    /// The same as words for a shell, with its marks on standard output.
+    ///
+    /// # Errors
+    /// This program does not know where it lies.
+    pub(crate) fn command_line(&self, binary: &Path) -> io::Result<String> {
+        let this = std::env::current_exe()?;
+        let arguments = self.arguments();
+        if self.engine != VictimKind::Binary {
+            return Ok(format!("exec '{}' {}", this.display(), quoted(&arguments)));
+        }
+        let feed: Vec<String> =
+            [String::from("feed")].into_iter().chain(arguments[1..].iter().cloned()).collect();
+        Ok(format!(
+            "echo opened {} {}; '{}' {} | '{}' log append --format raw --segment-bytes {} --method {} '{}'",
+            self.life,
+            self.start,
+            this.display(),
+            quoted(&feed),
+            binary.canonicalize()?.display(),
+            LAYOUT.segment_bytes,
+            self.method,
+            self.dir.display()
+        ))
+    }
+
+    /// Writes the records for the binary to standard output.
+    ///
+    /// # Errors
+    /// The other end was closed.
+    pub(crate) fn feed_out(&self) -> io::Result<()> {
+        self.feed(io::stdout().lock())
+    }
+
     /// Runs the child process to its end.
     ///
     /// # Errors
@@ -176,6 +209,11 @@ impl VictimOptions {
         }
         arguments
     }
+}
+
+/// Words for a shell; none of ours has a quote in it.
+fn quoted(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
 struct Marks(Option<File>);

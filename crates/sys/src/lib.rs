@@ -24,7 +24,8 @@
 //! * [`chance`] is a seeded random generator, the same on every machine.
 //! * [`process`] starts and tracks processes that outlive this one.
 //! * [`output`] writes what a command puts out where no other user can divert it.
-//! * `seccomp` filters system calls; `ptrace` follows a program and its children (Linux).
+//! * `isolation` sets a command apart; `seccomp` filters its system calls, `notification`
+//!   answers them, `ptrace` follows a program and its children (Linux).
 //! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
 //! * [`signal`] is a descriptor that event loops wait for.
@@ -84,7 +85,7 @@ pub use method::Method;
 #[cfg(feature = "testing")]
 pub use os::{confinement, mistakes};
 #[cfg(target_os = "linux")]
-pub use os::{ptrace, seccomp};
+pub use os::{isolation, notification, ptrace, seccomp};
 
 /// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
 #[cfg(test)]

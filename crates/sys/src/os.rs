@@ -22,7 +22,7 @@
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
 //! | `crash_memory` | memory that outlives its process | own | fallback | fallback | fallback |
-//! | `seccomp` | filters of system calls | own | none | none | none |
+//! | `isolation`, `notification`, `seccomp` | commands set apart, and their calls filtered and answered | own | none | none | none |
 //! | `shared_memory` | words that processes share and sleep on | own | fallback | fallback | fallback |
 //! | `signal` | a descriptor that event loops wait for | unix | fallback | unix | unix |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
@@ -65,4 +65,4 @@ pub(crate) use system::{
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};
 #[cfg(target_os = "linux")]
-pub use system::{ptrace, seccomp};
+pub use system::{isolation, notification, ptrace, seccomp};

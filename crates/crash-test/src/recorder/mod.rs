@@ -1,9 +1,58 @@
 //! Runs a program on a directory served from memory, and records its calls and acknowledgements.
+//!
+//! ```text
+//!   program ── calls ──► kernel ── /dev/fuse ──► one loop ──► Memory, Record
+//!      │ sync, syncfs ──► seccomp listener ────────┤
+//!      └ stdout ──► pipe ──────────────────────────┘ read before each request is served
+//! ```
+//!
+//! Invariants: a line that was printed before a call stands before it in the record; the directory on the disk is read
+//! once and never written; nothing that was started outlives the recorder.
 
-use crate::call::Record;
+mod memory;
+pub mod mount;
+pub mod wire;
+
+use crate::call::{Call, Record};
+use crate::check::load;
 use crate::error::{Error, Result};
-use std::path::PathBuf;
+use memory::Memory;
+use mount::{Served, Server, ready};
+use rustix::fs::{OFlags, fcntl_setfl};
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::isolation::{self, Apart, Over, signal_group};
+use seawall_sys::notification;
+use seawall_sys::seccomp::{Action, Filter, Row};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// `sync` and `syncfs`, which send nothing to a FUSE file system.
+#[cfg(target_arch = "x86_64")]
+const SYNC_CALLS: [i64; 2] = [162, 306];
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+const SYNC_CALLS: [i64; 2] = [81, 267];
+/// Error numbers with which namespaces or the device are refused to this user.
+const REFUSED: [i32; 6] = [1, 13, 19, 22, 28, 87];
+/// How long `until` may go on failing.
+const UNTIL_MAX: Duration = Duration::from_secs(60);
+/// How often `until` is tried.
+const UNTIL_EVERY: Duration = Duration::from_millis(100);
+/// How long a program may take to end when it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+/// How many of 1000 replies are held back, if any are.
+const HELD_IN_1000: u64 = 300;
+/// A pipe hands over what a program without line buffering prints in blocks of this size.
+const BLOCK: usize = 4096;
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
 
 /// Which call of a run fails, for programs that must survive errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +111,379 @@ pub enum Ended {
 /// # Errors
 /// The directory cannot be served or the program cannot be started; the error names the remedy.
 pub fn record(program: &Program) -> Result<(Record, Ended)> {
-    let _ = program;
-    Err(Error::Untestable("not built".to_owned()))
+    let directory = directory(&program.directory)?;
+    let (before, modes) = load(&directory)?;
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let memory = Arc::new(Memory::new(&before, &modes, owner, program.bytes_max));
+    memory.fail(program.fault);
+    let started = start(program, &directory)?;
+    let mut notices = started.notices.clone();
+    let mut run = Run::new(program, directory, started, Arc::clone(&memory))?;
+    let ended = run.until_the_end()?;
+    notices.extend(run.lines.notices());
+    drop(run);
+    let state = &mut *memory.state();
+    if state.overflown {
+        return Err(Error::Untestable(format!(
+            "the run wrote more than {} MiB: make it shorter, or raise the limit",
+            program.bytes_max >> 20
+        )));
+    }
+    if program.fault.is_some() && !state.faulted {
+        notices.push("the call that was to fail was never made".to_owned());
+    }
+    notices.extend(state.notices.iter().map(|notice| (*notice).to_owned()));
+    let modes = state.modes();
+    Ok((Record { before, events: std::mem::take(&mut state.events), modes, notices }, ended))
+}
+
+/// The directory by its whole path.
+fn directory(path: &Path) -> Result<PathBuf> {
+    let failed = |cause| Error::File { action: "opening", path: path.to_owned(), cause };
+    let directory = path.canonicalize().map_err(failed)?;
+    if !directory.is_dir() {
+        return Err(Error::Untestable(format!(
+            "{}: not a directory: give the one that the program writes to",
+            path.display()
+        )));
+    }
+    let here = std::env::current_dir().map_err(failed)?;
+    if here.starts_with(&directory) {
+        return Err(Error::Untestable(format!(
+            "{}: this is the directory that is recorded: run the test from outside it",
+            here.display()
+        )));
+    }
+    Ok(directory)
+}
+
+/// A program that has been started on a mounted directory.
+struct Started {
+    child: Child,
+    device: OwnedFd,
+    listener: Option<OwnedFd>,
+    /// Whether `fusermount3` mounted it, and has to unmount it.
+    by_helper: bool,
+    notices: Vec<String>,
+}
+
+fn command(words: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", words]).stdin(Stdio::null()).env("PYTHONUNBUFFERED", "1");
+    command
+}
+
+fn start(program: &Program, directory: &Path) -> Result<Started> {
+    let refused = |what: &str| {
+        let what = what.to_owned();
+        move |cause| Error::Refused { what, cause }
+    };
+    let rows = SYNC_CALLS.map(|call| Row { call: call as _, when: None, action: Action::Notify });
+    let filter = Filter::new(&rows);
+    let (ours, theirs) = UnixStream::pair().map_err(refused("a socket"))?;
+    let mut apart =
+        Apart { directory, over: Over::Fuse(&theirs), listened: Some((&filter, &theirs)), namespaces: true };
+    let run = || {
+        let mut run = command(&program.command);
+        run.stdout(Stdio::piped());
+        run
+    };
+    let first = match isolation::spawn(run(), &apart) {
+        Ok(child) => Ok((child, isolation::receive(&ours), false, Vec::new())),
+        Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Err(error),
+        Err(error) => return Err(refused("starting the program in a namespace of its own")(error)),
+    };
+    let (child, device, by_helper, notices) = match first {
+        Ok(started) => started,
+        Err(error) => {
+            let device = mount_by_helper(directory).map_err(|cause| Error::Refused {
+                what: format!(
+                    "mounting over {}: namespaces are refused ({error}), and fusermount3 failed: install fuse3, or as \
+                     root allow namespaces by sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+                    directory.display()
+                ),
+                cause,
+            })?;
+            apart = Apart { over: Over::Itself, namespaces: false, ..apart };
+            let child = isolation::spawn(run(), &apart).inspect_err(|_| unmount_by_helper(directory));
+            let child = child.map_err(refused("starting the program"))?;
+            let notice = format!(
+                "namespaces are refused here ({error}): fusermount3 mounted the directory for everyone"
+            );
+            (child, Ok(Some(device)), true, vec![notice])
+        }
+    };
+    let nothing = || io::Error::other("the program's side was closed");
+    let device = device.and_then(|device| device.ok_or_else(nothing)).map_err(refused("the FUSE device"))?;
+    let listener = isolation::receive(&ours).map_err(refused("the seccomp listener"))?;
+    Ok(Started { child, device, listener, by_helper, notices })
+}
+
+/// Has the set-uid helper of fuse3 mount over `directory`; gives the device.
+fn mount_by_helper(directory: &Path) -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
+    let mut helper = Command::new("fusermount3");
+    helper
+        .args(["-o", "fsname=seawall,subtype=seawall,default_permissions,nosuid,nodev", "--"])
+        .arg(directory);
+    helper.env("_FUSE_COMMFD", theirs.as_raw_fd().to_string()).stdin(Stdio::null());
+    let output = helper.output()?;
+    drop(theirs);
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    isolation::receive(&ours)?.ok_or_else(|| io::Error::other("fusermount3 sent no device"))
+}
+
+fn unmount_by_helper(directory: &Path) {
+    let mut helper = Command::new("fusermount3");
+    helper.args(["-u", "-z", "--"]).arg(directory).stdin(Stdio::null());
+    if !helper.status().is_ok_and(|status| status.success()) {
+        eprintln!("could not unmount {}: run fusermount3 -u -z on it", directory.display());
+    }
+}
+
+/// The lines that the program printed.
+#[derive(Debug, Default)]
+struct Lines {
+    partial: Vec<u8>,
+    count: usize,
+    in_blocks: bool,
+    /// Events when the first line came, and when the last one did.
+    span: Option<(usize, usize)>,
+    /// Events when the program had ended.
+    all: usize,
+}
+
+impl Lines {
+    /// What the record cannot show because of how they came.
+    fn notices(&self) -> Option<String> {
+        // A program with one line, or without calls behind its first one, may well be right.
+        let at_the_end = self.count > 1
+            && self.span.is_some_and(|(first, last)| {
+                last + 1 == first + self.count && first > 0 && last + 1 == self.all
+            });
+        (self.in_blocks || at_the_end && self.count > 3).then(|| {
+            "acknowledgements came in blocks: flush stdout after each line, or losses are missed".to_owned()
+        })
+    }
+}
+
+/// One run of the loop.
+struct Run<'a> {
+    program: &'a Program,
+    directory: PathBuf,
+    child: Child,
+    server: Server,
+    listener: Option<OwnedFd>,
+    stdout: Option<ChildStdout>,
+    memory: Arc<Memory>,
+    lines: Lines,
+    by_helper: bool,
+    started_ns: u64,
+    asked_ns: Option<u64>,
+    until: Option<(Child, u64)>,
+    tried_ns: u64,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let _ = signal_group(self.child.id(), SIGKILL);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some((mut until, _)) = self.until.take() {
+            let _ = signal_group(until.id(), SIGKILL);
+            let _ = until.wait();
+        }
+        if self.by_helper {
+            unmount_by_helper(&self.directory);
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(program: &'a Program, directory: PathBuf, started: Started, memory: Arc<Memory>) -> Result<Self> {
+        let Started { mut child, device, listener, by_helper, .. } = started;
+        let stdout = child.stdout.take();
+        let server = Server::new(
+            File::from(device),
+            Arc::clone(&memory) as Arc<dyn Served>,
+            program.hold_back.unwrap_or(0),
+        );
+        server.held_in_1000.store(program.hold_back.map_or(0, |_| HELD_IN_1000), Ordering::Relaxed);
+        let run = Self {
+            program,
+            directory,
+            child,
+            server,
+            listener,
+            stdout,
+            memory,
+            lines: Lines::default(),
+            by_helper,
+            started_ns: monotonic_ns(),
+            asked_ns: None,
+            until: None,
+            tried_ns: 0,
+        };
+        if let Some(stdout) = &run.stdout {
+            fcntl_setfl(stdout, OFlags::NONBLOCK).map_err(|cause| Error::Refused {
+                what: "reading the program's output".to_owned(),
+                cause: cause.into(),
+            })?;
+        }
+        Ok(run)
+    }
+
+    fn until_the_end(&mut self) -> Result<Ended> {
+        let failed = |cause| Error::Refused { what: "serving the directory".to_owned(), cause };
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(failed)? {
+                // What the kernel still has of the program's mappings comes now.
+                while self.step(20).map_err(failed)? {}
+                self.drain();
+                self.lines.all = self.memory.state().events.len();
+                return Ok(match (self.asked_ns, status.code()) {
+                    (Some(_), _) => Ended::Asked,
+                    (None, Some(code)) if (129..193).contains(&code) => Ended::Signal(code - 128),
+                    (None, code) => Ended::Exit(code.unwrap_or(-1)),
+                });
+            }
+            self.step(if self.server.holds() { 2 } else { 20 }).map_err(failed)?;
+            self.look_at_the_clock()?;
+        }
+    }
+
+    /// Serves what is there; false: nothing came.
+    fn step(&mut self, milliseconds: u32) -> io::Result<bool> {
+        let mut waited = vec![self.server.device()];
+        waited.extend(self.listener.as_ref().map(AsFd::as_fd));
+        let came = ready(&waited, milliseconds)?;
+        if came[0] {
+            let (lines, stdout, memory) = (&mut self.lines, &mut self.stdout, &self.memory);
+            return self.server.serve_next(|| drain(stdout, lines, memory));
+        }
+        if came.get(1) == Some(&true) {
+            return self.synced();
+        }
+        self.drain();
+        if self.server.holds() {
+            self.server.release()?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn drain(&mut self) {
+        drain(&mut self.stdout, &mut self.lines, &self.memory);
+    }
+
+    /// Answers a `sync` or `syncfs`: one of the recorded directory is entered, another one is made.
+    fn synced(&mut self) -> io::Result<bool> {
+        let Some(listener) = self.listener.take() else { return Ok(false) };
+        let call = match notification::next(&listener) {
+            Ok(call) => call,
+            // Every process with the filter has ended.
+            Err(_) => return Ok(false),
+        };
+        if let Some(call) = call {
+            self.drain();
+            // Its name is known to the kernel; asking more of the file would ask this loop.
+            let link = std::fs::read_link(format!("/proc/{}/fd/{}", call.thread, call.argument));
+            let ours = call.call == SYNC_CALLS[0] || link.is_ok_and(|link| link.starts_with(&self.directory));
+            if ours {
+                self.memory.state().note(Call::SyncAll, call.thread);
+            }
+            notification::answer(&listener, &call, !ours)?;
+        }
+        self.listener = Some(listener);
+        Ok(true)
+    }
+
+    /// Ends the program when it is to end.
+    fn look_at_the_clock(&mut self) -> Result<()> {
+        let now = monotonic_ns();
+        let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
+        if let Some(asked) = self.asked_ns {
+            if since(asked) > GRACE {
+                let _ = signal_group(self.child.id(), SIGKILL);
+            }
+            return Ok(());
+        }
+        let mut over = self.program.for_.is_some_and(|time| since(self.started_ns) > time);
+        if let Some(until) = &self.program.until {
+            match &mut self.until {
+                None if since(self.tried_ns) > UNTIL_EVERY => {
+                    let mut until = command(until);
+                    until.stdout(Stdio::null()).stderr(Stdio::null());
+                    let apart = Apart {
+                        directory: &self.directory,
+                        over: Over::Itself,
+                        listened: None,
+                        namespaces: false,
+                    };
+                    let child = isolation::spawn(until, &apart).map_err(|cause| Error::Refused {
+                        what: "running the command of --until".to_owned(),
+                        cause,
+                    })?;
+                    self.until = Some((child, now));
+                }
+                None => {}
+                Some((child, begun)) => match child.try_wait() {
+                    Ok(Some(status)) => {
+                        over |= status.success();
+                        self.until = None;
+                        self.tried_ns = now;
+                    }
+                    _ if since(*begun) > GRACE => {
+                        let _ = signal_group(child.id(), SIGKILL);
+                    }
+                    _ => {}
+                },
+            }
+            if !over && since(self.started_ns) > UNTIL_MAX {
+                return Err(Error::Untestable(format!(
+                    "--until did not succeed within {} s: try its command by hand while the program runs",
+                    UNTIL_MAX.as_secs()
+                )));
+            }
+        }
+        if over {
+            let _ = signal_group(self.child.id(), SIGTERM);
+            self.asked_ns = Some(now);
+        }
+        Ok(())
+    }
+}
+
+/// Enters the lines that the program has printed by now.
+fn drain(stdout: &mut Option<ChildStdout>, lines: &mut Lines, memory: &Memory) {
+    let Some(pipe) = stdout else { return };
+    let mut buf = [0; 16 * BLOCK];
+    loop {
+        match pipe.read(&mut buf) {
+            Ok(0) => {
+                *stdout = None;
+                return;
+            }
+            Ok(read) => {
+                let mut state = memory.state();
+                let mut here = 0;
+                for piece in buf[..read].split_inclusive(|byte| *byte == b'\n') {
+                    lines.partial.extend_from_slice(piece);
+                    if lines.partial.pop_if(|last| *last == b'\n').is_some() {
+                        let line = std::mem::take(&mut lines.partial).into();
+                        state.note(Call::Acknowledge { line }, 0);
+                        here += 1;
+                        let at = state.events.len() - 1;
+                        lines.span = Some((lines.span.map_or(at, |(first, _)| first), at));
+                    }
+                }
+                lines.count += here;
+                lines.in_blocks |= read >= BLOCK && here > 1;
+            }
+            Err(_) => return,
+        }
+    }
 }

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::event::{Event, PAGE, Pages, Payload, page_spans};
-use crate::fuse::wire::{Attributes, OPEN_DIRECT_IO, ROOT, Reply, Request, errno, opcode};
-use crate::fuse::{Answer, Served};
+use seawall_crash_test::recorder::mount::{Answer, Served};
+use seawall_crash_test::recorder::wire::{Attributes, OPEN_DIRECT_IO, ROOT, Reply, Request, errno, opcode};
 
 /// The disk's name in the mounted directory.
 pub(crate) const DISK: &str = "disk";
@@ -174,7 +174,7 @@ impl State {
     fn serve(&mut self, request: &Request<'_>, disk_bytes: u64) -> Option<Answer> {
         let attributes = |node| {
             let bytes = if node == DISK_NODE { disk_bytes } else { 0 };
-            Attributes { node, bytes, directory: node == ROOT }
+            Attributes::plain(node, bytes, node == ROOT)
         };
         let reply = match request.opcode {
             opcode::LOOKUP => match request.name(0, 0).as_str() {
@@ -190,7 +190,9 @@ impl State {
             opcode::OPENDIR => Reply::default().opened(request.node, 0),
             opcode::READDIR => {
                 let (from, room) = request.span();
-                Reply::entries([(DISK, DISK_NODE), (MARKS, MARKS_NODE)].into_iter(), from, room as usize)
+                let file = Attributes::plain(0, 0, false).mode;
+                let all = [(DISK.as_bytes(), DISK_NODE, file), (MARKS.as_bytes(), MARKS_NODE, file)];
+                Reply::entries(all.into_iter(), from, room as usize)
             }
             opcode::READ => {
                 let (offset, size) = request.span();

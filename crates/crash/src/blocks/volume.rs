@@ -29,7 +29,7 @@ use super::event::PAGE;
 use super::file::{BlockFile, DISK, MARKS};
 use super::window::State;
 use crate::error::Error;
-use crate::fuse::{Mount, Served};
+use seawall_crash_test::recorder::mount::{Mount, Served};
 
 /// A file system of the running kernel.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,11 +9,13 @@ pub(crate) mod counters;
 pub(crate) mod crash_memory;
 pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
+pub mod isolation;
 pub(crate) mod journal;
 mod map;
 pub(crate) mod memory;
 #[cfg(feature = "testing")]
 pub mod mistakes;
+pub mod notification;
 mod positional;
 pub(crate) mod process;
 pub mod ptrace;

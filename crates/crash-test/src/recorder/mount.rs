@@ -1,37 +1,36 @@
-//! Mounts a file system served by this process over FUSE, and unmounts it on drop.
+//! Serves a file system of this process over FUSE, from one thread.
 //!
-//! [`Mount`] opens `/dev/fuse`, mounts it, and serves it from one thread until it is dropped. One thread, because
-//! then "this request came before that one" has one answer, which is what a recorder is for.
+//! One thread, because then "this request came before that one" has one answer, which is what a recorder is for.
 //!
 //! Some replies can be *held back*: a write or a sync is then answered only when another request has come or nothing
-//! else comes for a while, in any order. Only that exposes a victim that syncs concurrently with a write instead of
+//! else comes for a while, in any order. Only that exposes a program that syncs concurrently with a write instead of
 //! after it.
 //!
 //! Invariants: an operation counts as done before its reply is sent and never later, so every later action of the
-//! victim comes later in the record too; every request gets exactly one reply.
-
-pub(crate) mod wire;
+//! program comes later in the record too; every request gets exactly one reply.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::wire::{self, Reply, Request, errno, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use seawall::sim::rng::Rng;
-use wire::{Reply, Request, errno, opcode};
+use seawall_sys::chance::SplitMix64;
 
 const LAST_WORDS_TRIES: u32 = 400;
+/// What reading the device of an unmounted file system ends with.
+const ENODEV: i32 = 19;
 
 /// How an operation is answered.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// By these results.
     Reply(Reply),
     /// By these results, once the operation of this number counts as done.
@@ -41,7 +40,7 @@ pub(crate) enum Answer {
 }
 
 /// What is mounted.
-pub(crate) trait Served: Send + Sync + 'static {
+pub trait Served: Send + Sync + 'static {
     /// Executes one request.
     fn begin(&self, request: &Request<'_>) -> Answer;
 
@@ -49,9 +48,9 @@ pub(crate) trait Served: Send + Sync + 'static {
     fn done(&self, number: u64);
 }
 
-/// A mounted file system; unmounted when dropped.
+/// A file system mounted by root for everyone; unmounted when dropped.
 #[derive(Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
     path: PathBuf,
     held_in_1000: Arc<AtomicU64>,
     server: Option<JoinHandle<io::Result<()>>>,
@@ -59,23 +58,25 @@ pub(crate) struct Mount {
 
 impl Mount {
     /// Mounts `served` on the directory `path`.
-    pub(crate) fn new(path: &Path, served: Arc<dyn Served>, seed: u64) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(path: &Path, served: Arc<dyn Served>, seed: u64) -> io::Result<Self> {
         let device = File::options().read(true).write(true).open("/dev/fuse")?;
         let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
         let data = CString::new(data).map_err(io::Error::other)?;
         mount("seawall-crash", path, "fuse", MountFlags::NOSUID | MountFlags::NODEV, data.as_c_str())?;
-        let held_in_1000 = Arc::new(AtomicU64::new(0));
-        let (held, rng) = (Vec::new(), Rng::new(seed));
-        let mut kernel = Server { device, served, held_in_1000: Arc::clone(&held_in_1000), held, rng };
+        let mut server = Server::new(device, served, seed);
+        let held_in_1000 = Arc::clone(&server.held_in_1000);
         // From here on a failure unmounts.
         let mut mounted = Self { path: path.to_owned(), held_in_1000, server: None };
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        mounted.server = Some(thread.spawn(move || kernel.run())?);
+        mounted.server = Some(thread.spawn(move || server.run())?);
         Ok(mounted)
     }
 
     /// From now on delays this many of 1000 replies to writes and syncs.
-    pub(crate) fn hold_back(&self, in_1000: u64) {
+    pub fn hold_back(&self, in_1000: u64) {
         self.held_in_1000.store(in_1000, Ordering::SeqCst);
     }
 }
@@ -104,51 +105,93 @@ impl Drop for Mount {
     }
 }
 
-struct Server {
+/// Which descriptors have something to read within `milliseconds`.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn ready(descriptors: &[BorrowedFd<'_>], milliseconds: u32) -> io::Result<Vec<bool>> {
+    let timeout =
+        Timespec { tv_sec: (milliseconds / 1000).into(), tv_nsec: (milliseconds % 1000 * 1_000_000).into() };
+    let mut polled: Vec<PollFd<'_>> =
+        descriptors.iter().map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN)).collect();
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {
+            Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Answers the requests of one mounted file system.
+pub(crate) struct Server {
     device: File,
     served: Arc<dyn Served>,
-    held_in_1000: Arc<AtomicU64>,
+    pub(crate) held_in_1000: Arc<AtomicU64>,
     held: Vec<(u64, Reply, u64)>,
-    rng: Rng,
+    rng: SplitMix64,
+    buf: Vec<u8>,
 }
 
 impl Server {
-    fn run(&mut self) -> io::Result<()> {
-        let mut buf = vec![0; wire::WRITE_BYTES_MAX as usize + 64 * 1024];
-        loop {
-            if !self.held.is_empty() && !self.more_comes()? {
-                self.release()?;
-                continue;
-            }
-            let read = match self.device.read(&mut buf) {
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // A request that was withdrawn before it was read.
-                Err(error) if error.raw_os_error() == Some(errno::NOENT) => continue,
-                // Unmounted.
-                Err(error) if error.raw_os_error() == Some(19) => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            let Some(request) = Request::parse(&buf[..read]) else { continue };
-            self.serve(&request)?;
+    pub(crate) fn new(device: File, served: Arc<dyn Served>, seed: u64) -> Self {
+        let buf = vec![0; wire::WRITE_BYTES_MAX as usize + 64 * 1024];
+        Self {
+            device,
+            served,
+            held_in_1000: Arc::default(),
+            held: Vec::new(),
+            rng: SplitMix64::new(seed),
+            buf,
         }
     }
 
-    /// Whether another request comes within two milliseconds.
-    fn more_comes(&self) -> io::Result<bool> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-        let mut polled = [PollFd::new(&self.device, PollFlags::IN)];
-        match poll(&mut polled, Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(true),
-            Err(error) => Err(error.into()),
+    pub(crate) fn device(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    /// Whether replies are held back.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            if self.holds() && !ready(&[self.device.as_fd()], 2)?[0] {
+                self.release()?;
+            } else if !self.serve_next(|| {})? {
+                return Ok(());
+            }
         }
+    }
+
+    /// Waits for a request and answers it; `before` runs once it is there. False: the file system is unmounted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn serve_next(&mut self, before: impl FnOnce()) -> io::Result<bool> {
+        let read = match self.device.read(&mut self.buf) {
+            Ok(read) => read,
+            // Interrupted, or a request that was withdrawn before it was read.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) if error.raw_os_error() == Some(errno::NOENT) => return Ok(true),
+            Err(error) if error.raw_os_error() == Some(ENODEV) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        before();
+        let buf = std::mem::take(&mut self.buf);
+        let served = Request::parse(&buf[..read]).map_or(Ok(()), |request| self.serve(&request));
+        self.buf = buf;
+        served.map(|()| true)
     }
 
     /// Answers everything that was held back, in any order.
-    fn release(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn release(&mut self) -> io::Result<()> {
         while !self.held.is_empty() {
-            let (unique, reply, number) = self.held.swap_remove(self.rng.index(self.held.len()));
+            let chosen = self.rng.next_u64() % self.held.len() as u64;
+            let (unique, reply, number) = self.held.swap_remove(usize::try_from(chosen).unwrap_or(0));
             self.served.done(number);
             self.reply(unique, 0, &reply.into_bytes())?;
         }
@@ -169,7 +212,7 @@ impl Server {
             Answer::Reply(reply) => self.reply(request.unique, 0, &reply.into_bytes()),
             Answer::Error(number) => self.reply(request.unique, number, &[]),
             Answer::Recorded(reply, number) => {
-                if self.rng.below(1000) < self.held_in_1000.load(Ordering::SeqCst) {
+                if self.rng.next_u64() % 1000 < self.held_in_1000.load(Ordering::SeqCst) {
                     self.held.push((request.unique, reply, number));
                     return Ok(());
                 }
@@ -186,8 +229,8 @@ impl Server {
         bytes.extend(unique.to_le_bytes());
         bytes.extend_from_slice(results);
         match self.device.write(&bytes) {
-            // The request was withdrawn meanwhile, by a signal.
-            Err(error) if error.raw_os_error() == Some(errno::NOENT) => Ok(()),
+            // The request was withdrawn meanwhile, by a signal, or its file system with it.
+            Err(error) if matches!(error.raw_os_error(), Some(errno::NOENT | ENODEV)) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Ok(()),
         }

@@ -5,20 +5,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 
 use crate::bytes::index;
 
 /// The files of one image.
-pub(crate) type Files = BTreeMap<String, Rc<Vec<u8>>>;
+pub(crate) type Files = BTreeMap<String, Arc<Vec<u8>>>;
 
 /// A disk in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryDisk {
     names: BTreeMap<String, usize>,
-    contents: Vec<Rc<Vec<u8>>>,
+    contents: Vec<Arc<Vec<u8>>>,
     ended: VecDeque<Completion>,
     tokens: u64,
 }
@@ -27,7 +27,7 @@ impl MemoryDisk {
     /// A disk that holds `files`.
     pub(crate) fn new(files: &Files) -> Self {
         let names = files.keys().cloned().zip(0..).collect();
-        let contents = files.values().map(Rc::clone).collect();
+        let contents = files.values().map(Arc::clone).collect();
         Self { names, contents, ended: VecDeque::new(), tokens: 0 }
     }
 
@@ -58,7 +58,7 @@ impl Disk for MemoryDisk {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let inode = self.contents.len();
-        self.contents.push(Rc::default());
+        self.contents.push(Arc::default());
         self.names.insert(name.to_owned(), inode);
         Self::id(inode)
     }
@@ -104,7 +104,7 @@ impl Disk for MemoryDisk {
         let token = Token(self.tokens);
         let mut written = 0;
         if let Op::Write { file, offset, buf, .. } = op {
-            let content = Rc::make_mut(&mut self.contents[file.0 as usize]);
+            let content = Arc::make_mut(&mut self.contents[file.0 as usize]);
             let end = index(offset) + buf.len();
             if content.len() < end {
                 content.resize(end, 0);

@@ -1,0 +1,299 @@
+//! Starts a command apart: in namespaces of its own, on a file system of ours or a folder in place of another.
+//!
+//! ```text
+//!   this process ── fork ──► keeper ── fork ──► init (process 1 of its own) ── fork ──► the command
+//! ```
+//!
+//! The keeper ends with this process, init with the keeper, and everything that the command started with init: nothing
+//! outlives the test that it was started for.
+//!
+//! Invariants: between fork and exec nothing allocates; keeper and init hold no descriptor, so that a pipe ends with the
+//! command that wrote to it.
+
+use crate::os::unix::check;
+use crate::seccomp::Filter;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command};
+
+/// What lies in place of a directory for the command.
+#[derive(Clone, Copy, Debug)]
+pub enum Over<'a> {
+    /// A FUSE file system: [`receive`] gives its device at the other end of the socket.
+    Fuse(&'a UnixStream),
+    /// Another folder.
+    Folder(&'a Path),
+    /// The directory itself.
+    Itself,
+}
+
+/// How a command is set apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart<'a> {
+    /// The directory.
+    pub directory: &'a Path,
+    /// What lies there.
+    pub over: Over<'a>,
+    /// A filter whose listener goes to the socket, behind the device.
+    pub listened: Option<(&'a Filter, &'a UnixStream)>,
+    /// Whether it has namespaces of its own; without, `over` is [`Over::Itself`].
+    pub namespaces: bool,
+}
+
+/// Starts `command` apart, in a process group of its own.
+///
+/// # Errors
+/// The system's: that of the namespaces (`EPERM`, `EACCES`, `ENOSPC`, `EUSERS`) means that this user may have none.
+pub fn spawn(mut command: Command, apart: &Apart<'_>) -> io::Result<Child> {
+    let path = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
+    let directory = path(apart.directory)?;
+    let folder = match apart.over {
+        Over::Folder(folder) => Some(path(folder)?),
+        _ => None,
+    };
+    let fuse = match apart.over {
+        Over::Fuse(socket) => Some(socket.as_raw_fd()),
+        _ => None,
+    };
+    let filtered = apart.listened.map(|(filter, socket)| (filter.clone(), socket.as_raw_fd()));
+    let namespaces = apart.namespaces;
+    // SAFETY: these only read the ids of this process.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: as above.
+    let group = unsafe { libc::getegid() };
+    let maps = [
+        (c"/proc/self/setgroups", CString::from(c"deny")),
+        (c"/proc/self/uid_map", CString::new(format!("{user} {user} 1")).map_err(io::Error::other)?),
+        (c"/proc/self/gid_map", CString::new(format!("{group} {group} 1")).map_err(io::Error::other)?),
+    ];
+    let setup = move || {
+        // SAFETY: takes integers only.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+        // SAFETY: as above.
+        check(unsafe { libc::setpgid(0, 0) })?;
+        if namespaces {
+            enter(user, &maps)?;
+            if let Some(socket) = fuse {
+                serve(&directory, user, group, socket)?;
+            }
+            if let Some(folder) = &folder {
+                mount(Some(folder), &directory, None, libc::MS_BIND, None)?;
+            }
+            keep()?;
+        }
+        if let Some((filter, socket)) = &filtered {
+            let listener = filter.install_with_listener()?;
+            send(*socket, listener.as_raw_fd())?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it calls only functions that are safe there: no allocation, no lock.
+    unsafe { command.pre_exec(setup) };
+    command.spawn()
+}
+
+/// Sends `signal` to a process group.
+///
+/// # Errors
+/// The system's; `ESRCH`: there is none.
+pub fn signal_group(group: u32, signal: i32) -> io::Result<()> {
+    let group = libc::pid_t::try_from(group).map_err(io::Error::other)?;
+    // SAFETY: takes integers only.
+    check(unsafe { libc::kill(-group, signal) })
+}
+
+fn mount(
+    from: Option<&CStr>,
+    on: &CStr,
+    kind: Option<&CStr>,
+    flags: libc::c_ulong,
+    options: Option<&CStr>,
+) -> io::Result<()> {
+    let or_null = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: every pointer is null or leads to a text that outlives the call.
+    check(unsafe { libc::mount(or_null(from), on.as_ptr(), or_null(kind), flags, or_null(options).cast()) })
+}
+
+fn write_file(path: &CStr, text: &CStr) -> io::Result<()> {
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    check(file)?;
+    let text = text.to_bytes();
+    // SAFETY: the text has this many bytes.
+    let written = unsafe { libc::write(file, text.as_ptr().cast(), text.len()) };
+    let failed = (written < 0).then(io::Error::last_os_error);
+    // SAFETY: opened above, and used by nothing else.
+    unsafe { libc::close(file) };
+    failed.map_or(Ok(()), Err)
+}
+
+/// Enters namespaces of mounts and processes, and as an ordinary user one of users in which this user is itself.
+fn enter(user: libc::uid_t, maps: &[(&CStr, CString); 3]) -> io::Result<()> {
+    let of_user = if user == 0 { 0 } else { libc::CLONE_NEWUSER };
+    // SAFETY: takes integers only.
+    check(unsafe { libc::unshare(of_user | libc::CLONE_NEWNS | libc::CLONE_NEWPID) })?;
+    if user != 0 {
+        maps.iter().try_for_each(|(path, text)| write_file(path, text))?;
+    }
+    // What is mounted here is seen nowhere else.
+    mount(None, c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)
+}
+
+/// Mounts a FUSE file system and sends its device.
+fn serve(directory: &CStr, user: libc::uid_t, group: libc::gid_t, socket: RawFd) -> io::Result<()> {
+    // SAFETY: the path ends with a zero.
+    let device = unsafe { libc::open(c"/dev/fuse".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    check(device)?;
+    let mut options = [0_u8; 160];
+    let mut rest = &mut options[..159];
+    let all = if user == 0 { ",allow_other" } else { "" };
+    // Into an array: nothing allocates here.
+    io::Write::write_fmt(
+        &mut rest,
+        format_args!("fd={device},rootmode=40000,user_id={user},group_id={group},default_permissions{all}"),
+    )?;
+    let options = CStr::from_bytes_until_nul(&options).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    mount(Some(c"seawall"), directory, Some(c"fuse.seawall"), flags, Some(options))?;
+    send(socket, device)?;
+    // SAFETY: opened above; the other end has a copy.
+    unsafe { libc::close(device) };
+    Ok(())
+}
+
+/// Becomes keeper and init, and returns in the process that is to be the command.
+fn keep() -> io::Result<()> {
+    // SAFETY: the child calls only what is safe between fork and exec.
+    let init = unsafe { libc::fork() };
+    check(init)?;
+    if init > 0 {
+        step_back();
+        end_like(wait_for(init));
+    }
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    // Processes have other numbers here; where /proc may not be mounted the outer one stays.
+    let _ = mount(
+        Some(c"proc"),
+        c"/proc",
+        Some(c"proc"),
+        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+        None,
+    );
+    // SAFETY: as above.
+    let command = unsafe { libc::fork() };
+    check(command)?;
+    if command > 0 {
+        step_back();
+        // What is left of the command's children ends with this process.
+        end_like(wait_for(command));
+    }
+    Ok(())
+}
+
+/// For keeper and init: they hold no descriptor, and a signal to the group that ends the command does not end them.
+fn step_back() {
+    // SAFETY: nothing but the disposition of the signal changes.
+    unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+    // SAFETY: closes what this process does not use any more.
+    unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) };
+}
+
+/// Waits until `process` has ended, and for every other child that ends meanwhile; gives its status.
+fn wait_for(process: libc::pid_t) -> libc::c_int {
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is written to a variable of ours.
+        let ended = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        if ended == process {
+            return status;
+        }
+        if ended == -1 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return libc::W_EXITCODE(1, 0);
+        }
+    }
+}
+
+/// Ends with the exit code of a shell that ran a command which ended with this status.
+fn end_like(status: libc::c_int) -> ! {
+    let code =
+        if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+    // SAFETY: ends this process and runs nothing of it.
+    unsafe { libc::_exit(code) }
+}
+
+/// Room for the message around one descriptor.
+#[repr(C, align(8))]
+struct Ancillary([u8; 32]);
+
+/// Sends a descriptor; safe between fork and exec.
+fn send(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
+    let mut byte = [0_u8];
+    let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut room = Ancillary([0; 32]);
+    // SAFETY: all zeros is an empty message.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &raw mut data;
+    message.msg_iovlen = 1;
+    message.msg_control = room.0.as_mut_ptr().cast();
+    // SAFETY: computes a length.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
+    // SAFETY: the message has room for one header.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    // SAFETY: the header lies in `room`, which is aligned for it.
+    let header = unsafe { &mut *header };
+    header.cmsg_level = libc::SOL_SOCKET;
+    header.cmsg_type = libc::SCM_RIGHTS;
+    // SAFETY: computes a length.
+    header.cmsg_len = unsafe { libc::CMSG_LEN(4) } as _;
+    // SAFETY: the place of the data behind the header lies in `room`.
+    let place = unsafe { libc::CMSG_DATA(header) };
+    // SAFETY: there is room for one descriptor; the place need not be aligned.
+    unsafe { place.cast::<RawFd>().write_unaligned(descriptor) };
+    // SAFETY: the message and what it leads to outlive the call.
+    let sent = unsafe { libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Receives a descriptor that was sent over `socket`; nothing if the other end was closed before.
+///
+/// # Errors
+/// The system's; a message without a descriptor.
+pub fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0_u8];
+    let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut room = Ancillary([0; 32]);
+    // SAFETY: all zeros is an empty message.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &raw mut data;
+    message.msg_iovlen = 1;
+    message.msg_control = room.0.as_mut_ptr().cast();
+    message.msg_controllen = 32;
+    // SAFETY: the message and the room that it leads to outlive the call.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if got == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the kernel filled in the message.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    // SAFETY: it is null or lies in `room`.
+    let Some(header) = (unsafe { header.as_ref() }) else { return Err(io::ErrorKind::InvalidData.into()) };
+    if header.cmsg_type != libc::SCM_RIGHTS {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // SAFETY: the place of the data behind the header lies in `room`.
+    let place = unsafe { libc::CMSG_DATA(header) };
+    // SAFETY: a message of this type has a descriptor there.
+    let descriptor = unsafe { place.cast::<RawFd>().read_unaligned() };
+    // SAFETY: the kernel made it for this process, and nothing else holds it.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}
