@@ -113,7 +113,7 @@ impl CommandCheck {
             let printed = folder.join("printed");
             let output = File::create(&printed).map_err(at("making", &printed))?;
             let again = output.try_clone().map_err(at("opening", &printed))?;
-            let mut command = Command::new("sh");
+            let mut command = Command::new("/bin/sh");
             command
                 .arg("-c")
                 .arg(format!("{} \"$@\"", self.command))
@@ -122,7 +122,13 @@ impl CommandCheck {
                 .arg(folder.join("acks"));
             command.env("PYTHONUNBUFFERED", "1").stdin(Stdio::null()).stdout(output).stderr(again);
             let over = if in_place { Over::Folder(state) } else { Over::Itself };
-            let apart = Apart { directory: &self.directory, over, listened: None, namespaces: in_place };
+            let apart = Apart {
+                directory: &self.directory,
+                over,
+                listened: None,
+                namespaces: in_place,
+                beside: None,
+            };
             match isolation::spawn(command, &apart) {
                 Ok(child) => return Ok(child),
                 Err(error) if in_place && error.raw_os_error() != Some(2) => {
@@ -157,9 +163,7 @@ impl Check for CommandCheck {
     fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
         let folder = self.take()?;
         let laid = folder.join("state");
-        if laid.exists() {
-            fs::remove_dir_all(&laid).map_err(at("removing", &laid))?;
-        }
+        remove(&laid)?;
         lay_out(state, &self.modes, &laid)?;
         let acks = folder.join("acks");
         let lines: Vec<u8> =
@@ -195,8 +199,8 @@ impl Check for CommandCheck {
 
 impl Drop for CommandCheck {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.base) {
-            eprintln!("could not remove {}: {error}", self.base.display());
+        if let Err(error) = remove(&self.base) {
+            eprintln!("could not remove the states: {error}");
         }
     }
 }
@@ -204,6 +208,27 @@ impl Drop for CommandCheck {
 fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |cause| Error::File { action, path, cause }
+}
+
+/// Removes a folder, whatever modes the state or the check gave to what is in it.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let mut due = vec![folder.to_owned()];
+            while let Some(path) = due.pop() {
+                let _ = fs::set_permissions(&path, Permissions::from_mode(0o700));
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                due.extend(
+                    entries
+                        .filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir()))
+                        .map(|one| one.path()),
+                );
+            }
+            fs::remove_dir_all(folder).map_err(at("removing", folder))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(at("removing", folder)),
+    }
 }
 
 /// A folder of this process for states, in memory if there is room; those of processes that were killed are removed.

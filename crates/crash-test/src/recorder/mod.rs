@@ -21,7 +21,7 @@ use mount::{Served, Server, ready};
 use rustix::fs::{OFlags, fcntl_setfl};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
-use seawall_sys::notification;
+use seawall_sys::notification::{self, Notification};
 use seawall_sys::seccomp::{Action, Filter, Row};
 use std::fs::File;
 use std::io::{self, Read};
@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// `sync` and `syncfs`, which send nothing to a FUSE file system.
@@ -124,10 +125,7 @@ pub fn record(program: &Program) -> Result<(Record, Ended)> {
     drop(run);
     let state = &mut *memory.state();
     if state.overflown {
-        return Err(Error::Untestable(format!(
-            "the run wrote more than {} MiB: make it shorter, or raise the limit",
-            program.bytes_max >> 20
-        )));
+        return Err(too_large(program));
     }
     if program.fault.is_some() && !state.faulted {
         notices.push("the call that was to fail was never made".to_owned());
@@ -135,6 +133,11 @@ pub fn record(program: &Program) -> Result<(Record, Ended)> {
     notices.extend(state.notices.iter().map(|notice| (*notice).to_owned()));
     let modes = state.modes();
     Ok((Record { before, events: std::mem::take(&mut state.events), modes, notices }, ended))
+}
+
+fn too_large(program: &Program) -> Error {
+    let most = program.bytes_max >> 20;
+    Error::Untestable(format!("the run wrote more than {most} MiB: make it shorter, or raise the limit"))
 }
 
 /// The directory by its whole path.
@@ -168,7 +171,8 @@ struct Started {
 }
 
 fn command(words: &str) -> Command {
-    let mut command = Command::new("sh");
+    // By its whole path: one on the way could lie in the directory, which nobody serves before the start.
+    let mut command = Command::new("/bin/sh");
     command.args(["-c", words]).stdin(Stdio::null()).env("PYTHONUNBUFFERED", "1");
     command
 }
@@ -181,8 +185,13 @@ fn start(program: &Program, directory: &Path) -> Result<Started> {
     let rows = SYNC_CALLS.map(|call| Row { call: call as _, when: None, action: Action::Notify });
     let filter = Filter::new(&rows);
     let (ours, theirs) = UnixStream::pair().map_err(refused("a socket"))?;
-    let mut apart =
-        Apart { directory, over: Over::Fuse(&theirs), listened: Some((&filter, &theirs)), namespaces: true };
+    let mut apart = Apart {
+        directory,
+        over: Over::Fuse(&theirs),
+        listened: Some((&filter, &theirs)),
+        namespaces: true,
+        beside: None,
+    };
     let run = || {
         let mut run = command(&program.command);
         run.stdout(Stdio::piped());
@@ -277,6 +286,8 @@ struct Run<'a> {
     child: Child,
     server: Server,
     listener: Option<OwnedFd>,
+    /// Syncs that wait until the pages of mappings have come.
+    syncing: Vec<(Notification, JoinHandle<()>)>,
     stdout: Option<ChildStdout>,
     memory: Arc<Memory>,
     lines: Lines,
@@ -290,6 +301,13 @@ struct Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         let _ = signal_group(self.child.id(), SIGKILL);
+        // Its keeper ends the rest.
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some((mut until, _)) = self.until.take() {
@@ -306,6 +324,9 @@ impl<'a> Run<'a> {
     fn new(program: &'a Program, directory: PathBuf, started: Started, memory: Arc<Memory>) -> Result<Self> {
         let Started { mut child, device, listener, by_helper, .. } = started;
         let stdout = child.stdout.take();
+        // A request can be withdrawn before it is read: a read must not wait for the next one.
+        rustix::io::ioctl_fionbio(&device, true)
+            .map_err(|cause| Error::Refused { what: "the FUSE device".to_owned(), cause: cause.into() })?;
         let server = Server::new(
             File::from(device),
             Arc::clone(&memory) as Arc<dyn Served>,
@@ -318,6 +339,7 @@ impl<'a> Run<'a> {
             child,
             server,
             listener,
+            syncing: Vec::new(),
             stdout,
             memory,
             lines: Lines::default(),
@@ -350,8 +372,16 @@ impl<'a> Run<'a> {
                     (None, code) => Ended::Exit(code.unwrap_or(-1)),
                 });
             }
-            self.step(if self.server.holds() { 2 } else { 20 }).map_err(failed)?;
+            self.step(match (self.syncing.is_empty(), self.server.holds()) {
+                (false, _) => 1,
+                (true, true) => 2,
+                (true, false) => 20,
+            })
+            .map_err(failed)?;
             self.look_at_the_clock()?;
+            if self.memory.state().overflown {
+                return Err(too_large(self.program));
+            }
         }
     }
 
@@ -364,6 +394,7 @@ impl<'a> Run<'a> {
             let (lines, stdout, memory) = (&mut self.lines, &mut self.stdout, &self.memory);
             return self.server.serve_next(|| drain(stdout, lines, memory));
         }
+        self.flushed()?;
         if came.get(1) == Some(&true) {
             return self.synced();
         }
@@ -379,7 +410,20 @@ impl<'a> Run<'a> {
         drain(&mut self.stdout, &mut self.lines, &self.memory);
     }
 
-    /// Answers a `sync` or `syncfs`: one of the recorded directory is entered, another one is made.
+    /// Enters and answers the syncs whose pages have come; to be called when no request waits.
+    fn flushed(&mut self) -> io::Result<()> {
+        let done: Vec<_> = self.syncing.extract_if(.., |(_, flush)| flush.is_finished()).collect();
+        for (call, _) in done {
+            self.drain();
+            self.memory.state().note(Call::SyncAll, call.thread);
+            if let Some(listener) = &self.listener {
+                notification::answer(listener, &call, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a `sync` or `syncfs`: one of the recorded directory is entered, another one is made.
     fn synced(&mut self) -> io::Result<bool> {
         let Some(listener) = self.listener.take() else { return Ok(false) };
         let call = match notification::next(&listener) {
@@ -393,9 +437,13 @@ impl<'a> Run<'a> {
             let link = std::fs::read_link(format!("/proc/{}/fd/{}", call.thread, call.argument));
             let ours = call.call == SYNC_CALLS[0] || link.is_ok_and(|link| link.starts_with(&self.directory));
             if ours {
-                self.memory.state().note(Call::SyncAll, call.thread);
+                // Has the kernel send the pages of mappings; in a thread, because this one takes them.
+                let (keeper, directory) = (self.child.id(), self.directory.clone());
+                let flush = std::thread::spawn(move || drop(isolation::sync_as_seen(keeper, &directory)));
+                self.syncing.push((call, flush));
+            } else {
+                notification::answer(&listener, &call, true)?;
             }
-            notification::answer(&listener, &call, !ours)?;
         }
         self.listener = Some(listener);
         Ok(true)
@@ -422,6 +470,7 @@ impl<'a> Run<'a> {
                         over: Over::Itself,
                         listened: None,
                         namespaces: false,
+                        beside: (!self.by_helper).then(|| self.child.id()),
                     };
                     let child = isolation::spawn(until, &apart).map_err(|cause| Error::Refused {
                         what: "running the command of --until".to_owned(),

@@ -173,6 +173,7 @@ impl Server {
             Ok(read) => read,
             // Interrupted, or a request that was withdrawn before it was read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
             Err(error) if error.raw_os_error() == Some(errno::NOENT) => return Ok(true),
             Err(error) if error.raw_os_error() == Some(ENODEV) => return Ok(false),
             Err(error) => return Err(error),

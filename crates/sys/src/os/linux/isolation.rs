@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The keeper ends with this process, init with the keeper, and everything that the command started with init: nothing
-//! outlives the test that it was started for.
+//! outlives the test that it was started for. Without namespaces the keeper takes the place of init: what loses its parent
+//! becomes its child, and is ended by it.
 //!
 //! Invariants: between fork and exec nothing allocates; keeper and init hold no descriptor, so that a pipe ends with the
 //! command that wrote to it.
@@ -44,6 +45,8 @@ pub struct Apart<'a> {
     pub listened: Option<(&'a Filter, &'a UnixStream)>,
     /// Whether it has namespaces of its own; without, `over` is [`Over::Itself`].
     pub namespaces: bool,
+    /// The command, started in namespaces of its own, whose view of the directory this one has too.
+    pub beside: Option<u32>,
 }
 
 /// Starts `command` apart, in a process group of its own.
@@ -63,6 +66,7 @@ pub fn spawn(mut command: Command, apart: &Apart<'_>) -> io::Result<Child> {
     };
     let filtered = apart.listened.map(|(filter, socket)| (filter.clone(), socket.as_raw_fd()));
     let namespaces = apart.namespaces;
+    let beside = apart.beside.map(libc::pid_t::try_from).transpose().map_err(io::Error::other)?;
     // SAFETY: these only read the ids of this process.
     let user = unsafe { libc::geteuid() };
     // SAFETY: as above.
@@ -77,6 +81,9 @@ pub fn spawn(mut command: Command, apart: &Apart<'_>) -> io::Result<Child> {
         check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
         // SAFETY: as above.
         check(unsafe { libc::setpgid(0, 0) })?;
+        if let Some(process) = beside {
+            join(process)?;
+        }
         if namespaces {
             enter(user, &maps)?;
             if let Some(socket) = fuse {
@@ -86,6 +93,8 @@ pub fn spawn(mut command: Command, apart: &Apart<'_>) -> io::Result<Child> {
                 mount(Some(folder), &directory, None, libc::MS_BIND, None)?;
             }
             keep()?;
+        } else {
+            guard()?;
         }
         if let Some((filter, socket)) = &filtered {
             let listener = filter.install_with_listener()?;
@@ -191,10 +200,128 @@ fn keep() -> io::Result<()> {
     check(command)?;
     if command > 0 {
         step_back();
+        let status = wait_for(command);
+        linger(status);
         // What is left of the command's children ends with this process.
-        end_like(wait_for(command));
+        end_like(status);
     }
     Ok(())
+}
+
+/// The same without namespaces: becomes the keeper, and returns in the process that is to be the command.
+fn guard() -> io::Result<()> {
+    // SAFETY: takes nothing and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    // SAFETY: takes an integer only.
+    let group = unsafe { libc::getpgid(parent) };
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
+    // SAFETY: the child calls only what is safe between fork and exec.
+    let command = unsafe { libc::fork() };
+    check(command)?;
+    if command == 0 {
+        // SAFETY: takes integers only.
+        return check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) });
+    }
+    // A signal to the group of the command must not end what ends the rest.
+    // SAFETY: takes integers only.
+    let _ = unsafe { libc::setpgid(0, group) };
+    step_back();
+    let status = wait_for(command);
+    linger(status);
+    while reap() >= 0 {
+        end_children();
+        pause();
+    }
+    end_like(status)
+}
+
+/// A shell that was asked to end does so at once; what it started was asked too, and may need a moment.
+fn linger(status: libc::c_int) {
+    if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTERM {
+        for _ in 0..1000 {
+            match reap() {
+                0 => pause(),
+                1.. => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Takes back a child that has ended; 0: none has; -1: there is none.
+fn reap() -> libc::pid_t {
+    // SAFETY: a null pointer says that the status is not wanted.
+    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) }
+}
+
+/// Five milliseconds.
+fn pause() {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+    // SAFETY: the time outlives the call; what is left of it is not wanted.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+/// Kills every child of this process.
+fn end_children() {
+    let mut list = [0_u8; 4096];
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY) };
+    // SAFETY: the list has this many bytes; a file that could not be opened is an error.
+    let length = unsafe { libc::read(file, list.as_mut_ptr().cast(), list.len()) };
+    // SAFETY: opened above, and used by nothing else.
+    unsafe { libc::close(file) };
+    let length = usize::try_from(length).unwrap_or(0);
+    for word in list[..length].split(|byte| *byte == b' ') {
+        let digit =
+            |all: i32, digit: &u8| all.wrapping_mul(10).wrapping_add(i32::from(digit.wrapping_sub(b'0')));
+        let child = word.iter().fold(0, digit);
+        if child > 1 {
+            // SAFETY: takes integers only.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+    }
+}
+
+/// Enters the namespaces of the command whose keeper is `process`; safe between fork and exec.
+fn join(process: libc::pid_t) -> io::Result<()> {
+    // SAFETY: takes integers only.
+    let keeper = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    let keeper = libc::c_int::try_from(keeper).ok().filter(|keeper| *keeper >= 0);
+    let keeper = keeper.ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: takes integers only.
+    let both = unsafe { libc::setns(keeper, libc::CLONE_NEWUSER | libc::CLONE_NEWNS) };
+    // Root has stayed in its namespace of users, which cannot be entered again.
+    // SAFETY: as above.
+    let code = if both == 0 { 0 } else { unsafe { libc::setns(keeper, libc::CLONE_NEWNS) } };
+    let entered = check(code);
+    // SAFETY: opened above, and used by nothing else.
+    unsafe { libc::close(keeper) };
+    entered
+}
+
+/// Writes back what the kernel has of the file system on `directory`, as the command with the keeper `process` sees it. The
+/// calling thread waits for it, so the file system must be served by another one.
+///
+/// # Errors
+/// The system's; the command has ended.
+pub fn sync_as_seen(process: u32, directory: &Path) -> io::Result<()> {
+    let process = libc::pid_t::try_from(process).map_err(io::Error::other)?;
+    let directory = CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    let sync = move || {
+        join(process)?;
+        // SAFETY: the path ends with a zero.
+        let root = unsafe { libc::open(directory.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        check(root)?;
+        // SAFETY: takes an integer only.
+        check(unsafe { libc::syncfs(root) })?;
+        // SAFETY: ends this process and runs nothing of it.
+        unsafe { libc::_exit(0) }
+    };
+    let mut command = Command::new("/bin/false");
+    // SAFETY: between fork and exec it calls only functions that are safe there: no allocation, no lock.
+    unsafe { command.pre_exec(sync) };
+    command.spawn()?.wait().map(|_| ())
 }
 
 /// For keeper and init: they hold no descriptor, and a signal to the group that ends the command does not end them.

@@ -124,12 +124,18 @@ impl Filter {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let program = libc::sock_fprog { len, filter: self.0.as_ptr().cast_mut() };
-        // Without it only root may set a filter.
-        // SAFETY: takes integers only.
-        check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
         let mode = libc::SECCOMP_SET_MODE_FILTER;
-        // SAFETY: the program and its steps outlive the call, which copies them and writes nothing.
-        let code = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
+        let install = || {
+            // SAFETY: the program and its steps outlive the call, which copies them and writes nothing.
+            unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) }
+        };
+        let mut code = install();
+        // Who has no CAP_SYS_ADMIN has to give up set-uid programs for it.
+        if code == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) {
+            // SAFETY: takes integers only.
+            check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+            code = install();
+        }
         match libc::c_int::try_from(code) {
             Ok(code) if code >= 0 => Ok(code),
             _ => Err(io::Error::last_os_error()),
