@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Bench(Box<crate::bench_args::Bench>),
     /// Compare results, machines and published tables, method by method
     Compare(crate::compare_args::Compare),
+    /// Test whether a program keeps what it acknowledged when the power fails (Linux; no root needed)
+    CrashTest(Box<crate::crash_test::CrashTest>),
     /// Write, read and check transaction logs
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder

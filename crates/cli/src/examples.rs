@@ -121,6 +121,12 @@ const TABLE: &[Row] = &[
         ("seawall man log append", "the page of one command"),
         ("seawall man --dir /usr/local/share/man/man1", "all pages, as files"),
     ]),
+    (&["crash-test"], &[INTERRUPTED], &[
+        ("seawall crash-test data --run ./program --check ./check.sh", "the program writes to data and prints a line when something is saved"),
+        ("seawall crash-test data --run ./program --check ./check.sh --mutate", "does the check notice when a sync is left out?"),
+        ("seawall crash-test data --run ./server --until ./client --check ./check.sh", "a server, until its client has succeeded"),
+        ("seawall crash-test --again seawall-crash/1", "the check on a kept state"),
+    ]),
     (&["powercut"], &[BROKEN], &[
         ("seawall powercut run /data --witness HOST", "on the host that will lose its power; HOST keeps it"),
         ("seawall powercut check /data --witness HOST", "when the power is back"),

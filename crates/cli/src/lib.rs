@@ -19,6 +19,7 @@ mod bench_args;
 mod colour;
 mod compare;
 mod compare_args;
+mod crash_test;
 mod examples;
 mod exit;
 mod exposition;
@@ -78,6 +79,7 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Advise(options) => advise::run(&options),
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Compare(options) => compare::run(&options),
+        args::Command::CrashTest(options) => crash_test::run(&options),
         args::Command::Log(options) => log_command::run(&options),
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),

@@ -227,7 +227,7 @@ fn missing(
             continue;
         }
         let share = judge.left() / u32::try_from(due.len() - number + 1).unwrap_or(1);
-        let hunt = hunt(&mended, &search.rules, judge, judge.now() + share)?;
+        let hunt = hunt(&mended, search, judge, judge.now() + share)?;
         let whole = hunt.whole && hunt.broken.is_none();
         let missing =
             Missing { call: remedy.call.clone(), place: remedy.place.clone(), states: hunt.different, whole };

@@ -12,6 +12,7 @@
 //! * [`search`] draws states in the order that finds faults first, and has each judged.
 //! * `explain` shrinks a finding and names the missing call.
 //! * [`check`] is what judges a state.
+//! * [`run`] is one crash test from recording to verdict, [`report`] its words, [`kept`] a finding in a folder.
 //!
 //! Invariant: a state is judged only against acknowledgements that were made before its power cut, and every state that a
 //! rule other than POSIX allows is one that POSIX allows too.
@@ -24,11 +25,14 @@ pub mod check;
 mod choices;
 mod error;
 mod explain;
+pub mod kept;
 pub mod membership;
 mod model;
 pub mod recorder;
+pub mod report;
 mod roles;
 pub mod rule;
+pub mod run;
 pub mod search;
 pub mod tree;
 

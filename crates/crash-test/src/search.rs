@@ -35,6 +35,8 @@ pub struct Search {
     pub workers: usize,
     /// Where chance begins.
     pub seed: u64,
+    /// No power cut before this many events: a check that fails before the first acknowledgement judges none of them.
+    pub first_cut: usize,
 }
 
 /// How far a search has come; read by another thread while it runs.
@@ -117,7 +119,7 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
     // The rest of the time belongs to explanations.
     let hunted_until = judge.now().saturating_add(search.budget * 4 / 5);
     for number in 0..FINDINGS_MAX {
-        let hunt = hunt(&record, &search.rules, &judge, hunted_until)?;
+        let hunt = hunt(&record, search, &judge, hunted_until)?;
         if number == 0 {
             (outcome.drawn, outcome.different) = (hunt.drawn, hunt.different);
         }
@@ -246,8 +248,8 @@ pub(crate) struct Hunt {
 ///
 /// # Errors
 /// The check cannot be run.
-pub(crate) fn hunt(record: &Record, rules: &[Rule], judge: &Judge<'_>, until: Duration) -> Result<Hunt> {
-    let (posix, real): (Vec<Rule>, Vec<Rule>) = rules.iter().partition(|rule| **rule == Rule::Posix);
+pub(crate) fn hunt(record: &Record, search: &Search, judge: &Judge<'_>, until: Duration) -> Result<Hunt> {
+    let (posix, real): (Vec<Rule>, Vec<Rule>) = search.rules.iter().partition(|rule| **rule == Rule::Posix);
     let mut drawn = Drawn::default();
     let mut hunt = Hunt { broken: None, drawn: 0, different: 0, whole: true };
     // What only posix allows has its share of the time whatever else there is.
@@ -259,7 +261,7 @@ pub(crate) fn hunt(record: &Record, rules: &[Rule], judge: &Judge<'_>, until: Du
     for (rules, until) in [(real, share), (posix, until)] {
         let mut candidates = Vec::new();
         for rule in rules {
-            candidates.extend(drawn.enumerate(record, rule, judge, until));
+            candidates.extend(drawn.enumerate(record, (rule, search.first_cut), judge, until));
         }
         judge.progress.different.store(drawn.seen.len() as u64, Ordering::Relaxed);
         (hunt.drawn, hunt.different) = (drawn.count, drawn.seen.len() as u64);
@@ -315,7 +317,7 @@ impl Drawn {
     fn enumerate(
         &mut self,
         record: &Record,
-        rule: Rule,
+        (rule, first_cut): (Rule, usize),
         judge: &Judge<'_>,
         until: Duration,
     ) -> Vec<Candidate> {
@@ -327,7 +329,7 @@ impl Drawn {
         let (mut found, mut hashes) = (Vec::new(), Hashes::default());
         // Drawing may take a third of the time; what is judged is worth more than what is counted.
         let drawing_until = judge.now() + until.saturating_sub(judge.now()) / 6;
-        for (cut, place) in cuts {
+        for (cut, place) in cuts.into_iter().filter(|(cut, _)| *cut >= first_cut) {
             if judge.now() > drawing_until || judge.left().is_zero() {
                 self.thinned = true;
                 break;

@@ -140,7 +140,8 @@ fn whole(state: &Tree, _: &[String]) -> Option<String> {
 }
 
 fn searched(record: &Record, rules: &[Rule], promise: Promised) -> Outcome {
-    let how = Search { rules: rules.to_vec(), budget: Duration::from_secs(20), workers: 2, seed: 1 };
+    let how =
+        Search { rules: rules.to_vec(), budget: Duration::from_secs(20), workers: 2, seed: 1, first_cut: 0 };
     search(record, &how, &Promise(promise), &Progress::default()).expect("a check in this process runs")
 }
 
@@ -338,7 +339,8 @@ fn every_state_that_is_drawn_is_allowed_and_others_are_not() {
                   create b; fill b 0 9000 z; rename d/a b; fdatasync b; ack 2; unlink b; sync; ack 3; create b; ack 4";
     let record = record(script);
     for rule in Rule::ALL {
-        let how = Search { rules: vec![rule], budget: Duration::from_secs(20), workers: 2, seed: 1 };
+        let how =
+            Search { rules: vec![rule], budget: Duration::from_secs(20), workers: 2, seed: 1, first_cut: 0 };
         let outcome = search(&record, &how, &Allowed(&record, rule), &Progress::default()).expect("runs");
         assert!(outcome.findings.is_empty(), "{rule:?}: {:?}", outcome.findings[0]);
         assert!(outcome.judged > 20, "{rule:?}");

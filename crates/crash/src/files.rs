@@ -59,7 +59,7 @@ pub(crate) fn search(
     timeline: Timeline,
     rules: &[Rule],
 ) -> io::Result<(Option<String>, u64)> {
-    let how = Search { rules: rules.to_vec(), budget: BUDGET, workers: 1, seed: 1 };
+    let how = Search { rules: rules.to_vec(), budget: BUDGET, workers: 1, seed: 1, first_cut: 0 };
     let oracle = Oracle { timeline, ledgers: Mutex::default() };
     let outcome = seawall_crash_test::search::search(record, &how, &oracle, &Progress::default());
     let outcome = outcome.map_err(io::Error::other)?;

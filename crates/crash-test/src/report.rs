@@ -1,0 +1,312 @@
+//! The verdict in words: for a terminal of 80 columns, as JSON, and as JUnit's XML.
+
+use crate::call::{Call, Record};
+use crate::roles::Roles;
+use crate::rule::Rule;
+use crate::run::Verdict;
+use crate::search::{Finding, Search};
+use crate::tree::Kind;
+use seawall_sys::text::printable;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// One event as a user reads it.
+fn told(record: &Record, roles: &Roles, place: usize) -> String {
+    let path = &roles.paths[place];
+    match &record.events[place].call {
+        Call::Create { kind: Kind::Folder, .. } => format!("mkdir      {path}"),
+        Call::Create { kind: Kind::Symlink(_), .. } => format!("symlink    {path}"),
+        Call::Create { .. } => format!("create     {path}"),
+        Call::Temporary { .. } => "create     a file without a name".to_owned(),
+        Call::Link { .. } => format!("link       -> {path}"),
+        Call::Remove { .. } => format!("unlink     {path}"),
+        Call::Rename { from, .. } => {
+            format!("rename     {} -> {path}", printable(&String::from_utf8_lossy(&from.1)))
+        }
+        Call::Write { offset, data, mapped, .. } => {
+            let verb = if *mapped { "page       " } else { "write      " };
+            format!("{verb}{path}, {} bytes at {offset}", data.len())
+        }
+        Call::Zero { offset, bytes, .. } => format!("zero       {path}, {bytes} bytes at {offset}"),
+        Call::Resize { bytes, .. } => format!("truncate   {path} to {bytes} bytes"),
+        Call::Sync { data_only: true, .. } => format!("fdatasync  {path}"),
+        Call::Sync { .. } => format!("fsync      {path}"),
+        Call::SyncAll => "sync".to_owned(),
+        Call::Acknowledge { line } => {
+            format!("ack        {}", printable(&String::from_utf8_lossy(&line[..line.len().min(50)])))
+        }
+    }
+}
+
+/// The calls of a finding, a line each, up to the cut.
+#[must_use]
+pub fn calls(record: &Record, finding: &Finding) -> String {
+    let roles = Roles::of(record);
+    let mut text = String::new();
+    let mut before = None;
+    for place in &finding.story {
+        if before.is_some_and(|before| before + 1 < *place) {
+            text.push_str("       ...\n");
+        }
+        before = Some(*place);
+        let lost = if !finding.lost.contains(place) {
+            ""
+        } else if finding.torn {
+            "      <- only a part arrived"
+        } else {
+            "      <- lost"
+        };
+        // A string takes everything.
+        let _ = writeln!(text, "{:>6}  {}{lost}", place + 1, told(record, &roles, *place));
+    }
+    let _ = writeln!(
+        text,
+        "        --- power cut, {} lines acknowledged ---",
+        record.acknowledged(finding.cut).len()
+    );
+    text
+}
+
+fn names(rules: &[Rule]) -> String {
+    rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ")
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What is missing, in words.
+#[must_use]
+pub fn missing(finding: &Finding) -> String {
+    match &finding.missing {
+        Some(missing) if missing.states == 0 => format!("{} {}", missing.call, missing.place),
+        Some(missing) if missing.whole => {
+            format!(
+                "{} {}: with it {}, none breaks",
+                missing.call,
+                missing.place,
+                count(missing.states, "state")
+            )
+        }
+        Some(missing) => format!("{} {}: with it this loss is gone", missing.call, missing.place),
+        None if finding.torn => {
+            "no sync helps: the write itself is cut in two; write elsewhere and rename, or keep a checksum"
+                .to_owned()
+        }
+        None => "no single sync helps: what must not be apart has to reach the disk in one step or in order"
+            .to_owned(),
+    }
+}
+
+/// Breaks `text` into lines of `width` columns, the later ones indented.
+fn wrapped(text: &str, indent: usize, width: usize) -> String {
+    let mut lines = String::new();
+    let mut column = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            let _ = write!(lines, "\n{:indent$}", "");
+            column = indent;
+        } else if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
+fn row(text: &mut String, label: &str, value: &str) {
+    let _ = writeln!(text, "{label:<11}{}", wrapped(value, 11, 79));
+}
+
+/// The verdict for a terminal; `kept` has the folder of each finding.
+#[must_use]
+pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl AsRef<Path>]) -> String {
+    let (outcome, record) = (&verdict.outcome, &verdict.record);
+    let acknowledged = record.acknowledged(record.events.len()).len();
+    let calls_made = record.events.len() - acknowledged;
+    let mut text = String::new();
+    row(
+        &mut text,
+        "recorded",
+        &format!(
+            "{}, {acknowledged} lines acknowledged, {:.1} s",
+            count(calls_made as u64, "call"),
+            verdict.recorded.as_secs_f64()
+        ),
+    );
+    row(&mut text, "check", "passes at the end, fails on nothing: good");
+    for notice in &record.notices {
+        row(&mut text, "note", notice);
+    }
+    if verdict.ended != crate::recorder::Ended::Exit(0) && verdict.ended != crate::recorder::Ended::Asked {
+        row(
+            &mut text,
+            "note",
+            &format!("the program ended with {:?}: it was judged as far as it came", verdict.ended),
+        );
+    }
+    if verdict.from_first_acknowledgement {
+        row(
+            &mut text,
+            "note",
+            "the check fails on the directory before the run: no power cut before the first acknowledgement was judged",
+        );
+    }
+    for (number, finding) in outcome.findings.iter().enumerate() {
+        let posix_only = finding.rules == [Rule::Posix];
+        let label = if posix_only && !posix_counts { "not portable" } else { "BROKEN" };
+        let _ = writeln!(text);
+        row(&mut text, label, &format!("  {}", printable(&finding.message.replace('\n', " "))));
+        let shown =
+            Rule::ALL.map(|rule| match (search.rules.contains(&rule), finding.rules.contains(&rule)) {
+                (false, _) => format!("{} not tried", rule.name()),
+                (true, shown) => format!("{} {}", rule.name(), if shown { "yes" } else { "no" }),
+            });
+        row(&mut text, "allowed by", &shown.join("   "));
+        text.push_str(&calls(record, finding));
+        row(&mut text, "missing", &missing(finding));
+        if let Some(folder) = kept.get(number) {
+            let folder = printable(&folder.as_ref().display().to_string()).into_owned();
+            row(&mut text, "look", &format!("{folder}/state   {folder}/acks   {folder}/calls"));
+            row(&mut text, "again", &format!("seawall crash-test --again {folder}"));
+        }
+    }
+    let judged = if outcome.judged >= outcome.different {
+        "all judged".to_owned()
+    } else {
+        format!("{} judged: a longer --budget judges more", outcome.judged)
+    };
+    let _ = writeln!(text);
+    if outcome.findings.is_empty() {
+        row(
+            &mut text,
+            "kept",
+            &format!(
+                "no state broke: {} different of {} drawn, {judged}, by the rules of {}",
+                outcome.different,
+                outcome.drawn,
+                names(&search.rules)
+            ),
+        );
+    } else {
+        row(
+            &mut text,
+            "judged",
+            &format!(
+                "{} states, of {} different ones, by the rules of {}",
+                outcome.judged,
+                outcome.different,
+                names(&search.rules)
+            ),
+        );
+    }
+    for (role, noticed, states) in &verdict.without {
+        let said = if *noticed {
+            format!("the check notices, after {}", count(*states, "state"))
+        } else {
+            format!(
+                "{} judged, none breaks: the check does not notice, or the sync is superfluous",
+                count(*states, "state")
+            )
+        };
+        row(&mut text, "without", &format!("{role}: {said}"));
+    }
+    for (what, broken) in &verdict.errors {
+        let said =
+            broken.as_ref().map_or("kept".to_owned(), |message| format!("BROKEN: {}", printable(message)));
+        row(&mut text, "error", &format!("{what}: {said}"));
+    }
+    row(
+        &mut text,
+        "not tried",
+        "drives that lie, files outside the directory, threads in orders that did not happen",
+    );
+    text
+}
+
+/// The verdict as JSON.
+#[must_use]
+pub fn json(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl AsRef<Path>]) -> Value {
+    let (outcome, record) = (&verdict.outcome, &verdict.record);
+    let findings: Vec<Value> = outcome
+        .findings
+        .iter()
+        .enumerate()
+        .map(|(number, finding)| {
+            json!({
+                "message": finding.message,
+                "rules": finding.rules,
+                "events_before_the_cut": finding.cut,
+                "acknowledged": record.acknowledged(finding.cut).len(),
+                "calls": calls(record, finding).lines().collect::<Vec<_>>(),
+                "missing": missing(finding),
+                "torn": finding.torn,
+                "kept": kept.get(number).map(|folder| folder.as_ref().display().to_string()),
+            })
+        })
+        .collect();
+    json!({
+        "broken": verdict.is_broken(posix_counts),
+        "events": record.events.len(),
+        "acknowledged": record.acknowledged(record.events.len()).len(),
+        "rules": search.rules,
+        "drawn": outcome.drawn,
+        "different": outcome.different,
+        "judged": outcome.judged,
+        "findings": findings,
+        "without": verdict.without.iter().map(|(role, noticed, states)| json!({"sync": role, "noticed": noticed, "states": states})).collect::<Vec<_>>(),
+        "errors": verdict.errors.iter().map(|(what, broken)| json!({"call": what, "broken": broken})).collect::<Vec<_>>(),
+        "notices": record.notices,
+    })
+}
+
+/// The verdict as JUnit's XML: one case for each finding, or one that passed.
+#[must_use]
+pub fn junit(verdict: &Verdict, posix_counts: bool) -> String {
+    let escaped = |text: &str| {
+        let clean: String = text
+            .chars()
+            .map(|letter| if letter.is_control() && letter != '\n' { ' ' } else { letter })
+            .collect();
+        clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    };
+    let mut cases: Vec<(String, Option<String>)> = verdict
+        .broken(posix_counts)
+        .enumerate()
+        .map(|(number, finding)| {
+            let story = format!(
+                "{}\n{}missing: {}",
+                finding.message,
+                calls(&verdict.record, finding),
+                missing(finding)
+            );
+            (format!("power cut {}", number + 1), Some(story))
+        })
+        .collect();
+    cases.extend(verdict.errors.iter().map(|(what, broken)| (what.clone(), broken.clone())));
+    if cases.is_empty() {
+        cases.push((format!("{} states after power cuts", verdict.outcome.judged), None));
+    }
+    let failures = cases.iter().filter(|(_, broken)| broken.is_some()).count();
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"seawall crash-test\" tests=\"{}\" failures=\"{failures}\">\n",
+        cases.len()
+    );
+    for (name, broken) in cases {
+        let _ = match broken {
+            None => writeln!(xml, "  <testcase name=\"{}\"/>", escaped(&name)),
+            Some(story) => writeln!(
+                xml,
+                "  <testcase name=\"{}\"><failure message=\"{}\">{}</failure></testcase>",
+                escaped(&name),
+                escaped(story.lines().next().unwrap_or_default()),
+                escaped(&story)
+            ),
+        };
+    }
+    xml + "</testsuite>\n"
+}

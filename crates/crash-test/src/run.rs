@@ -1,0 +1,201 @@
+//! One crash test: records the program, tries the check, searches, and judges each finding again.
+
+use crate::call::{Call, Record};
+use crate::check::{Answer, Check, CommandCheck};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::recorder::{Ended, Fault, FaultOn, Program, record};
+use crate::rule::Rule;
+use crate::search::{Finding, Outcome, Progress, Search, search, synced_roles, without};
+use crate::tree::Tree;
+use seawall_sys::clock::monotonic_ns;
+use std::time::Duration;
+
+/// A check that takes longer has failed.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// How often a finding is judged again.
+const AGAIN: usize = 3;
+/// The errors that calls are answered with, each with its name.
+const ERRORS: [(FaultOn, i32, &str); 5] = [
+    (FaultOn::Write, 28, "write: no space (ENOSPC)"),
+    (FaultOn::Write, 5, "write: input/output error (EIO)"),
+    (FaultOn::Write, 0, "write: only half of it written"),
+    (FaultOn::Sync, 5, "sync: input/output error (EIO)"),
+    (FaultOn::Name, 28, "create or rename: no space (ENOSPC)"),
+];
+
+/// What is tested, and how far.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program.
+    pub program: Program,
+    /// The check, for `sh -c`.
+    pub check: String,
+    /// The search; its budget is that of the whole test.
+    pub search: Search,
+    /// Whether the program's own syncs are left out, one role at a time.
+    pub mutate: bool,
+    /// Whether the program runs again with calls that fail.
+    pub errors: bool,
+}
+
+/// What a test came to.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The run.
+    pub record: Record,
+    /// How it ended.
+    pub ended: Ended,
+    /// How long it took.
+    pub recorded: Duration,
+    /// What was found.
+    pub outcome: Outcome,
+    /// Whether no state before the first acknowledgement was judged, because the check fails there.
+    pub from_first_acknowledgement: bool,
+    /// For each role whose syncs were left out: whether the check noticed, and how many states were judged.
+    pub without: Vec<(String, bool, u64)>,
+    /// For each call that failed: which, and what broke.
+    pub errors: Vec<(String, Option<String>)>,
+}
+
+impl Verdict {
+    /// Findings that some real file system shows, or that the caller asked for by `--rules posix`.
+    pub fn broken(&self, posix_counts: bool) -> impl Iterator<Item = &Finding> {
+        let counts =
+            move |finding: &&Finding| posix_counts || finding.rules.iter().any(|rule| *rule != Rule::Posix);
+        self.outcome.findings.iter().filter(counts)
+    }
+
+    /// Whether the program lost something.
+    #[must_use]
+    pub fn is_broken(&self, posix_counts: bool) -> bool {
+        self.broken(posix_counts).next().is_some() || self.errors.iter().any(|(_, broken)| broken.is_some())
+    }
+}
+
+/// The directory when everything has arrived.
+fn end(record: &Record) -> Tree {
+    let mut model = Model::new(record, Rule::Posix);
+    record.events.iter().for_each(|event| model.take(event));
+    model.settle();
+    model.state(&model.all_or_nothing(true))
+}
+
+/// Runs the test of `options`.
+///
+/// # Errors
+/// It cannot be made: the program cannot be recorded, or its check says nothing.
+pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
+    let started_ns = monotonic_ns();
+    let (record, ended) = record(&options.program)?;
+    let recorded = Duration::from_nanos(monotonic_ns() - started_ns);
+    if ended == Ended::Exit(127) {
+        return Err(Error::Untestable(format!(
+            "{:?}: the command was not found (exit code 127)",
+            options.program.command
+        )));
+    }
+    let acknowledged = record.acknowledged(record.events.len());
+    if acknowledged.is_empty() {
+        return Err(Error::Untestable(format!(
+            "the program acknowledged nothing: it ended with {ended:?} after {} calls on {}; print a line to standard output \
+             when something is saved, and flush it",
+            record.events.len(),
+            options.program.directory.display()
+        )));
+    }
+    let check =
+        CommandCheck::new(&options.program.directory, &options.check, record_modes(&record), CHECK_LIMIT)?;
+    let finished = end(&record);
+    if let Answer::Broken(message) = check.judge(&finished, &acknowledged)? {
+        return Err(Error::Untestable(format!(
+            "the check fails on the finished run, before any power cut: {message}: mend the check, or the program"
+        )));
+    }
+    if check.judge(&Tree::default(), &acknowledged)? == Answer::Kept {
+        return Err(Error::Untestable(format!(
+            "the check is blind: with {} lines acknowledged it passes on an empty directory: mend the check",
+            acknowledged.len()
+        )));
+    }
+    // A check that opens a database may fail where there is none yet; that is no loss.
+    let from_first_acknowledgement = check.judge(&record.before, &[])? != Answer::Kept;
+    let first = record.events.iter().position(|event| matches!(event.call, Call::Acknowledge { .. }));
+    let first_cut = if from_first_acknowledgement { first.map_or(0, |first| first + 1) } else { 0 };
+    let parts = 1 + u32::from(options.mutate) + u32::from(options.errors);
+    let share = options.search.budget / parts;
+    let how = Search { budget: share, first_cut, ..options.search.clone() };
+    let outcome = search(&record, &how, &check, progress)?;
+    for finding in &outcome.findings {
+        let lines = record.acknowledged(finding.cut);
+        for _ in 0..AGAIN {
+            if check.judge(&finding.state, &lines)? == Answer::Kept {
+                return Err(Error::Untestable(format!(
+                    "the check is unsteady: for one state it said {:?}, and then that it is kept",
+                    finding.message
+                )));
+            }
+        }
+    }
+    let mut verdict = Verdict {
+        record,
+        ended,
+        recorded,
+        outcome,
+        from_first_acknowledgement,
+        without: Vec::new(),
+        errors: Vec::new(),
+    };
+    if options.mutate && verdict.outcome.findings.is_empty() {
+        let roles = synced_roles(&verdict.record);
+        let count = u32::try_from(roles.len()).unwrap_or(u32::MAX).max(1);
+        for role in roles {
+            let how = Search { budget: share / count, ..how.clone() };
+            let judged = Progress::default();
+            let outcome = search(&without(&verdict.record, &role), &how, &check, &judged)?;
+            verdict.without.push((role, !outcome.findings.is_empty(), outcome.judged));
+        }
+    }
+    if options.errors {
+        errors(options, &how, &check, &mut verdict)?;
+    }
+    Ok(verdict)
+}
+
+fn record_modes(record: &Record) -> std::collections::BTreeMap<crate::tree::Inode, u32> {
+    record.modes.clone()
+}
+
+/// Runs the program again with calls that fail: the first of each kind, one in the middle and the last.
+fn errors(options: &Options, how: &Search, check: &CommandCheck, verdict: &mut Verdict) -> Result<()> {
+    let of_kind = |call: &Call, on: FaultOn| match call {
+        Call::Write { .. } => on == FaultOn::Write,
+        Call::Sync { .. } => on == FaultOn::Sync,
+        Call::Create { .. } | Call::Link { .. } | Call::Rename { .. } => on == FaultOn::Name,
+        _ => false,
+    };
+    for (on, errno, name) in ERRORS {
+        let calls = verdict.record.events.iter().filter(|event| of_kind(&event.call, on)).count() as u64;
+        let mut due = vec![0, calls / 2, calls.saturating_sub(1)];
+        due.dedup();
+        for nth in due.into_iter().filter(|nth| *nth < calls) {
+            let program = Program { fault: Some(Fault { errno, on, nth }), ..options.program.clone() };
+            let (failed, _) = record(&program)?;
+            let acknowledged = failed.acknowledged(failed.events.len());
+            let mut broken = match check.judge(&end(&failed), &acknowledged)? {
+                Answer::Kept => None,
+                Answer::Broken(message) => Some(message),
+            };
+            if broken.is_none() {
+                // The states of that run, by the rules of real file systems.
+                let rules = how.rules.iter().copied().filter(|rule| *rule != Rule::Posix).collect();
+                let how = Search { rules, budget: how.budget / 15, ..how.clone() };
+                let outcome = search(&failed, &how, check, &Progress::default())?;
+                broken =
+                    outcome.findings.first().map(|found| format!("{} (and then a power cut)", found.message));
+            }
+            verdict.errors.push((format!("{name}, call {} of {calls}", nth + 1), broken));
+        }
+    }
+    Ok(())
+}
