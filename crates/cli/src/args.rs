@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Powercut(crate::powercut::PowercutArgs),
     /// Measure commit latency in at most 1 s; always returns a result (for the start of services)
     Probe(crate::probe::ProbeArgs),
+    /// Follow a program: where its syncs go, which are redundant, which names nobody made durable (Linux)
+    Trace(crate::trace::TraceArgs),
     /// Sample a disk gently, for ever, and export what commits cost to Prometheus
     Watch(crate::watch::WatchArgs),
     /// Print the completions of a shell

@@ -105,6 +105,11 @@ const TABLE: &[Row] = &[
         ("seawall probe --budget 200ms --json", "in less time"),
         ("seawall probe /var/lib/db --openmetrics probe.prom", "for the textfile collector of node_exporter"),
     ]),
+    (&["trace"], &[], &[
+        ("seawall trace -- ./program", "its syncs by file, call and source line; ends with the program's exit code"),
+        ("seawall trace --price result.json -- ./program", "and its run on the disk of that result"),
+        ("seawall trace --json --output trace.json -- ./program", "for programs"),
+    ]),
     (&["watch"], &[CANNOT_TELL], &[
         ("seawall watch /var/lib/db", "a line a burst, until Ctrl-C"),
         ("seawall watch /var/lib/db --listen 127.0.0.1:9798", "for Prometheus to scrape"),

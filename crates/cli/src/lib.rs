@@ -43,6 +43,7 @@ mod settle;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 mod shipped_engine;
 mod signals;
+mod trace;
 mod watch;
 
 use clap::FromArgMatches as _;
@@ -84,6 +85,7 @@ pub fn run(peers: &'static [Contestant]) -> ExitCode {
         args::Command::Methods(options) => methods::run(&options),
         args::Command::Powercut(options) => powercut::run(&options),
         args::Command::Probe(options) => probe::run(&options),
+        args::Command::Trace(options) => trace::run(&options),
         args::Command::Watch(options) => watch::run(&options),
         args::Command::Completions(options) => pages::completions(&options),
         args::Command::Man(options) => pages::man(&options),

@@ -21,6 +21,7 @@ const NAMES: &[(&str, &str)] = &[
     ("127.0.0.1:9798", "127.0.0.1:0"),
     ("127.0.0.1:9799", "127.0.0.1:0"),
     ("1048576", "7"),
+    ("./program", "true"),
     // A disk with less free space than the examples ask for runs them too.
     ("4GiB", "64MiB"),
     ("results/*/commit.json", "result.json"),
@@ -48,6 +49,7 @@ const CODES: &[(&str, i32)] = &[
     // Its input here is none of a run.
     ("powercut witness", 1),
     ("bench replicated --kafka", if cfg!(feature = "kafka") { 0 } else { 2 }),
+    ("trace", if cfg!(target_os = "linux") { 0 } else { 1 }),
     // In this order nothing is in the archive yet, and there is no cluster.
     ("log drill", 1),
     ("log rebuild again", if cfg!(feature = "nats") { 6 } else { 1 }),

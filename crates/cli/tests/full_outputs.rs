@@ -29,6 +29,7 @@ const ROWS: &[(&[&str], bool)] = &[
     (&["methods", "--json"], true),
     (&["powercut", "check", "nowhere", "--witness-command", "false"], false),
     (&["probe"], true),
+    (&["trace", "--", "nothing"], false),
     (&["watch", "--time", "1s", "--every", "1s", "--allow-memory"], true),
     (&["watch", "--time", "1s", "--every", "1s", "--allow-memory", "--listen", "127.0.0.1:0"], false),
     (&["completions", "bash"], true),

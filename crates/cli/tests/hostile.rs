@@ -24,6 +24,8 @@ fn no_error_message_obeys_what_a_name_holds() {
         &["bench", "--list", "--json", &format!("{absent}/a")],
         &["methods", &absent],
         &["probe", &absent],
+        &["trace", "--", &absent],
+        &["trace", "--price", &absent, "--", "true"],
         &["powercut", "check", ".", "--witness-command", &absent],
         &["powercut", "run", ".", "--witness", NAME],
         &["powercut", "run", ".", "--witness", "host", "--ledger", &absent],

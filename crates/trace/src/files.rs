@@ -74,8 +74,9 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new() -> Self {
-        let here = std::env::current_dir().unwrap_or_default();
+    /// `folder`: where the program starts, if not here.
+    pub(crate) fn new(folder: Option<&Path>) -> Self {
+        let here = folder.unwrap_or(Path::new(".")).canonicalize().unwrap_or_default();
         let (known, pending, on_disk) = (HashMap::new(), HashMap::new(), HashMap::new());
         Self { here, known, pending, tallies: BTreeMap::new(), early: BTreeMap::new(), on_disk }
     }

@@ -59,12 +59,13 @@ struct Follower {
 
 pub(crate) fn run(command: Command, options: Options) -> io::Result<Report> {
     let start = monotonic_ns();
+    let files = Files::new(command.get_current_dir());
     let tracer = Tracer::start(command, calls::filter(options))?;
     tracer.leave_ctrl_c_to_the_program();
     let follower = Follower {
         tracer,
         options,
-        files: Files::new(),
+        files,
         sites: Sites::default(),
         doing: HashMap::new(),
         rows: BTreeMap::new(),

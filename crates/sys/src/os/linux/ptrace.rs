@@ -190,7 +190,8 @@ impl Tracer {
     }
 
     fn next(&self, block: bool) -> io::Result<Option<(Thread, i32)>> {
-        let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+        // Only what this thread follows: another thread may follow another program.
+        let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
         loop {
             let mut status = 0;
             let thread = if self.runs.get() {
