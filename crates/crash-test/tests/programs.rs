@@ -4,9 +4,11 @@ use seawall_crash_test::call::{Call, Record};
 use seawall_crash_test::check::{Answer, Check, CommandCheck, load};
 use seawall_crash_test::recorder::{Ended, Fault, FaultOn, Program, record};
 use seawall_crash_test::tree::{Inode, Kind, ROOT, Tree};
+use seawall_sys::seccomp::{Action, Filter, Row};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -357,38 +359,53 @@ fn a_run_that_writes_too_much_is_ended() {
 
 #[test]
 fn an_ordinary_user_records_and_checks_too() {
-    if std::env::var_os("SEAWALL_AS_USER").is_some() || !is_root() {
+    as_ordinary_user(&["a_shell_program", "a_check", "each_kind", "a_server"]);
+}
+
+#[test]
+fn where_namespaces_are_refused_the_helper_mounts() {
+    let helper = Command::new("fusermount3").arg("-V").output();
+    if helper.is_err() {
+        eprintln!("skipped: fuse3 is not installed");
         return;
     }
-    let own = std::env::current_exe().expect("a binary");
+    // As AppArmor does; only for what this thread starts.
+    let refused = std::thread::spawn(|| {
+        if std::env::var_os(AS_USER).is_none() && is_root() {
+            let call = if cfg!(target_arch = "x86_64") { 272 } else { 97 };
+            let unshare = Row { call, when: None, action: Action::Errno(1) };
+            Filter::new(&[unshare]).install().expect("a filter");
+            as_ordinary_user(&["a_shell_program", "a_check", "several_processes", "a_server", "a_run_that"]);
+        }
+    });
+    refused.join().expect("the tests pass");
+}
+
+/// Set in what [`as_ordinary_user`] starts.
+const AS_USER: &str = "SEAWALL_AS_USER";
+
+/// Runs tests of this binary again as `daemon`, if this user is root: fusermount3 wants a user with a name.
+fn as_ordinary_user(tests: &[&str]) {
+    if std::env::var_os(AS_USER).is_some() || !is_root() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
-    let binary = folder.path().join("recorder");
-    fs::copy(own, &binary).expect("copied");
-    let open = |path: &Path| {
-        use std::os::unix::fs::PermissionsExt as _;
-        let before = fs::metadata(path).expect("there").permissions();
-        fs::set_permissions(path, fs::Permissions::from_mode(before.mode() | 0o755)).expect("set");
-    };
-    open(folder.path());
+    let binary = folder.path().join("programs");
+    fs::copy(std::env::current_exe().expect("a binary"), &binary).expect("copied");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
     let temporary = folder.path().join("tmp");
     fs::create_dir(&temporary).expect("made");
-    std::os::unix::fs::chown(&temporary, Some(1001), Some(1001)).expect("given");
-    let status = Command::new("setpriv")
-        .args(["--reuid", "1001", "--regid", "1001", "--clear-groups"])
-        .arg(&binary)
-        .args(["a_shell_program", "a_check", "each_kind", "a_server"])
-        .env("SEAWALL_AS_USER", "1")
-        .env("TMPDIR", &temporary)
-        .current_dir(&temporary)
-        .status();
-    match status {
+    chown(&temporary, Some(1), Some(1)).expect("given");
+    let user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
+    let mut command = Command::new("setpriv");
+    command.args(user).arg(&binary).args(tests).env(AS_USER, "1").env("TMPDIR", &temporary);
+    match command.current_dir(&temporary).status() {
         Ok(status) => assert!(status.success()),
         Err(error) => eprintln!("skipped: setpriv: {error}"),
     }
 }
 
 fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt as _;
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 

@@ -362,6 +362,8 @@ impl<'a> Run<'a> {
         let failed = |cause| Error::Refused { what: "serving the directory".to_owned(), cause };
         loop {
             if let Some(status) = self.child.try_wait().map_err(failed)? {
+                // It stays readable without anyone left to call.
+                self.listener = None;
                 // What the kernel still has of the program's mappings comes now.
                 while self.step(20).map_err(failed)? {}
                 self.drain();
