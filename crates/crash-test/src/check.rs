@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::recorder::mount::ready;
+use crate::recorder::owner;
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -12,7 +13,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +58,8 @@ pub struct CommandCheck {
     modes: BTreeMap<Inode, u32>,
     /// A check that takes longer has failed.
     limit: Duration,
+    /// To whom the files belong.
+    owner: (u32, u32),
     base: PathBuf,
     /// Folders that no check uses now, and how many there are.
     idle: Mutex<(Vec<PathBuf>, usize)>,
@@ -75,6 +78,7 @@ impl CommandCheck {
         limit: Duration,
     ) -> Result<Self> {
         let directory = directory.canonicalize().map_err(at("opening", directory))?;
+        let owner = owner(&directory)?;
         let base = folder_in_memory()?;
         let command = command.to_owned();
         Ok(Self {
@@ -82,6 +86,7 @@ impl CommandCheck {
             command,
             modes,
             limit,
+            owner,
             base,
             idle: Mutex::default(),
             namespaces: AtomicBool::new(true),
@@ -165,6 +170,9 @@ impl Check for CommandCheck {
         let laid = folder.join("state");
         remove(&laid)?;
         lay_out(state, &self.modes, &laid)?;
+        if self.owner.0 != rustix::process::geteuid().as_raw() {
+            hand_over(&laid, self.owner)?;
+        }
         let acks = folder.join("acks");
         let lines: Vec<u8> =
             acknowledged.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
@@ -208,6 +216,20 @@ impl Drop for CommandCheck {
 fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |cause| Error::File { action, path, cause }
+}
+
+/// Gives a folder, with everything below it, to another user.
+fn hand_over(folder: &Path, (user, group): (u32, u32)) -> Result<()> {
+    let mut due = vec![folder.to_owned()];
+    while let Some(path) = due.pop() {
+        lchown(&path, Some(user), Some(group)).map_err(at("changing the owner of", &path))?;
+        if path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+            due.extend(
+                fs::read_dir(&path).map_err(at("reading", &path))?.flatten().map(|entry| entry.path()),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Removes a folder, whatever modes the state or the check gave to what is in it.

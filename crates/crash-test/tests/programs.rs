@@ -456,6 +456,23 @@ fn a_check_sees_the_state_and_its_end_is_the_answer() {
 }
 
 #[test]
+fn root_serves_the_owner_of_the_directory() {
+    if !is_root() {
+        return;
+    }
+    let ground = Ground::new();
+    chown(&ground.directory, Some(1), Some(1)).expect("given");
+    fs::write(ground.directory.join("old"), "").expect("written");
+    fs::set_permissions(ground.folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    let command =
+        "setpriv --reuid 1 --regid 1 --clear-groups sh -c 'cd DIR && touch new && stat -c %u . old new'";
+    let record = ground.run(command);
+    assert_eq!(record.acknowledged(record.events.len()).concat(), b"111");
+    let answer = judge(&ground, "stat -c %u DIR/data DIR; exit 1;", TIME_LIMIT);
+    assert_eq!(answer, Ok(Answer::Broken("1\n1".to_owned())));
+}
+
+#[test]
 fn a_directory_is_laid_out_as_it_was_loaded() {
     let ground = Ground::new();
     let fill =

@@ -26,6 +26,7 @@ use seawall_sys::seccomp::{Action, Filter, Row};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -114,7 +115,7 @@ pub enum Ended {
 pub fn record(program: &Program) -> Result<(Record, Ended)> {
     let directory = directory(&program.directory)?;
     let (before, modes) = load(&directory)?;
-    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let owner = owner(&directory)?;
     let memory = Arc::new(Memory::new(&before, &modes, owner, program.bytes_max));
     memory.fail(program.fault);
     let started = start(program, &directory)?;
@@ -138,6 +139,19 @@ pub fn record(program: &Program) -> Result<(Record, Ended)> {
 fn too_large(program: &Program) -> Error {
     let most = program.bytes_max >> 20;
     Error::Untestable(format!("the run wrote more than {most} MiB: make it shorter, or raise the limit"))
+}
+
+/// To whom the files belong: to this user, because others may have no number in the namespace; for root to the directory's
+/// owner, because a server may refuse to run as root, or on files that are not its own.
+pub(crate) fn owner(directory: &Path) -> Result<(u32, u32)> {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !user.is_root() {
+        return Ok((user.as_raw(), group.as_raw()));
+    }
+    let about = std::fs::metadata(directory);
+    let about =
+        about.map_err(|cause| Error::File { action: "reading", path: directory.to_owned(), cause })?;
+    Ok((about.uid(), about.gid()))
 }
 
 /// The directory by its whole path.
