@@ -99,10 +99,11 @@ impl Report {
     }
 
     /// The time that the run would take if each sync took what `price` gives for its row, nanoseconds; syncs of several threads
-    /// overlap as they did here. `None` if a row has no price.
+    /// overlap as they did here, and failed ones cost nothing. `None` if a row has no price.
     #[must_use]
     pub fn priced_ns(&self, price: impl Fn(&Syncs) -> Option<u64>) -> Option<u64> {
-        let priced = self.syncs.iter().map(|row| Some(u128::from(price(row)?) * u128::from(row.count)));
+        let priced =
+            self.syncs.iter().map(|row| Some(u128::from(price(row)?) * u128::from(row.count - row.failed)));
         let priced: u128 = priced.sum::<Option<u128>>()?;
         let summed = u128::from(self.summed_ns()).max(1);
         let overlapped = u64::try_from(priced * u128::from(self.union_ns.max(1)) / summed).ok()?;
