@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Every run ends then, whatever becomes of the program.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 struct Ground {

@@ -172,7 +172,7 @@ impl State {
         mode: u32,
     ) -> Result<Attributes, i32> {
         self.fails_name()?;
-        let made = self.next;
+        let new = self.next;
         let node = Node {
             kind: kind.clone(),
             content: Vec::new(),
@@ -191,15 +191,15 @@ impl State {
             if names.contains_key(&name) {
                 return Err(errno::EXIST);
             }
-            names.insert(Arc::clone(&name), made);
-            Call::Create { parent, name, inode: made, kind }
+            names.insert(Arc::clone(&name), new);
+            Call::Create { parent, name, inode: new, kind }
         } else {
-            Call::Temporary { inode: made }
+            Call::Temporary { inode: new }
         };
         self.next += 1;
-        self.nodes.insert(made, node);
+        self.nodes.insert(new, node);
         self.note(call, request.thread);
-        self.attributes(made)
+        self.attributes(new)
     }
 
     fn remove(&mut self, request: &Request<'_>) -> Result<Reply, i32> {

@@ -44,7 +44,7 @@ const SYNC_CALLS: [i64; 2] = [81, 267];
 /// Error numbers with which namespaces or the device are refused to this user.
 const REFUSED: [i32; 6] = [1, 13, 19, 22, 28, 87];
 /// How long `until` may go on failing.
-const UNTIL_MAX: Duration = Duration::from_secs(60);
+const UNTIL_MAX: Duration = Duration::from_mins(1);
 /// How often `until` is tried.
 const UNTIL_EVERY: Duration = Duration::from_millis(100);
 /// How long a program may take to end when it was asked to.
@@ -442,11 +442,8 @@ impl<'a> Run<'a> {
     /// Takes a `sync` or `syncfs`: one of the recorded directory is entered, another one is made.
     fn synced(&mut self) -> io::Result<bool> {
         let Some(listener) = self.listener.take() else { return Ok(false) };
-        let call = match notification::next(&listener) {
-            Ok(call) => call,
-            // Every process with the filter has ended.
-            Err(_) => return Ok(false),
-        };
+        // It fails once every process with the filter has ended.
+        let Ok(call) = notification::next(&listener) else { return Ok(false) };
         if let Some(call) = call {
             self.drain();
             // Its name is known to the kernel; asking more of the file would ask this loop.
@@ -525,7 +522,7 @@ impl<'a> Run<'a> {
 /// Enters the lines that the program has printed by now.
 fn drain(stdout: &mut Option<ChildStdout>, lines: &mut Lines, memory: &Memory) {
     let Some(pipe) = stdout else { return };
-    let mut buf = [0; 16 * BLOCK];
+    let mut buf = [0; 4 * BLOCK];
     loop {
         match pipe.read(&mut buf) {
             Ok(0) => {

@@ -66,12 +66,12 @@ impl Mount {
         let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
         let data = CString::new(data).map_err(io::Error::other)?;
         mount("seawall-crash", path, "fuse", MountFlags::NOSUID | MountFlags::NODEV, data.as_c_str())?;
-        let mut server = Server::new(device, served, seed);
-        let held_in_1000 = Arc::clone(&server.held_in_1000);
+        let mut answers = Server::new(device, served, seed);
+        let held_in_1000 = Arc::clone(&answers.held_in_1000);
         // From here on a failure unmounts.
         let mut mounted = Self { path: path.to_owned(), held_in_1000, server: None };
         let thread = std::thread::Builder::new().name("recorder".to_owned());
-        mounted.server = Some(thread.spawn(move || server.run())?);
+        mounted.server = Some(thread.spawn(move || answers.run())?);
         Ok(mounted)
     }
 

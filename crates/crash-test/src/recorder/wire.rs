@@ -189,30 +189,35 @@ pub struct Reply(Vec<u8>);
 
 impl Reply {
     /// Appends a field.
+    #[must_use]
     pub fn u16(mut self, value: u16) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
 
     /// Appends a field.
+    #[must_use]
     pub fn u32(mut self, value: u32) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
 
     /// Appends a field.
+    #[must_use]
     pub fn u64(mut self, value: u64) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
 
     /// Appends a field.
+    #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
     /// Appends a field.
+    #[must_use]
     pub fn zeros(mut self, count: usize) -> Self {
         self.0.resize(self.0.len() + count, 0);
         self
