@@ -389,6 +389,8 @@ impl Model {
             for (change, part) in self.files[inode].iter().zip(parts) {
                 if change.durable {
                     *part = Part::Whole;
+                } else if *part == Part::Size && self.rule != Rule::Posix {
+                    *part = Part::Nothing;
                 }
             }
         }

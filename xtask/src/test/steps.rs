@@ -67,7 +67,7 @@ const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.t
 const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
-pub(super) const STEPS: [Step; 40] = [
+pub(super) const STEPS: [Step; 41] = [
     full("set-up",                   &[], 5, set_up),
     quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
     quick("lints",                   CODE, 10, lints),
@@ -96,6 +96,7 @@ pub(super) const STEPS: [Step; 40] = [
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
     full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
     full("lies are caught",          GAUGE, 160, lies),
+    full("programs crash-tested",    GAUGE, 40, || on_real_systems("crash_test::")),
     full("gates and limits",         GAUGE, 20, || on_real_systems("gates::")),
     full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
     full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
@@ -366,7 +367,8 @@ pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
 }
 
 /// Modules of the tests on real systems, and the step of each.
-const MODULES: [(&str, &str); 11] = [
+const MODULES: [(&str, &str); 12] = [
+    ("crash_test::", "programs crash-tested"),
     ("calls::", "call sequences"),
     ("scenarios::", "calls of scenarios"),
     ("everywhere::", "scenarios everywhere"),

@@ -1,6 +1,7 @@
 //! Tests the real program on real file systems, and its reports about file systems that ignore syncs.
 //!
 //! * [`calls`]: each method makes exactly the system calls that its row names (strace);
+//! * [`crash_test`]: programs with a known verdict get it from `crash-test`, with the missing call;
 //! * [`evidence`]: each method makes the device do what its reach demands (block counters of a loop device);
 //! * [`lies`]: a file system or library that turns syncs into nothing is named, and classes are lowered;
 //! * [`jvm`]: each row of a JVM makes its calls, and missing ones are reported;
@@ -17,6 +18,7 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+mod crash_test;
 mod everywhere;
 mod evidence;
 mod gates;
