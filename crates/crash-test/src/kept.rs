@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Folders that are tried for a name.
 const NAMES_MAX: u32 = 10_000;
-const CHECK_LIMIT: Duration = Duration::from_secs(60);
+const CHECK_LIMIT: Duration = Duration::from_mins(1);
 
 /// What is needed to judge a state again.
 #[derive(Debug, Serialize, Deserialize)]

@@ -201,10 +201,10 @@ fn sectors(rule: Rule, (certain, changes, lost): File<'_>, found: &[u8]) -> Resu
         return Err(format!("{} bytes long, not one of {sizes:?}", found.len()));
     }
     for first in (0..found.len()).step_by(at(SECTOR)) {
-        let last = found.len().min(first + at(SECTOR));
+        let end = found.len().min(first + at(SECTOR));
         let possible = sector(rule, (certain, changes, lost), first);
-        if !possible.iter().any(|sector| sector[..last - first] == found[first..last]) {
-            return Err(format!("byte {first} to {last} is none of {} possible contents", possible.len()));
+        if !possible.iter().any(|sector| sector[..end - first] == found[first..end]) {
+            return Err(format!("byte {first} to {end} is none of {} possible contents", possible.len()));
         }
     }
     Ok(())
@@ -212,18 +212,18 @@ fn sectors(rule: Rule, (certain, changes, lost): File<'_>, found: &[u8]) -> Resu
 
 /// What the sector at byte `first` can hold.
 fn sector(rule: Rule, (certain, changes, lost): File<'_>, first: usize) -> BTreeSet<Vec<u8>> {
-    let (first, last) = (first as u64, first as u64 + SECTOR);
-    let before = certain.get(at(first)..certain.len().min(at(last))).unwrap_or_default();
+    let (first, end) = (first as u64, first as u64 + SECTOR);
+    let before = certain.get(at(first)..certain.len().min(at(end))).unwrap_or_default();
     let mut start = before.to_vec();
     start.resize(at(SECTOR), 0);
     let mut possible = BTreeSet::from([start]);
     for (number, change) in changes.iter().enumerate() {
         let mut after = BTreeSet::new();
         for sector in possible {
-            let mut changed = sector.clone();
+            let mut after_it = sector.clone();
             let mut fill = |from: u64, to: u64, byte: &dyn Fn(u64) -> u8| {
-                for place in from.max(first)..to.min(last) {
-                    changed[at(place - first)] = byte(place);
+                for place in from.max(first)..to.min(end) {
+                    after_it[at(place - first)] = byte(place);
                 }
             };
             match &change.call {
@@ -231,10 +231,10 @@ fn sector(rule: Rule, (certain, changes, lost): File<'_>, first: usize) -> BTree
                     fill(*offset, offset + data.len() as u64, &|place| data[at(place - offset)]);
                 }
                 Call::Zero { offset, bytes, .. } => fill(*offset, offset + bytes, &|_| 0),
-                Call::Resize { bytes, .. } => fill(*bytes, last, &|_| 0),
+                Call::Resize { bytes, .. } => fill(*bytes, end, &|_| 0),
                 _ => {}
             }
-            after.insert(changed);
+            after.insert(after_it);
             // The log of btrfs can have the size of a file that was cut and not its bytes.
             let apart = change.is_write() || rule == Rule::Btrfs;
             if number >= lost || apart && !change.is_durable() {

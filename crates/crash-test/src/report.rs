@@ -156,25 +156,7 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
             "the check fails on the directory before the run: no power cut before the first acknowledgement was judged",
         );
     }
-    for (number, finding) in outcome.findings.iter().enumerate() {
-        let posix_only = finding.rules == [Rule::Posix];
-        let label = if posix_only && !posix_counts { "not portable" } else { "BROKEN" };
-        let _ = writeln!(text);
-        row(&mut text, label, &format!("  {}", printable(&finding.message.replace('\n', " "))));
-        let shown =
-            Rule::ALL.map(|rule| match (search.rules.contains(&rule), finding.rules.contains(&rule)) {
-                (false, _) => format!("{} not tried", rule.name()),
-                (true, shown) => format!("{} {}", rule.name(), if shown { "yes" } else { "no" }),
-            });
-        row(&mut text, "allowed by", &shown.join("   "));
-        text.push_str(&calls(record, finding));
-        row(&mut text, "missing", &missing(finding));
-        if let Some(folder) = kept.get(number) {
-            let folder = printable(&folder.as_ref().display().to_string()).into_owned();
-            row(&mut text, "look", &format!("{folder}/state   {folder}/acks   {folder}/calls"));
-            row(&mut text, "again", &format!("seawall crash-test --again {folder}"));
-        }
-    }
+    findings(&mut text, verdict, search, posix_counts, kept);
     let judged = if outcome.judged >= outcome.different {
         "all judged".to_owned()
     } else {
@@ -226,6 +208,34 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         "drives that lie, files outside the directory, threads in orders that did not happen",
     );
     text
+}
+
+fn findings(
+    text: &mut String,
+    verdict: &Verdict,
+    search: &Search,
+    posix_counts: bool,
+    kept: &[impl AsRef<Path>],
+) {
+    for (number, finding) in verdict.outcome.findings.iter().enumerate() {
+        let posix_only = finding.rules == [Rule::Posix];
+        let label = if posix_only && !posix_counts { "not portable" } else { "BROKEN" };
+        let _ = writeln!(text);
+        row(text, label, &format!("  {}", printable(&finding.message.replace('\n', " "))));
+        let shown =
+            Rule::ALL.map(|rule| match (search.rules.contains(&rule), finding.rules.contains(&rule)) {
+                (false, _) => format!("{} not tried", rule.name()),
+                (true, shown) => format!("{} {}", rule.name(), if shown { "yes" } else { "no" }),
+            });
+        row(text, "allowed by", &shown.join("   "));
+        text.push_str(&calls(&verdict.record, finding));
+        row(text, "missing", &missing(finding));
+        if let Some(folder) = kept.get(number) {
+            let folder = printable(&folder.as_ref().display().to_string()).into_owned();
+            row(text, "look", &format!("{folder}/state   {folder}/acks   {folder}/calls"));
+            row(text, "again", &format!("seawall crash-test --again {folder}"));
+        }
+    }
 }
 
 /// The verdict as JSON.

@@ -60,7 +60,7 @@ fn told(record: &Record) -> Vec<String> {
 fn python(script: &str) -> (Vec<String>, Ended) {
     let (folder, place) = (folder(), folder());
     let path = place.path().join("program.py");
-    let head = format!("import os, sys, mmap, ctypes\nd = {:?}\nos.chdir(d)\n", folder.path());
+    let head = format!("import os, sys, mmap, ctypes\nd = '{}'\nos.chdir(d)\n", folder.path().display());
     std::fs::write(&path, head + script).expect("a script");
     let (record, ended) =
         record(&program(folder.path(), &format!("python3 {}", path.display()))).expect("it is recorded");

@@ -83,9 +83,9 @@ impl Program<'_> {
                 self.inodes += 1;
                 let folder = kind == 2 && parent == ROOT;
                 if folder {
-                    std::fs::create_dir(&path)?
+                    std::fs::create_dir(&path)?;
                 } else {
-                    drop(File::create_new(&path)?)
+                    drop(File::create_new(&path)?);
                 }
                 self.names.push((parent, name.clone(), self.inodes, folder));
                 let kind = if folder { Kind::Folder } else { Kind::File };
@@ -149,9 +149,9 @@ impl Program<'_> {
                 .map(|(parent, name, inode)| {
                     let (file, data_only) = (File::open(self.path(parent, &name))?, self.rng.coin());
                     if data_only {
-                        file.sync_data()?
+                        file.sync_data()?;
                     } else {
-                        file.sync_all()?
+                        file.sync_all()?;
                     }
                     Ok::<_, io::Error>(Call::Sync { inode, data_only })
                 })
@@ -250,14 +250,13 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
             let later = (ended + 1).min(record.events.len());
             let why = [ended, later].map(|cut| allowed(&record, rule, cut, &found).err());
             if let [Some(why), Some(_)] = why {
-                let program: String = record.events[..later]
-                    .iter()
-                    .enumerate()
-                    .map(|(at, event)| format!("\n  {at} {}", told(&event.call)))
-                    .collect();
+                let calls = record.events[..later].iter().enumerate();
+                let calls: Vec<String> =
+                    calls.map(|(at, event)| format!("  {at} {}", told(&event.call))).collect();
                 checked.unexplained.push(format!(
-                    "program {number}, state {}, {ended} calls ended: {why}; found {found:?}{program}",
-                    state.number
+                    "program {number}, state {}, {ended} calls ended: {why}; found {found:?}\n{}",
+                    state.number,
+                    calls.join("\n")
                 ));
             }
             !crate::interrupt::requested() && checked.unexplained.len() < 20
