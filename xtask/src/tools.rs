@@ -19,7 +19,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 20] = [
+pub(crate) const TESTS: [Tool; 23] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -30,6 +30,13 @@ pub(crate) const TESTS: [Tool; 20] = [
     Tool { probe: "mkfs.xfs", package: "xfsprogs", purpose: "flush counts on xfs" },
     Tool { probe: "mkfs.btrfs", package: "btrfs-progs", purpose: "flush counts on btrfs" },
     Tool { probe: "eatmydata", package: "eatmydata", purpose: "a lie to be caught" },
+    Tool {
+        probe: "fusermount3",
+        package: "fuse3",
+        purpose: "recording programs where namespaces are refused",
+    },
+    Tool { probe: "sqlite3", package: "sqlite3", purpose: "recipes of docs/crash-test.md, and `trace`" },
+    Tool { probe: "curl", package: "curl", purpose: "recipes of docs/crash-test.md" },
     Tool { probe: "jq", package: "jq", purpose: "the lines of docs/result.md" },
     WINDOWS[0],
     WINDOWS[1],

@@ -21,7 +21,14 @@ pub(crate) fn check() -> Result {
     let environment =
         python::environment(&python::find()?, "packages", &root().join("xtask/package/requirements.txt"))?;
     // Offline: what it knows of the actions themselves would come from GitHub.
-    let words = ["--offline", "--no-progress", "--persona=pedantic", WORKFLOWS, "action.yml"];
+    let words = [
+        "--offline",
+        "--no-progress",
+        "--persona=pedantic",
+        WORKFLOWS,
+        "action.yml",
+        "crash-test/action.yml",
+    ];
     // A program beside the interpreter, and no module of its.
     let zizmor = environment.with_file_name(format!("zizmor{}", std::env::consts::EXE_SUFFIX));
     status(command(zizmor, &words))

@@ -4,6 +4,8 @@
 
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
+#[cfg(target_os = "linux")]
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -149,9 +151,9 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     let stopped = Arc::clone(&progress);
     crate::signals::listen_and(move || stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed))?;
-    let shown = show(&progress);
+    let shown = show(&progress)?;
     let verdict = run(&options, &progress);
-    drop(shown);
+    shown.finish_and_clear();
     let verdict = verdict.map_err(untested)?;
     let mut folders = Vec::new();
     for finding in &verdict.outcome.findings {
@@ -187,39 +189,18 @@ fn rule_of(name: RuleName) -> seawall_crash_test::rule::Rule {
     }
 }
 
-/// Shows on a terminal how far the search is, until it is dropped.
+/// Shows on a terminal how far the search is.
 #[cfg(target_os = "linux")]
-struct Shown(std::sync::Arc<std::sync::atomic::AtomicBool>, Option<std::thread::JoinHandle<()>>);
-
-#[cfg(target_os = "linux")]
-fn show(progress: &std::sync::Arc<seawall_crash_test::search::Progress>) -> Shown {
-    use std::io::IsTerminal as _;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    let ended = std::sync::Arc::new(AtomicBool::new(false));
-    if !std::io::stderr().is_terminal() {
-        return Shown(ended, None);
-    }
-    let (progress, over) = (std::sync::Arc::clone(progress), std::sync::Arc::clone(&ended));
-    let thread = std::thread::spawn(move || {
-        while !over.load(Ordering::Relaxed) {
-            let judged = progress.judged.load(Ordering::Relaxed);
-            let different = progress.different.load(Ordering::Relaxed);
-            if judged > 0 {
-                eprint!("\r{judged} states judged of {different} \x1b[K");
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        eprint!("\r\x1b[K");
-    });
-    Shown(ended, Some(thread))
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Shown {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-        if let Some(thread) = self.1.take() {
-            let _ = thread.join();
-        }
-    }
+fn show(progress: &std::sync::Arc<seawall_crash_test::search::Progress>) -> Result<ProgressBar, Failure> {
+    let progress = std::sync::Arc::clone(progress);
+    let shown = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
+        let judged = progress.judged.load(std::sync::atomic::Ordering::Relaxed);
+        let different = progress.different.load(std::sync::atomic::Ordering::Relaxed);
+        // A line that cannot be drawn is not missed.
+        let _ = write!(text, "{judged} states judged, {different} known");
+    };
+    let style = ProgressStyle::with_template("{states}").map_err(Failure::message)?.with_key("states", shown);
+    let bar = ProgressBar::new_spinner().with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
 }

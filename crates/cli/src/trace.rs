@@ -41,7 +41,7 @@ pub(crate) struct TraceArgs {
 
 pub(crate) fn run(options: &TraceArgs) -> Result<ExitCode, Failure> {
     let target = options.output.as_deref().map(Target::find).transpose()?;
-    let prices = options.price.iter().map(price_list).collect::<Result<Vec<_>, _>>()?;
+    let prices = options.price.iter().map(|path| price_list(path)).collect::<Result<Vec<_>, _>>()?;
     let [program, arguments @ ..] = &options.command[..] else {
         return Err(Failure::Usage("name a program to trace".to_owned()));
     };
@@ -50,10 +50,10 @@ pub(crate) fn run(options: &TraceArgs) -> Result<ExitCode, Failure> {
     let how = Options { no_uring: options.no_uring, writes: options.writes };
     let report = ::trace::run(command, how)
         .map_err(|error| Failure::Message(format!("{}: {error}", program.to_string_lossy())))?;
-    let priced = if prices.is_empty() { None } else { Some(priced(&report, &prices)?) };
+    let elsewhere = if prices.is_empty() { None } else { Some(priced(&report, &prices)?) };
     let text = if options.json {
         let figures = serde_json::to_value(&report).map_err(Failure::message)?;
-        output::json(&json!({ "format": FORMAT, "version": 1, "report": figures, "priced_ns": priced }))
+        output::json(&json!({ "format": FORMAT, "version": 1, "report": figures, "priced_ns": elsewhere }))
     } else {
         let names: Vec<String> = options
             .price
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &TraceArgs) -> Result<ExitCode, Failure> {
             .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into())
             .collect();
         let names = names.join(", ");
-        report.text(priced.map(|ns| (&*names, ns)))
+        report.text(elsewhere.map(|ns| (&*names, ns)))
     };
     match target {
         Some(target) => target.give(text.as_bytes())?,
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &TraceArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn price_list(path: &PathBuf) -> Result<RunResult, Failure> {
+fn price_list(path: &std::path::Path) -> Result<RunResult, Failure> {
     let result = RunResult::read(path).map_err(Failure::message)?;
     if result.scenario != commit::NAME {
         return Err(Failure::Message(format!(

@@ -27,6 +27,7 @@ const ROWS: &[(&[&str], bool)] = &[
     (&["compare", "nothing", "nothing"], false),
     (&["methods"], true),
     (&["methods", "--json"], true),
+    (&["crash-test", "nothing", "--run", "true", "--check", "true"], false),
     (&["powercut", "check", "nowhere", "--witness-command", "false"], false),
     (&["probe"], true),
     (&["trace", "--", "nothing"], false),

@@ -26,6 +26,7 @@ fn no_error_message_obeys_what_a_name_holds() {
         &["probe", &absent],
         &["trace", "--", &absent],
         &["trace", "--price", &absent, "--", "true"],
+        &["crash-test", &absent, "--run", "true", "--check", "true"],
         &["powercut", "check", ".", "--witness-command", &absent],
         &["powercut", "run", ".", "--witness", NAME],
         &["powercut", "run", ".", "--witness", "host", "--ledger", &absent],

@@ -23,6 +23,7 @@ fn each_shell_gets_completions_that_know_the_commands() {
         for word in [
             "advise",
             "probe",
+            "crash-test",
             "trace",
             "watch",
             "completions",

@@ -17,8 +17,8 @@
 //! Invariant: a state is judged only against acknowledgements that were made before its power cut, and every state that a
 //! rule other than POSIX allows is one that POSIX allows too.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("the recorder needs FUSE and seccomp, which only Linux has");
+// The recorder needs FUSE and seccomp, which only Linux has: elsewhere this crate is empty.
+#![cfg(target_os = "linux")]
 
 pub mod call;
 pub mod check;

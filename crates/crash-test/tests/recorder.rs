@@ -1,4 +1,5 @@
 //! Tests that the recorder sees each call of a program, in order with its acknowledgements, and leaves nothing behind.
+#![cfg(target_os = "linux")]
 
 use seawall_crash_test::call::{Call, Record};
 use seawall_crash_test::check::{Answer, Check, CommandCheck, load};

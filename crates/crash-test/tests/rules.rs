@@ -1,6 +1,7 @@
 //! Tests which states a record may leave, what is found in them, and how the missing call is named.
 //!
 //! A record is written as the calls of a program, a word each; the check knows the program's promise.
+#![cfg(target_os = "linux")]
 
 use seawall_crash_test::call::{Call, Event, Record};
 use seawall_crash_test::check::{Answer, Check};

@@ -107,7 +107,7 @@ pub(super) const STEPS: [Step; 41] = [
     full("report in a browser",      GAUGE, 25, report_in_a_browser),
     full("deployment",               &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, deployment_of_services),
     full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || lacks_nothing(package::check())),
-    full("workflows",                &[".github/", "action.yml", "xtask/"], 10, || lacks_nothing(workflows::check())),
+    full("workflows",                &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || lacks_nothing(workflows::check())),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
