@@ -1,4 +1,5 @@
 //! Tests the recorder and the check on real programs: small shell and C programs, each with a deadline of its own.
+#![cfg(target_os = "linux")]
 
 use seawall_crash_test::call::{Call, Record};
 use seawall_crash_test::check::{Answer, Check, CommandCheck, load};
