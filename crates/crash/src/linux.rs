@@ -292,15 +292,18 @@ fn once(common: &Common) -> Result<bool> {
     finish(&mut run.report, common, ended.err())
 }
 
-/// Runs the parts of each file system, and those that need none, at the same time: each waits most of the time, for
-/// disks of its own. The parts of one file system run one after the other, and the kills by themselves behind all of
-/// them, because a busy machine leaves a victim too little time before it is killed.
+/// Runs the parts of each file system at the same time: each waits most of the time, for disks of its own. The parts of one
+/// file system run one after the other. Those that need none come first: their victims have copies of this process's
+/// mounts, and a disk that is still mounted in one of them would be written to behind the next state. The kills run by
+/// themselves behind all of them, because a busy machine leaves a victim too little time before it is killed.
 ///
 /// # Errors
 /// The first of what ended a part; the other file systems' parts still run.
 fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     let (kills, parts): (Vec<Part>, Vec<Part>) =
         parts.iter().copied().partition(|part| matches!(part, Part::Kills(_)));
+    let (parts, alone): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.ground().is_some());
+    alone.into_iter().try_for_each(|part| part.run(run, seed))?;
     let mut lanes: Vec<(Option<&str>, Vec<Part>)> = Vec::new();
     for part in &parts {
         let ground = part.ground().map(|ground| ground.name);
