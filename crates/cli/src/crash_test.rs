@@ -154,7 +154,11 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
     let shown = show(&progress)?;
     let verdict = run(&options, &progress);
     shown.finish_and_clear();
-    let verdict = verdict.map_err(untested)?;
+    let stopped = crate::signals::STOP.load(std::sync::atomic::Ordering::Relaxed);
+    let verdict = match verdict {
+        Err(error) if stopped => return Err(Failure::Coded(crate::exit::INTERRUPTED, error.to_string())),
+        verdict => verdict.map_err(untested)?,
+    };
     let mut folders = Vec::new();
     for finding in &verdict.outcome.findings {
         let folder = kept::keep(&args.keep, &verdict.record, finding, &directory, &options.check);
@@ -172,7 +176,7 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
         report::text(&verdict, &options.search, posix_counts, &folders)
     };
     crate::output::print(&text)?;
-    if crate::signals::STOP.load(std::sync::atomic::Ordering::Relaxed) {
+    if stopped {
         return Ok(ExitCode::from(crate::exit::INTERRUPTED));
     }
     Ok(if verdict.is_broken(posix_counts) { ExitCode::from(LOST) } else { ExitCode::SUCCESS })

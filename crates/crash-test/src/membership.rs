@@ -1,21 +1,18 @@
 //! Decides whether a directory is one that a rule allows: what checks the rules against real power cuts.
 //!
-//! Names are tried one by one: every end of the journal; under posix every choice of a few; under btrfs an end for each folder,
-//! because what it logs of one folder says nothing of another. Contents are then judged sector by sector. Both allow a little
-//! more than the states that are drawn: those have a prefix of all names and what was logged, and tear only the last write.
+//! Names are tried one by one: every end of the journal; under posix every choice of a few, and under btrfs too, because what
+//! it logs of one file says nothing of another. Contents are then judged sector by sector. Both allow a little more than the
+//! states that are drawn: those of btrfs have a prefix of all names and what was logged, and only the last write is torn.
 
 use crate::call::{Call, Record};
 use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
 use crate::rule::Rule;
 use crate::search::model_at;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// Changes of names that are tried in every combination, under posix.
+/// Changes of names that are tried in every combination, under posix and btrfs.
 const NAMES_MAX: usize = 12;
-
-/// Choices of names that are tried, under btrfs.
-const ENDS_MAX: usize = 50_000;
 
 /// Whether `found` can be there when the power goes behind `cut` events of `record`; else the nearest reason why not.
 ///
@@ -38,26 +35,26 @@ pub fn allowed(record: &Record, rule: Rule, cut: usize, found: &Tree) -> Result<
 /// Every choice of names, with all data that can come with it.
 fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
     let mut ends = Vec::new();
+    if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
+        let open: Vec<usize> =
+            (0..model.names.len()).filter(|index| !model.names[*index].is_durable()).collect();
+        if open.len() > NAMES_MAX {
+            return Err(format!("{} changes of names are too many to try", open.len()));
+        }
+        for chosen in 0_u32..1 << open.len() {
+            let mut arrival = model.all_or_nothing(true);
+            for (bit, index) in open.iter().enumerate() {
+                arrival.names[*index] = chosen >> bit & 1 == 1;
+            }
+            model.close_names(&mut arrival);
+            ends.push(arrival);
+        }
+        return Ok(ends);
+    }
     let mut add = |mut arrival: Arrival| {
         model.close(&mut arrival);
         ends.push(arrival);
     };
-    if model.rule() == Rule::Posix {
-        if model.names.len() > NAMES_MAX {
-            return Err(format!("{} changes of names are too many to try", model.names.len()));
-        }
-        for chosen in 0_u32..1 << model.names.len() {
-            let mut arrival = model.all_or_nothing(true);
-            for (index, arrived) in arrival.names.iter_mut().enumerate() {
-                *arrived = chosen >> index & 1 == 1;
-            }
-            add(arrival);
-        }
-        return Ok(ends);
-    }
-    if model.rule() == Rule::Btrfs {
-        return ends_of_folders(model);
-    }
     // The journal ends behind any event that it has.
     let cuts = model.files.values().flatten().filter(|change| !change.is_write()).map(|change| change.event);
     let all: BTreeSet<usize> = model.names.iter().map(|change| change.event).chain(cuts).collect();
@@ -75,35 +72,6 @@ fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
             }
         }
         add(arrival);
-    }
-    Ok(ends)
-}
-
-/// Every choice of an end for each folder.
-fn ends_of_folders(model: &Model) -> Result<Vec<Arrival>, String> {
-    let mut of_folder: BTreeMap<Inode, Vec<usize>> = BTreeMap::new();
-    for (index, change) in model.names.iter().enumerate() {
-        of_folder.entry(change.folder()).or_default().push(index);
-    }
-    let mut ends = vec![model.all_or_nothing(false)];
-    for changes in of_folder.values() {
-        let mut more = Vec::with_capacity(ends.len() * (changes.len() + 1));
-        for end in ends {
-            let mut next = end;
-            more.push(next.clone());
-            for index in changes {
-                next.names[*index] = true;
-                more.push(next.clone());
-            }
-        }
-        ends = more;
-        if ends.len() > ENDS_MAX {
-            return Err(format!("more than {ENDS_MAX} choices of names are too many to try"));
-        }
-    }
-    for end in &mut ends {
-        end.data = model.all_or_nothing(true).data;
-        model.close_names(end);
     }
     Ok(ends)
 }

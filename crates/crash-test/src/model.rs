@@ -77,9 +77,9 @@ pub(crate) struct DataChange {
 }
 
 impl NameChange {
-    /// The folder whose names it changes: of a rename, the one that it leads to.
-    pub(crate) fn folder(&self) -> Inode {
-        places(&self.call).last().map_or(ROOT, |(parent, _)| parent)
+    /// Whether a sync made it certain.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
     }
 }
 

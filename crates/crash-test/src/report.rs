@@ -157,10 +157,10 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         );
     }
     findings(&mut text, verdict, search, posix_counts, kept);
-    let judged = if outcome.judged >= outcome.different {
+    let judged = if outcome.whole {
         "all judged".to_owned()
     } else {
-        format!("{} judged: a longer --budget judges more", outcome.judged)
+        format!("{} judged, and not every power cut drawn at: a longer --budget judges more", outcome.judged)
     };
     let _ = writeln!(text);
     if outcome.findings.is_empty() {
@@ -179,9 +179,8 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
             &mut text,
             "judged",
             &format!(
-                "{} states, of {} different ones, by the rules of {}",
+                "{} states, those with the missing call among them, by the rules of {}",
                 outcome.judged,
-                outcome.different,
                 names(&search.rules)
             ),
         );
@@ -267,6 +266,7 @@ pub fn json(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         "drawn": outcome.drawn,
         "different": outcome.different,
         "judged": outcome.judged,
+        "whole": outcome.whole,
         "findings": findings,
         "without": verdict.without.iter().map(|(role, noticed, states)| json!({"sync": role, "noticed": noticed, "states": states})).collect::<Vec<_>>(),
         "errors": verdict.errors.iter().map(|(what, broken)| json!({"call": what, "broken": broken})).collect::<Vec<_>>(),

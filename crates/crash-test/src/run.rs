@@ -4,11 +4,12 @@ use crate::call::{Call, Record};
 use crate::check::{Answer, Check, CommandCheck};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::recorder::{Ended, Fault, FaultOn, Program, record};
+use crate::recorder::{Ended, Fault, FaultOn, Program, record_until};
 use crate::rule::Rule;
 use crate::search::{Finding, Outcome, Progress, Search, search, synced_roles, without};
 use crate::tree::Tree;
 use seawall_sys::clock::monotonic_ns;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A check that takes longer has failed.
@@ -87,7 +88,7 @@ fn end(record: &Record) -> Tree {
 /// It cannot be made: the program cannot be recorded, or its check says nothing.
 pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
     let started_ns = monotonic_ns();
-    let (record, ended) = record(&options.program)?;
+    let (record, ended) = record_until(&options.program, &progress.stop)?;
     let recorded = Duration::from_nanos(monotonic_ns() - started_ns);
     if ended == Ended::Exit(127) {
         return Err(Error::Untestable(format!(
@@ -150,6 +151,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         let roles = synced_roles(&verdict.record);
         let count = u32::try_from(roles.len()).unwrap_or(u32::MAX).max(1);
         for role in roles {
+            if progress.stop.load(Ordering::Relaxed) {
+                break;
+            }
             let how = Search { budget: share / count, ..how.clone() };
             let judged = Progress::default();
             let outcome = search(&without(&verdict.record, &role), &how, &check, &judged)?;
@@ -157,7 +161,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         }
     }
     if options.errors {
-        errors(options, &how, &check, &mut verdict)?;
+        errors(options, &how, &check, progress, &mut verdict)?;
     }
     Ok(verdict)
 }
@@ -167,7 +171,13 @@ fn record_modes(record: &Record) -> std::collections::BTreeMap<crate::tree::Inod
 }
 
 /// Runs the program again with calls that fail: the first of each kind, one in the middle and the last.
-fn errors(options: &Options, how: &Search, check: &CommandCheck, verdict: &mut Verdict) -> Result<()> {
+fn errors(
+    options: &Options,
+    how: &Search,
+    check: &CommandCheck,
+    progress: &Progress,
+    verdict: &mut Verdict,
+) -> Result<()> {
     let of_kind = |call: &Call, on: FaultOn| match call {
         Call::Write { .. } => on == FaultOn::Write,
         Call::Sync { .. } => on == FaultOn::Sync,
@@ -180,7 +190,7 @@ fn errors(options: &Options, how: &Search, check: &CommandCheck, verdict: &mut V
         due.dedup();
         for nth in due.into_iter().filter(|nth| *nth < calls) {
             let program = Program { fault: Some(Fault { errno, on, nth }), ..options.program.clone() };
-            let (failed, _) = record(&program)?;
+            let (failed, _) = record_until(&program, &progress.stop)?;
             let acknowledged = failed.acknowledged(failed.events.len());
             let mut broken = match check.judge(&end(&failed), &acknowledged)? {
                 Answer::Kept => None,

@@ -95,8 +95,8 @@ pub struct Outcome {
     pub different: u64,
     /// Those that were judged.
     pub judged: u64,
-    /// Whether the check gave two answers for one state: what it said.
-    pub unsteady: Option<String>,
+    /// Whether every power cut was drawn at, and every state of it judged; not known of a program that lost something.
+    pub whole: bool,
 }
 
 /// Findings of one search: one for each missing call.
@@ -121,7 +121,7 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
     for number in 0..FINDINGS_MAX {
         let hunt = hunt(&record, search, &judge, hunted_until)?;
         if number == 0 {
-            (outcome.drawn, outcome.different) = (hunt.drawn, hunt.different);
+            (outcome.drawn, outcome.different, outcome.whole) = (hunt.drawn, hunt.different, hunt.whole);
         }
         let Some(broken) = hunt.broken else { break };
         let (finding, mended) = explain::explain(&record, search, &judge, &broken)?;

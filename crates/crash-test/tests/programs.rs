@@ -367,8 +367,7 @@ fn an_ordinary_user_records_and_checks_too() {
 fn where_namespaces_are_refused_the_helper_mounts() {
     let helper = Command::new("fusermount3").arg("-V").output();
     if helper.is_err() {
-        eprintln!("skipped: fuse3 is not installed");
-        return;
+        return seawall_sys::skip::skipped("fusermount3 (package fuse3) is not installed");
     }
     // As AppArmor does; only for what this thread starts.
     let refused = std::thread::spawn(|| {
@@ -400,9 +399,10 @@ fn as_ordinary_user(tests: &[&str]) {
     let user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
     let mut command = Command::new("setpriv");
     command.args(user).arg(&binary).args(tests).env(AS_USER, "1").env("TMPDIR", &temporary);
-    match command.current_dir(&temporary).status() {
-        Ok(status) => assert!(status.success()),
-        Err(error) => eprintln!("skipped: setpriv: {error}"),
+    // Its lines are its own: this binary prints one result.
+    match command.current_dir(&temporary).output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
+        Err(error) => seawall_sys::skip::skipped(format!("setpriv: {error}")),
     }
 }
 

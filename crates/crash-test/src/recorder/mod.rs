@@ -31,7 +31,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -113,6 +113,14 @@ pub enum Ended {
 /// # Errors
 /// The directory cannot be served or the program cannot be started; the error names the remedy.
 pub fn record(program: &Program) -> Result<(Record, Ended)> {
+    record_until(program, &AtomicBool::new(false))
+}
+
+/// The same; the program is ended once `stop` is set.
+///
+/// # Errors
+/// As [`record`]; it was ended so.
+pub fn record_until(program: &Program, stop: &AtomicBool) -> Result<(Record, Ended)> {
     let directory = directory(&program.directory)?;
     let (before, modes) = load(&directory)?;
     let owner = owner(&directory)?;
@@ -121,7 +129,7 @@ pub fn record(program: &Program) -> Result<(Record, Ended)> {
     let started = start(program, &directory)?;
     let mut notices = started.notices.clone();
     let mut run = Run::new(program, directory, started, Arc::clone(&memory))?;
-    let ended = run.until_the_end()?;
+    let ended = run.until_the_end(stop)?;
     notices.extend(run.lines.notices());
     drop(run);
     let state = &mut *memory.state();
@@ -372,14 +380,20 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    fn until_the_end(&mut self) -> Result<Ended> {
+    fn until_the_end(&mut self, stop: &AtomicBool) -> Result<Ended> {
         let failed = |cause| Error::Refused { what: "serving the directory".to_owned(), cause };
         loop {
             if let Some(status) = self.child.try_wait().map_err(failed)? {
                 // It stays readable without anyone left to call.
                 self.listener = None;
                 // What the kernel still has of the program's mappings comes now.
-                while self.step(20).map_err(failed)? {}
+                let ended_ns = monotonic_ns();
+                while self.step(20).map_err(failed)? {
+                    // Where the directory is mounted for everyone, somebody else may go on using it.
+                    if Duration::from_nanos(monotonic_ns() - ended_ns) > GRACE {
+                        break;
+                    }
+                }
                 self.drain();
                 self.lines.all = self.memory.state().events.len();
                 return Ok(match (self.asked_ns, status.code()) {
@@ -397,6 +411,11 @@ impl<'a> Run<'a> {
             self.look_at_the_clock()?;
             if self.memory.state().overflown {
                 return Err(too_large(self.program));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Untestable(
+                    "interrupted while the program ran: nothing was judged".to_owned(),
+                ));
             }
         }
     }
