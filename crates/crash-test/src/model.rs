@@ -17,7 +17,7 @@
 
 use crate::call::{Call, Event, Record};
 use crate::rule::Rule;
-use crate::tree::{Inode, Kind, Name, Node, ROOT, Tree};
+use crate::tree::{Inode, Kind, Name, Node, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -305,7 +305,7 @@ impl Model {
         // Each pass can show a folder or a former owner of a name that has to be there too.
         loop {
             let before = about.len();
-            let mut taken: BTreeSet<Place> = BTreeSet::new();
+            let (mut taken, mut left): (BTreeSet<Place>, BTreeSet<Place>) = Default::default();
             for change in self.names.iter_mut().rev().filter(|change| change.event < place) {
                 let of_folder = folder && places(&change.call).any(|(parent, _)| parent == inode);
                 let of_file = inodes(&change.call).any(|one| about.contains(&one));
@@ -313,15 +313,17 @@ impl Model {
                 if of_folder || of_file || same_name || change.durable {
                     change.durable = true;
                     taken.extend(places(&change.call));
+                    // A folder that is new is logged with a name in it that stays; one that was there needs nothing.
+                    let stays = places(&change.call).last().filter(|place| !left.contains(place));
+                    let stays = stays.filter(|_| !matches!(change.call, Call::Remove { .. }));
                     about.extend(
-                        places(&change.call)
+                        stays
                             .map(|(parent, _)| parent)
-                            .filter(|parent| *parent != ROOT)
-                            .filter(
-                                // A folder that is new is logged with what is in it; one that was there needs nothing.
-                                |parent| !self.certain.nodes.contains_key(parent),
-                            ),
+                            .filter(|parent| !self.certain.nodes.contains_key(parent)),
                     );
+                    if let Call::Rename { from, exchange: false, .. } = &change.call {
+                        left.insert(from.clone());
+                    }
                     about.extend(inodes(&change.call).filter(|_| same_name));
                 }
             }

@@ -329,13 +329,8 @@ pub fn read_string(thread: Thread, address: u64) -> io::Result<OsString> {
 #[must_use]
 pub fn dirty_bytes(file: &File) -> Option<u64> {
     // Of other file systems the page cache is not the whole truth: overlayfs keeps pages elsewhere, tmpfs and FUSE tag none.
-    const TELLING: [libc::c_long; 4] =
-        [0xEF53, 0x5846_5342, 0x9123_683E_u32 as libc::c_long, 0xF2F5_2010_u32 as libc::c_long];
-    // SAFETY: all zeros are a valid value of this structure of integers.
-    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the structure live.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) }).ok()?;
-    if !TELLING.contains(&system.f_type) {
+    const TELLING: [i128; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+    if !TELLING.contains(&kind(file)?) {
         return None;
     }
     super::residency::dirty_bytes(file)
@@ -344,10 +339,15 @@ pub fn dirty_bytes(file: &File) -> Option<u64> {
 /// Whether what is in this folder outlives a power cut at all: not in memory, not made by the kernel.
 #[must_use]
 pub fn is_on_a_disk(file: &File) -> bool {
-    const IN_MEMORY: [libc::c_long; 4] = [0x0102_1994, 0x8584_58F6_u32 as libc::c_long, 0x9FA0, 0x6265_6572];
+    const IN_MEMORY: [i128; 4] = [0x0102_1994, 0x8584_58F6, 0x9FA0, 0x6265_6572];
+    kind(file).is_some_and(|kind| !IN_MEMORY.contains(&kind))
+}
+
+/// The number of its file system (`linux/magic.h`); its type differs between libraries of C, its 32 bits do not.
+fn kind(file: &File) -> Option<i128> {
     // SAFETY: all zeros are a valid value of this structure of integers.
     let mut system: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure live.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) }).is_ok()
-        && !IN_MEMORY.contains(&system.f_type)
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) }).ok()?;
+    Some(i128::from(system.f_type) & i128::from(u32::MAX))
 }
