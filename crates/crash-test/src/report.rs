@@ -179,7 +179,7 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
             &mut text,
             "judged",
             &format!(
-                "{} states, those with the missing call among them, by the rules of {}",
+                "{} states, with and without that call, by the rules of {}",
                 outcome.judged,
                 names(&search.rules)
             ),
