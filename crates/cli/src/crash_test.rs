@@ -81,7 +81,7 @@ pub(crate) struct CrashTest {
     /// Print the verdict as JSON
     #[arg(long)]
     json: bool,
-    /// Write the verdict as JUnit's XML to this file
+    /// Write the verdict as JUnit XML to this file (- for standard output)
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
@@ -115,6 +115,7 @@ pub(crate) fn run(args: &CrashTest) -> Result<ExitCode, Failure> {
 
 #[cfg(target_os = "linux")]
 fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
+    use crate::output;
     use seawall_crash_test::recorder::Program;
     use seawall_crash_test::rule::Rule;
     use seawall_crash_test::run::{Options, run};
@@ -148,6 +149,15 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
         mutate: args.mutate,
         errors: args.errors,
     };
+    // A file that cannot be written is found now, not after the work.
+    let unwritten = |failure: Failure| Failure::Coded(UNTESTED, failure.to_string());
+    let junit = args.junit.as_deref().map(output::Target::find).transpose().map_err(unwritten)?;
+    let junit_printed = junit.as_ref().is_some_and(output::Target::is_printed);
+    if args.json && junit_printed {
+        return Err(Failure::Usage(
+            "--json and --junit - would be mixed on standard output: give --junit a file".to_owned(),
+        ));
+    }
     let progress = Arc::new(Progress::default());
     let stopped = Arc::clone(&progress);
     crate::signals::listen_and(move || stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed))?;
@@ -164,18 +174,18 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
         let folder = kept::keep(&args.keep, &verdict.record, finding, &directory, &options.check);
         folders.push(folder.map_err(untested)?);
     }
-    if let Some(file) = &args.junit {
-        let xml = report::junit(&verdict, posix_counts);
-        let failed = |error| Failure::Coded(UNTESTED, format!("{}: {error}", file.display()));
-        std::fs::write(file, xml).map_err(failed)?;
+    if let Some(target) = &junit {
+        let xml = seawall_gauge::report::junit::losses(&report::cases(&verdict, posix_counts));
+        target.give(xml.as_bytes()).map_err(unwritten)?;
     }
     let text = if args.json {
-        let json = report::json(&verdict, &options.search, posix_counts, &folders);
-        serde_json::to_string_pretty(&json).map_err(Failure::message)? + "\n"
+        output::json(&report::json(&verdict, &options.search, posix_counts, &folders))
     } else {
         report::text(&verdict, &options.search, posix_counts, &folders)
     };
-    crate::output::print(&text)?;
+    if !junit_printed {
+        output::print(&text)?;
+    }
     if stopped {
         return Ok(ExitCode::from(crate::exit::INTERRUPTED));
     }

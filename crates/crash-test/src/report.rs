@@ -1,4 +1,4 @@
-//! The verdict in words: for a terminal of 80 columns, as JSON, and as JUnit's XML.
+//! The verdict in words: for a terminal of 80 columns, as JSON, and as the cases of a test report.
 
 use crate::call::{Call, Record};
 use crate::roles::Roles;
@@ -274,49 +274,19 @@ pub fn json(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
     })
 }
 
-/// The verdict as JUnit's XML: one case for each finding, or one that passed.
+/// The verdict as tests, each with what it lost: a sentence, and the lines of its story. One that passed if nothing was lost.
 #[must_use]
-pub fn junit(verdict: &Verdict, posix_counts: bool) -> String {
-    let escaped = |text: &str| {
-        let clean: String = text
-            .chars()
-            .map(|letter| if letter.is_control() && letter != '\n' { ' ' } else { letter })
-            .collect();
-        clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-    };
-    let mut cases: Vec<(String, Option<String>)> = verdict
-        .broken(posix_counts)
-        .enumerate()
-        .map(|(number, finding)| {
-            let story = format!(
-                "{}\n{}missing: {}",
-                finding.message,
-                calls(&verdict.record, finding),
-                missing(finding)
-            );
-            (format!("power cut {}", number + 1), Some(story))
-        })
-        .collect();
-    cases.extend(verdict.errors.iter().map(|(what, broken)| (what.clone(), broken.clone())));
+pub fn cases(verdict: &Verdict, posix_counts: bool) -> Vec<(String, Option<(String, String)>)> {
+    let cuts = verdict.broken(posix_counts).enumerate().map(|(number, finding)| {
+        let story = format!("{}missing: {}", calls(&verdict.record, finding), missing(finding));
+        (format!("power cut {}", number + 1), Some((finding.message.clone(), story)))
+    });
+    let errors = verdict.errors.iter().map(|(what, broken)| {
+        (what.clone(), broken.as_ref().map(|message| (message.clone(), String::new())))
+    });
+    let mut cases: Vec<_> = cuts.chain(errors).collect();
     if cases.is_empty() {
         cases.push((format!("{} states after power cuts", verdict.outcome.judged), None));
     }
-    let failures = cases.iter().filter(|(_, broken)| broken.is_some()).count();
-    let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"seawall crash-test\" tests=\"{}\" failures=\"{failures}\">\n",
-        cases.len()
-    );
-    for (name, broken) in cases {
-        let _ = match broken {
-            None => writeln!(xml, "  <testcase name=\"{}\"/>", escaped(&name)),
-            Some(story) => writeln!(
-                xml,
-                "  <testcase name=\"{}\"><failure message=\"{}\">{}</failure></testcase>",
-                escaped(&name),
-                escaped(story.lines().next().unwrap_or_default()),
-                escaped(&story)
-            ),
-        };
-    }
-    xml + "</testsuite>\n"
+    cases
 }

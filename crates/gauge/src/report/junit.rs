@@ -7,7 +7,8 @@
 //!   not judged      testcase / skipped     commits waited for a CPU: the disk was not judged
 //! ```
 //!
-//! Invariant: every condition is one test, and its whole sentence is in the file.
+//! Invariant: every condition is one test, and its whole sentence is in the file. What a crash test found is a failure each, with
+//! the calls up to the power cut.
 
 use super::html::escape::Text;
 use crate::compare::gate::{GateOutcome, Judged};
@@ -19,6 +20,8 @@ struct Case<'a> {
     name: String,
     outcome: Outcome,
     sentence: &'a str,
+    /// Lines below the sentence.
+    story: &'a str,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -49,8 +52,12 @@ pub fn requirements(checked: &[Checked]) -> String {
         RequirementOutcome::CannotTell => Outcome::Error,
         RequirementOutcome::NotJudged => Outcome::Skipped,
     };
-    let cases =
-        checked.iter().map(|one| Case { name: one.name(), outcome: outcome(one), sentence: &one.sentence });
+    let cases = checked.iter().map(|one| Case {
+        name: one.name(),
+        outcome: outcome(one),
+        sentence: &one.sentence,
+        story: "",
+    });
     document("seawall bench --require", &cases.collect::<Vec<_>>())
 }
 
@@ -66,8 +73,20 @@ pub fn gates(judged: &[(&str, &Judged)]) -> String {
         name: (*name).to_owned(),
         outcome: outcome(one),
         sentence: &one.sentence,
+        story: "",
     });
     document("seawall compare --fail-if", &cases.collect::<Vec<_>>())
+}
+
+/// What `crash-test` found: each loss with its sentence and the lines of its story; a case without passed.
+#[must_use]
+pub fn losses(cases: &[(String, Option<(String, String)>)]) -> String {
+    let cases = cases.iter().map(|(name, lost)| {
+        let (sentence, story) = lost.as_ref().map_or(("kept", ""), |(sentence, story)| (sentence, story));
+        let outcome = if lost.is_some() { Outcome::Failure } else { Outcome::Passed };
+        Case { name: name.clone(), outcome, sentence, story }
+    });
+    document("seawall crash-test", &cases.collect::<Vec<_>>())
 }
 
 fn document(suite: &str, cases: &[Case<'_>]) -> String {
@@ -82,13 +101,17 @@ fn document(suite: &str, cases: &[Case<'_>]) -> String {
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{suite}\" {counts}>\n"
     );
-    for Case { name, outcome, sentence } in cases {
+    for Case { name, outcome, sentence, story } in cases {
         let (name, sentence) = (plain(name), plain(sentence));
         add(&mut out, &format!("<testcase classname=\"{suite}\" name=\"{}\">\n", Text(&name)));
         if let Some(element) = outcome.element() {
             add(&mut out, &format!("<{element} message=\"{}\"/>\n", Text(&sentence)));
         }
-        add(&mut out, &format!("<system-out>{}</system-out>\n</testcase>\n", Text(&sentence)));
+        add(&mut out, &format!("<system-out>{}", Text(&sentence)));
+        for line in story.lines() {
+            add(&mut out, &format!("\n{}", Text(&plain(line))));
+        }
+        out.push_str("</system-out>\n</testcase>\n");
     }
     out + "</testsuite>\n</testsuites>\n"
 }
@@ -133,5 +156,17 @@ mod tests {
         for element in ["<failure ", "<error ", "<skipped "] {
             assert_eq!(text.matches(element).count(), 1, "{text}");
         }
+    }
+
+    #[test]
+    fn each_loss_is_a_failure_with_its_story() {
+        let lost = ("key <0> is gone".to_owned(), "1  create\u{1b} tmp\n2  rename".to_owned());
+        let text = losses(&[("power cut 1".to_owned(), Some(lost)), ("write fails".to_owned(), None)]);
+        assert!(text.contains("tests=\"2\" failures=\"1\""), "{text}");
+        assert!(text.contains("<failure message=\"key &lt;0&gt; is gone\"/>"), "{text}");
+        assert!(
+            text.contains("<system-out>key &lt;0&gt; is gone\n1  create\u{fffd} tmp\n2  rename</system-out>"),
+            "{text}"
+        );
     }
 }
