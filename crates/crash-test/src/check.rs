@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::recorder::mount::ready;
-use crate::recorder::owner;
+use crate::recorder::{command, owner};
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -15,16 +15,17 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// A check of a user's that takes longer has failed.
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// What is kept of what a check printed, in bytes.
 const MESSAGE_BYTES: usize = 500;
 /// What folders of states are called, with the process behind it.
 const PREFIX: &str = "seawall-crash-test-";
-const SIGKILL: i32 = 9;
 
 /// What a check said of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl CommandCheck {
         modes: BTreeMap<Inode, u32>,
         limit: Duration,
     ) -> Result<Self> {
-        let directory = directory.canonicalize().map_err(at("opening", directory))?;
+        let directory = directory.canonicalize().map_err(Error::file("opening", directory))?;
         let owner = owner(&directory)?;
         let base = folder_in_memory()?;
         let command = command.to_owned();
@@ -106,7 +107,7 @@ impl CommandCheck {
         }
         idle.1 += 1;
         let folder = self.base.join(idle.1.to_string());
-        fs::create_dir(&folder).map_err(at("making", &folder))?;
+        fs::create_dir(&folder).map_err(Error::file("making", &folder))?;
         Ok(folder)
     }
 
@@ -116,16 +117,10 @@ impl CommandCheck {
             let in_place = self.in_place();
             let seen = if in_place { self.directory.as_path() } else { state };
             let printed = folder.join("printed");
-            let output = File::create(&printed).map_err(at("making", &printed))?;
-            let again = output.try_clone().map_err(at("opening", &printed))?;
-            let mut command = Command::new("/bin/sh");
-            command
-                .arg("-c")
-                .arg(format!("{} \"$@\"", self.command))
-                .arg("check")
-                .arg(seen)
-                .arg(folder.join("acks"));
-            command.env("PYTHONUNBUFFERED", "1").stdin(Stdio::null()).stdout(output).stderr(again);
+            let output = File::create(&printed).map_err(Error::file("making", &printed))?;
+            let again = output.try_clone().map_err(Error::file("opening", &printed))?;
+            let mut command = command(&format!("{} \"$@\"", self.command));
+            command.arg("check").arg(seen).arg(folder.join("acks")).stdout(output).stderr(again);
             let over = if in_place { Over::Folder(state) } else { Over::Itself };
             let apart = Apart {
                 directory: &self.directory,
@@ -156,7 +151,7 @@ impl CommandCheck {
         let milliseconds = u32::try_from(self.limit.as_millis()).unwrap_or(u32::MAX);
         let in_time = ready(&[ended.as_fd()], milliseconds)?[0];
         if !in_time {
-            let _ = signal_group(child.id(), SIGKILL);
+            let _ = signal_group(child.id(), isolation::KILL);
             let _ = child.kill();
         }
         let status = child.wait()?;
@@ -174,9 +169,7 @@ impl Check for CommandCheck {
             hand_over(&laid, self.owner)?;
         }
         let acks = folder.join("acks");
-        let lines: Vec<u8> =
-            acknowledged.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
-        fs::write(&acks, lines).map_err(at("writing", &acks))?;
+        fs::write(&acks, lines(acknowledged)).map_err(Error::file("writing", &acks))?;
         let mut child = self.start(&folder, &laid)?;
         let failed = |cause| Error::Refused { what: "waiting for the check".to_owned(), cause };
         let status = self.wait(&mut child).map_err(failed)?;
@@ -193,8 +186,8 @@ impl Check for CommandCheck {
                     self.command
                 )));
             }
-            Some(code) if (129..193).contains(&code) => {
-                Answer::Broken(format!("the check ended by signal {}: {printed}", code - 128))
+            Some(code) if let Some(signal) = isolation::signal_of(code) => {
+                Answer::Broken(format!("the check ended by signal {signal}: {printed}"))
             }
             Some(code) if printed.is_empty() => {
                 Answer::Broken(format!("the check ended with exit code {code}"))
@@ -205,6 +198,11 @@ impl Check for CommandCheck {
     }
 }
 
+/// The lines of a file of acknowledgements.
+pub(crate) fn lines(acknowledged: &[Arc<[u8]>]) -> Vec<u8> {
+    acknowledged.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect()
+}
+
 impl Drop for CommandCheck {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.base) {
@@ -213,19 +211,17 @@ impl Drop for CommandCheck {
     }
 }
 
-fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    move |cause| Error::File { action, path, cause }
-}
-
 /// Gives a folder, with everything below it, to another user.
 fn hand_over(folder: &Path, (user, group): (u32, u32)) -> Result<()> {
     let mut due = vec![folder.to_owned()];
     while let Some(path) = due.pop() {
-        lchown(&path, Some(user), Some(group)).map_err(at("changing the owner of", &path))?;
+        lchown(&path, Some(user), Some(group)).map_err(Error::file("changing the owner of", &path))?;
         if path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
             due.extend(
-                fs::read_dir(&path).map_err(at("reading", &path))?.flatten().map(|entry| entry.path()),
+                fs::read_dir(&path)
+                    .map_err(Error::file("reading", &path))?
+                    .flatten()
+                    .map(|entry| entry.path()),
             );
         }
     }
@@ -246,10 +242,10 @@ fn remove(folder: &Path) -> Result<()> {
                         .map(|one| one.path()),
                 );
             }
-            fs::remove_dir_all(folder).map_err(at("removing", folder))
+            fs::remove_dir_all(folder).map_err(Error::file("removing", folder))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done.map_err(at("removing", folder)),
+        done => done.map_err(Error::file("removing", folder)),
     }
 }
 
@@ -272,7 +268,7 @@ fn folder_in_memory() -> Result<PathBuf> {
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(at("making", &folder)(error)),
+            Err(error) => return Err(Error::file("making", &folder)(error)),
         }
     }
 }
@@ -282,7 +278,7 @@ fn folder_in_memory() -> Result<PathBuf> {
 /// # Errors
 /// It is there already, or a file cannot be made.
 pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result<()> {
-    fs::create_dir(into).map_err(at("making", into))?;
+    fs::create_dir(into).map_err(Error::file("making", into))?;
     let mut made: BTreeMap<Inode, PathBuf> = BTreeMap::new();
     let mut folders = vec![(ROOT, into.to_owned())];
     let mut next = 0;
@@ -292,7 +288,7 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
         for (name, inode) in &folder.names {
             let path = path.join(OsStr::from_bytes(name));
             let Some(node) = tree.nodes.get(inode) else { continue };
-            let failed = at("making", &path);
+            let failed = Error::file("making", &path);
             let result = match (&node.kind, made.get(inode)) {
                 (Kind::Folder, _) => {
                     // A folder that a lost rename left in two places ends here.
@@ -311,7 +307,8 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
             };
             result.map_err(failed)?;
             if let (Kind::File | Kind::Special(_), Some(mode)) = (&node.kind, modes.get(inode)) {
-                fs::set_permissions(&path, Permissions::from_mode(*mode)).map_err(at("changing", &path))?;
+                fs::set_permissions(&path, Permissions::from_mode(*mode))
+                    .map_err(Error::file("changing", &path))?;
             }
             made.insert(*inode, path);
         }
@@ -319,7 +316,8 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
     // Last, because a folder may refuse to be written to.
     for (inode, path) in folders.iter().rev() {
         if let Some(mode) = modes.get(inode) {
-            fs::set_permissions(path, Permissions::from_mode(*mode)).map_err(at("changing", path))?;
+            fs::set_permissions(path, Permissions::from_mode(*mode))
+                .map_err(Error::file("changing", path))?;
         }
     }
     Ok(())
@@ -334,13 +332,13 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
     let mut known = BTreeMap::new();
     let mut due = vec![(ROOT, directory.to_owned())];
     let mode = |about: &fs::Metadata| about.permissions().mode() & 0o7777;
-    modes.insert(ROOT, mode(&fs::metadata(directory).map_err(at("reading", directory))?));
+    modes.insert(ROOT, mode(&fs::metadata(directory).map_err(Error::file("reading", directory))?));
     let mut next = ROOT;
     while let Some((folder, path)) = due.pop() {
-        for entry in fs::read_dir(&path).map_err(at("reading", &path))? {
-            let entry = entry.map_err(at("reading", &path))?;
+        for entry in fs::read_dir(&path).map_err(Error::file("reading", &path))? {
+            let entry = entry.map_err(Error::file("reading", &path))?;
             let path = entry.path();
-            let about = entry.metadata().map_err(at("reading", &path))?;
+            let about = entry.metadata().map_err(Error::file("reading", &path))?;
             let inode = *known.entry((about.dev(), about.ino())).or_insert_with(|| {
                 next += 1;
                 next
@@ -349,14 +347,20 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
                 kind if kind.is_dir() => Kind::Folder,
                 kind if kind.is_file() => Kind::File,
                 kind if kind.is_symlink() => Kind::Symlink(
-                    fs::read_link(&path).map_err(at("reading", &path))?.into_os_string().into_vec().into(),
+                    fs::read_link(&path)
+                        .map_err(Error::file("reading", &path))?
+                        .into_os_string()
+                        .into_vec()
+                        .into(),
                 ),
                 _ => Kind::Special(about.mode()),
             };
             let mut node = Node::new(kind);
             match node.kind {
                 Kind::Folder => due.push((inode, path.clone())),
-                Kind::File => node.content = Arc::new(fs::read(&path).map_err(at("reading", &path))?),
+                Kind::File => {
+                    node.content = Arc::new(fs::read(&path).map_err(Error::file("reading", &path))?);
+                }
                 _ => {}
             }
             modes.insert(inode, mode(&about));

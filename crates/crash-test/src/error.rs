@@ -1,7 +1,7 @@
 //! The errors of a crash test: what could not be recorded, laid out or checked.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a program could not be tested.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,14 @@ pub enum Error {
     /// The run cannot be judged: the reason, and the remedy.
     #[error("{0}")]
     Untestable(String),
+}
+
+impl Error {
+    /// What turns a system's error into one about `action` on `path`.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |cause| Self::File { action, path, cause }
+    }
 }
 
 /// A result with this crate's error.

@@ -8,7 +8,7 @@
 //! Invariant: a folder is made anew, and nothing that was there is overwritten.
 
 use crate::call::Record;
-use crate::check::{Answer, Check as _, CommandCheck, lay_out, load};
+use crate::check::{Answer, Check as _, CommandCheck, LIMIT, lay_out, lines, load};
 use crate::error::{Error, Result};
 use crate::report::calls;
 use crate::search::Finding;
@@ -17,22 +17,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Folders that are tried for a name.
 const NAMES_MAX: u32 = 10_000;
-const CHECK_LIMIT: Duration = Duration::from_mins(1);
 
 /// What is needed to judge a state again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Again {
     directory: PathBuf,
     check: String,
-}
-
-fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    move |cause| Error::File { action, path, cause }
 }
 
 /// Keeps `finding` in a new folder below `root`; gives it.
@@ -46,30 +39,27 @@ pub fn keep(
     directory: &Path,
     check: &str,
 ) -> Result<PathBuf> {
-    fs::create_dir_all(root).map_err(at("making", root))?;
+    fs::create_dir_all(root).map_err(Error::file("making", root))?;
     let mut number = 1;
     let folder = loop {
         let folder = root.join(number.to_string());
         match fs::create_dir(&folder) {
             Ok(()) => break folder,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => number += 1,
-            Err(error) => return Err(at("making", &folder)(error)),
+            Err(error) => return Err(Error::file("making", &folder)(error)),
         }
     };
     lay_out(&finding.state, &record.modes, &folder.join("state"))?;
-    let lines: Vec<u8> = record
-        .acknowledged(finding.cut)
-        .iter()
-        .flat_map(|line| line.iter().copied().chain([b'\n']))
-        .collect();
+    let lines = lines(&record.acknowledged(finding.cut));
     let again = Again {
-        directory: directory.canonicalize().map_err(at("opening", directory))?,
+        directory: directory.canonicalize().map_err(Error::file("opening", directory))?,
         check: check.to_owned(),
     };
-    let again = serde_json::to_vec_pretty(&again).map_err(|error| at("writing", &folder)(error.into()))?;
+    let again =
+        serde_json::to_vec_pretty(&again).map_err(|error| Error::file("writing", &folder)(error.into()))?;
     for (name, bytes) in [("acks", lines), ("calls", calls(record, finding).into_bytes()), ("again", again)] {
         let path = folder.join(name);
-        fs::write(&path, bytes).map_err(at("writing", &path))?;
+        fs::write(&path, bytes).map_err(Error::file("writing", &path))?;
     }
     Ok(folder)
 }
@@ -80,15 +70,15 @@ pub fn keep(
 /// The folder is not one of [`keep`]'s, or the check cannot be run.
 pub fn again(folder: &Path, check: Option<&str>) -> Result<Answer> {
     let path = folder.join("again");
-    let bytes = fs::read(&path).map_err(at("reading", &path))?;
-    let kept: Again = serde_json::from_slice(&bytes).map_err(|error| at("reading", &path)(error.into()))?;
+    let bytes = fs::read(&path).map_err(Error::file("reading", &path))?;
+    let kept: Again =
+        serde_json::from_slice(&bytes).map_err(|error| Error::file("reading", &path)(error.into()))?;
     let (state, modes) = load(&folder.join("state"))?;
     let acks = folder.join("acks");
-    let lines = fs::read(&acks).map_err(at("reading", &acks))?;
+    let lines = fs::read(&acks).map_err(Error::file("reading", &acks))?;
     let lines: Vec<Arc<[u8]>> = lines
         .split_inclusive(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\n").unwrap_or(line).into())
         .collect();
-    CommandCheck::new(&kept.directory, check.unwrap_or(&kept.check), modes, CHECK_LIMIT)?
-        .judge(&state, &lines)
+    CommandCheck::new(&kept.directory, check.unwrap_or(&kept.check), modes, LIMIT)?.judge(&state, &lines)
 }

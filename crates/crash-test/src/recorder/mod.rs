@@ -21,7 +21,7 @@ use mount::{Served, Server, ready};
 use rustix::fs::{OFlags, fcntl_setfl};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
-use seawall_sys::notification::{self, Notification};
+use seawall_sys::notification::{self, Notification, SYNC, SYNCFS};
 use seawall_sys::seccomp::{Action, Filter, Row};
 use std::fs::File;
 use std::io::{self, Read};
@@ -35,12 +35,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// `sync` and `syncfs`, which send nothing to a FUSE file system.
-#[cfg(target_arch = "x86_64")]
-const SYNC_CALLS: [i64; 2] = [162, 306];
-/// As above.
-#[cfg(not(target_arch = "x86_64"))]
-const SYNC_CALLS: [i64; 2] = [81, 267];
 /// Error numbers with which namespaces or the device are refused to this user.
 const REFUSED: [i32; 6] = [1, 13, 19, 22, 28, 87];
 /// How long `until` may go on failing.
@@ -53,8 +47,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const HELD_IN_1000: u64 = 300;
 /// A pipe hands over what a program without line buffering prints in blocks of this size.
 const BLOCK: usize = 4096;
-const SIGTERM: i32 = 15;
-const SIGKILL: i32 = 9;
 
 /// Which call of a run fails, for programs that must survive errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,23 +148,20 @@ pub(crate) fn owner(directory: &Path) -> Result<(u32, u32)> {
     if !user.is_root() {
         return Ok((user.as_raw(), group.as_raw()));
     }
-    let about = std::fs::metadata(directory);
-    let about =
-        about.map_err(|cause| Error::File { action: "reading", path: directory.to_owned(), cause })?;
+    let about = std::fs::metadata(directory).map_err(Error::file("reading", directory))?;
     Ok((about.uid(), about.gid()))
 }
 
 /// The directory by its whole path.
 fn directory(path: &Path) -> Result<PathBuf> {
-    let failed = |cause| Error::File { action: "opening", path: path.to_owned(), cause };
-    let directory = path.canonicalize().map_err(failed)?;
+    let directory = path.canonicalize().map_err(Error::file("opening", path))?;
     if !directory.is_dir() {
         return Err(Error::Untestable(format!(
             "{}: not a directory: give the one that the program writes to",
             path.display()
         )));
     }
-    let here = std::env::current_dir().map_err(failed)?;
+    let here = std::env::current_dir().map_err(Error::file("opening", path))?;
     if here.starts_with(&directory) {
         return Err(Error::Untestable(format!(
             "{}: this is the directory that is recorded: run the test from outside it",
@@ -192,7 +181,8 @@ struct Started {
     notices: Vec<String>,
 }
 
-fn command(words: &str) -> Command {
+/// A command of the user's, for a shell.
+pub(crate) fn command(words: &str) -> Command {
     // By its whole path: one on the way could lie in the directory, which nobody serves before the start.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", words]).stdin(Stdio::null()).env("PYTHONUNBUFFERED", "1");
@@ -204,7 +194,8 @@ fn start(program: &Program, directory: &Path) -> Result<Started> {
         let what = what.to_owned();
         move |cause| Error::Refused { what, cause }
     };
-    let rows = SYNC_CALLS.map(|call| Row { call: call as _, when: None, action: Action::Notify });
+    // They send nothing to a FUSE file system.
+    let rows = [SYNC, SYNCFS].map(|call| Row { call, when: None, action: Action::Notify });
     let filter = Filter::new(&rows);
     let (ours, theirs) = UnixStream::pair().map_err(refused("a socket"))?;
     let mut apart = Apart {
@@ -322,7 +313,7 @@ struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        let _ = signal_group(self.child.id(), SIGKILL);
+        let _ = signal_group(self.child.id(), isolation::KILL);
         // Its keeper ends the rest.
         for _ in 0..100 {
             if !matches!(self.child.try_wait(), Ok(None)) {
@@ -333,7 +324,7 @@ impl Drop for Run<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some((mut until, _)) = self.until.take() {
-            let _ = signal_group(until.id(), SIGKILL);
+            let _ = signal_group(until.id(), isolation::KILL);
             let _ = until.wait();
         }
         if self.by_helper {
@@ -398,8 +389,10 @@ impl<'a> Run<'a> {
                 self.lines.all = self.memory.state().events.len();
                 return Ok(match (self.asked_ns, status.code()) {
                     (Some(_), _) => Ended::Asked,
-                    (None, Some(code)) if (129..193).contains(&code) => Ended::Signal(code - 128),
-                    (None, code) => Ended::Exit(code.unwrap_or(-1)),
+                    (None, code) => {
+                        let code = code.unwrap_or(-1);
+                        isolation::signal_of(code).map_or(Ended::Exit(code), Ended::Signal)
+                    }
                 });
             }
             self.step(match (self.syncing.is_empty(), self.server.holds()) {
@@ -467,7 +460,7 @@ impl<'a> Run<'a> {
             self.drain();
             // Its name is known to the kernel; asking more of the file would ask this loop.
             let link = std::fs::read_link(format!("/proc/{}/fd/{}", call.thread, call.argument));
-            let ours = call.call == SYNC_CALLS[0] || link.is_ok_and(|link| link.starts_with(&self.directory));
+            let ours = call.call == SYNC || link.is_ok_and(|link| link.starts_with(&self.directory));
             if ours {
                 // Has the kernel send the pages of mappings; in a thread, because this one takes them.
                 let (keeper, directory) = (self.child.id(), self.directory.clone());
@@ -487,7 +480,7 @@ impl<'a> Run<'a> {
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         if let Some(asked) = self.asked_ns {
             if since(asked) > GRACE {
-                let _ = signal_group(self.child.id(), SIGKILL);
+                let _ = signal_group(self.child.id(), isolation::KILL);
             }
             return Ok(());
         }
@@ -518,7 +511,7 @@ impl<'a> Run<'a> {
                         self.tried_ns = now;
                     }
                     _ if since(*begun) > GRACE => {
-                        let _ = signal_group(child.id(), SIGKILL);
+                        let _ = signal_group(child.id(), isolation::KILL);
                     }
                     _ => {}
                 },
@@ -531,7 +524,7 @@ impl<'a> Run<'a> {
             }
         }
         if over {
-            let _ = signal_group(self.child.id(), SIGTERM);
+            let _ = signal_group(self.child.id(), isolation::TERMINATE);
             self.asked_ns = Some(now);
         }
         Ok(())

@@ -107,6 +107,17 @@ pub fn spawn(mut command: Command, apart: &Apart<'_>) -> io::Result<Child> {
     command.spawn()
 }
 
+/// The signal that ends a process at once.
+pub const KILL: i32 = libc::SIGKILL;
+/// The signal that asks a process to end.
+pub const TERMINATE: i32 = libc::SIGTERM;
+
+/// The signal that ended a command, by the exit code of what kept it.
+#[must_use]
+pub fn signal_of(code: i32) -> Option<i32> {
+    (SIGNALLED + 1..SIGNALLED + 65).contains(&code).then(|| code - SIGNALLED)
+}
+
 /// Sends `signal` to a process group.
 ///
 /// # Errors
@@ -347,10 +358,16 @@ fn wait_for(process: libc::pid_t) -> libc::c_int {
     }
 }
 
+/// What a shell adds to the number of a signal, to make an exit code of it.
+const SIGNALLED: i32 = 128;
+
 /// Ends with the exit code of a shell that ran a command which ended with this status.
 fn end_like(status: libc::c_int) -> ! {
-    let code =
-        if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+    let code = if libc::WIFSIGNALED(status) {
+        SIGNALLED + libc::WTERMSIG(status)
+    } else {
+        libc::WEXITSTATUS(status)
+    };
     // SAFETY: ends this process and runs nothing of it.
     unsafe { libc::_exit(code) }
 }
@@ -359,8 +376,8 @@ fn end_like(status: libc::c_int) -> ! {
 #[repr(C, align(8))]
 struct Ancillary([u8; 32]);
 
-/// Sends a descriptor; safe between fork and exec.
-fn send(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
+/// Has `pass` send or receive a message of one byte, with room for one descriptor; gives what it returned.
+fn with_message(pass: impl FnOnce(&mut libc::msghdr) -> isize) -> io::Result<isize> {
     let mut byte = [0_u8];
     let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
     let mut room = Ancillary([0; 32]);
@@ -369,23 +386,32 @@ fn send(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
     message.msg_iov = &raw mut data;
     message.msg_iovlen = 1;
     message.msg_control = room.0.as_mut_ptr().cast();
-    // SAFETY: computes a length.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
-    // SAFETY: the message has room for one header.
-    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    // SAFETY: the header lies in `room`, which is aligned for it.
-    let header = unsafe { &mut *header };
-    header.cmsg_level = libc::SOL_SOCKET;
-    header.cmsg_type = libc::SCM_RIGHTS;
-    // SAFETY: computes a length.
-    header.cmsg_len = unsafe { libc::CMSG_LEN(4) } as _;
-    // SAFETY: the place of the data behind the header lies in `room`.
-    let place = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: there is room for one descriptor; the place need not be aligned.
-    unsafe { place.cast::<RawFd>().write_unaligned(descriptor) };
-    // SAFETY: the message and what it leads to outlive the call.
-    let sent = unsafe { libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    message.msg_controllen = room.0.len() as _;
+    let passed = pass(&mut message);
+    if passed < 0 { Err(io::Error::last_os_error()) } else { Ok(passed) }
+}
+
+/// Sends a descriptor; safe between fork and exec.
+fn send(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
+    let sent = with_message(|message| {
+        // SAFETY: computes a length.
+        message.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
+        // SAFETY: the message has room for one header.
+        let header = unsafe { libc::CMSG_FIRSTHDR(message) };
+        // SAFETY: the header lies in the room of the message, which is aligned for it.
+        let header = unsafe { &mut *header };
+        header.cmsg_level = libc::SOL_SOCKET;
+        header.cmsg_type = libc::SCM_RIGHTS;
+        // SAFETY: computes a length.
+        header.cmsg_len = unsafe { libc::CMSG_LEN(4) } as _;
+        // SAFETY: the place of the data behind the header lies in the room of the message.
+        let place = unsafe { libc::CMSG_DATA(header) };
+        // SAFETY: there is room for one descriptor; the place need not be aligned.
+        unsafe { place.cast::<RawFd>().write_unaligned(descriptor) };
+        // SAFETY: the message and what it leads to outlive the call.
+        unsafe { libc::sendmsg(socket, message, libc::MSG_NOSIGNAL) }
+    });
+    sent.map(|_| ())
 }
 
 /// Receives a descriptor that was sent over `socket`; nothing if the other end was closed before.
@@ -393,34 +419,28 @@ fn send(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
 /// # Errors
 /// The system's; a message without a descriptor.
 pub fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut byte = [0_u8];
-    let mut data = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    let mut room = Ancillary([0; 32]);
-    // SAFETY: all zeros is an empty message.
-    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    message.msg_iov = &raw mut data;
-    message.msg_iovlen = 1;
-    message.msg_control = room.0.as_mut_ptr().cast();
-    message.msg_controllen = 32;
-    // SAFETY: the message and the room that it leads to outlive the call.
-    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-    if got < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if got == 0 {
-        return Ok(None);
-    }
-    // SAFETY: the kernel filled in the message.
-    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    // SAFETY: it is null or lies in `room`.
-    let Some(header) = (unsafe { header.as_ref() }) else { return Err(io::ErrorKind::InvalidData.into()) };
-    if header.cmsg_type != libc::SCM_RIGHTS {
+    let mut received = None;
+    let got = with_message(|message| {
+        // SAFETY: the message and the room that it leads to outlive the call.
+        let got = unsafe { libc::recvmsg(socket.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) };
+        if got > 0 {
+            // SAFETY: the kernel filled in the message.
+            let header = unsafe { libc::CMSG_FIRSTHDR(message) };
+            // SAFETY: it is null or lies in the room of the message.
+            let header = unsafe { header.as_ref() };
+            received = header.filter(|header| header.cmsg_type == libc::SCM_RIGHTS).map(|header| {
+                // SAFETY: the place of the data behind the header lies in the room of the message.
+                let place = unsafe { libc::CMSG_DATA(header) };
+                // SAFETY: a message of this type has a descriptor there.
+                let descriptor = unsafe { place.cast::<RawFd>().read_unaligned() };
+                // SAFETY: the kernel made it for this process, and nothing else holds it.
+                unsafe { OwnedFd::from_raw_fd(descriptor) }
+            });
+        }
+        got
+    })?;
+    if got > 0 && received.is_none() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // SAFETY: the place of the data behind the header lies in `room`.
-    let place = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: a message of this type has a descriptor there.
-    let descriptor = unsafe { place.cast::<RawFd>().read_unaligned() };
-    // SAFETY: the kernel made it for this process, and nothing else holds it.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    Ok(received)
 }

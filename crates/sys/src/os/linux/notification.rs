@@ -8,6 +8,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`.
 const MADE: u32 = 1;
 
+/// `sync(2)`.
+pub const SYNC: libc::c_long = libc::SYS_sync;
+/// `syncfs(2)`.
+pub const SYNCFS: libc::c_long = libc::SYS_syncfs;
+
 /// A call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification {
@@ -15,7 +20,7 @@ pub struct Notification {
     /// The thread that made it, as this process sees it.
     pub thread: u32,
     /// Its number, as `libc::SYS_*` has it.
-    pub call: i64,
+    pub call: libc::c_long,
     /// Its first argument.
     pub argument: u64,
 }
