@@ -1,7 +1,7 @@
 //! One crash test: records the program, tries the check, searches, and judges each finding again.
 
 use crate::call::{Call, Record};
-use crate::check::{Answer, Check, CommandCheck};
+use crate::check::{Answer, Check, CommandCheck, LIMIT};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::recorder::{Ended, Fault, FaultOn, Program, record_until};
@@ -12,8 +12,6 @@ use seawall_sys::clock::monotonic_ns;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A check that takes longer has failed.
-const CHECK_LIMIT: Duration = Duration::from_mins(1);
 /// How often a finding is judged again.
 const AGAIN: usize = 3;
 /// The errors that calls are answered with, each with its name.
@@ -105,8 +103,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
             options.program.directory.display()
         )));
     }
-    let check =
-        CommandCheck::new(&options.program.directory, &options.check, record_modes(&record), CHECK_LIMIT)?;
+    let check = CommandCheck::new(&options.program.directory, &options.check, record.modes.clone(), LIMIT)?;
     let finished = end(&record);
     if let Answer::Broken(message) = check.judge(&finished, &acknowledged)? {
         return Err(Error::Untestable(format!(
@@ -155,8 +152,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
                 break;
             }
             let how = Search { budget: share / count, ..how.clone() };
-            let judged = Progress::default();
-            let outcome = search(&without(&verdict.record, &role), &how, &check, &judged)?;
+            let outcome = search(&without(&verdict.record, &role), &how, &check, progress)?;
             verdict.without.push((role, !outcome.findings.is_empty(), outcome.judged));
         }
     }
@@ -164,10 +160,6 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         errors(options, &how, &check, progress, &mut verdict)?;
     }
     Ok(verdict)
-}
-
-fn record_modes(record: &Record) -> std::collections::BTreeMap<crate::tree::Inode, u32> {
-    record.modes.clone()
 }
 
 /// Runs the program again with calls that fail: the first of each kind, one in the middle and the last.
@@ -200,7 +192,7 @@ fn errors(
                 // The states of that run, by the rules of real file systems.
                 let rules = how.rules.iter().copied().filter(|rule| *rule != Rule::Posix).collect();
                 let how = Search { rules, budget: how.budget / 15, ..how.clone() };
-                let outcome = search(&failed, &how, check, &Progress::default())?;
+                let outcome = search(&failed, &how, check, progress)?;
                 broken =
                     outcome.findings.first().map(|found| format!("{} (and then a power cut)", found.message));
             }

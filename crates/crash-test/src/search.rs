@@ -105,6 +105,8 @@ const FINDINGS_MAX: usize = 4;
 const CUTS_MAX: usize = 4_000;
 /// Candidates of a group in the first round; each later one has four times as many.
 const FIRST_ROUND: usize = 3;
+/// The kind of a cut at the end of a record, behind a call at which no other cut stands.
+const END: usize = 4;
 /// The round of candidates that only the other ones leave time for.
 const LAST_ROUND: u8 = u8::MAX;
 
@@ -113,6 +115,7 @@ const LAST_ROUND: u8 = u8::MAX;
 /// # Errors
 /// The check cannot be run.
 pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
+    let judged_before = progress.judged.load(Ordering::Relaxed);
     let judge = Judge::new(search, check, progress);
     let mut outcome = Outcome::default();
     let mut record = record.clone();
@@ -136,7 +139,7 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
         let Some(mended) = mended else { break };
         record = mended;
     }
-    outcome.judged = progress.judged.load(Ordering::Relaxed);
+    outcome.judged = progress.judged.load(Ordering::Relaxed) - judged_before;
     Ok(outcome)
 }
 
@@ -250,7 +253,10 @@ pub(crate) struct Hunt {
 /// The check cannot be run.
 pub(crate) fn hunt(record: &Record, search: &Search, judge: &Judge<'_>, until: Duration) -> Result<Hunt> {
     let (posix, real): (Vec<Rule>, Vec<Rule>) = search.rules.iter().partition(|rule| **rule == Rule::Posix);
-    let mut drawn = Drawn::default();
+    let roles = Roles::of(record);
+    let (mut cuts, thinned) = cuts(record, &roles);
+    cuts.retain(|cut| cut.behind >= search.first_cut);
+    let mut drawn = Drawn { thinned, ..Drawn::default() };
     let mut hunt = Hunt { broken: None, drawn: 0, different: 0, whole: true };
     // What only posix allows has its share of the time whatever else there is.
     let share = if posix.is_empty() || real.is_empty() {
@@ -261,7 +267,7 @@ pub(crate) fn hunt(record: &Record, search: &Search, judge: &Judge<'_>, until: D
     for (rules, until) in [(real, share), (posix, until)] {
         let mut candidates = Vec::new();
         for rule in rules {
-            candidates.extend(drawn.enumerate(record, (rule, search.first_cut), judge, until));
+            candidates.extend(drawn.enumerate((record, &roles, &cuts), rule, judge, until));
         }
         judge.progress.different.store(drawn.seen.len() as u64, Ordering::Relaxed);
         (hunt.drawn, hunt.different) = (drawn.count, drawn.seen.len() as u64);
@@ -287,64 +293,70 @@ struct Drawn {
     thinned: bool,
 }
 
-/// Where the power goes: behind how many events, and the group of it.
-fn cuts(record: &Record, roles: &Roles) -> (Vec<(usize, usize)>, bool) {
-    let mut cuts: Vec<(usize, usize)> = Vec::new();
+/// A moment at which the power goes.
+struct Cut {
+    /// Behind so many events.
+    behind: usize,
+    /// The kind of the event that it stands at, and that event.
+    kind: usize,
+    place: usize,
+}
+
+/// The kind of an event that cuts stand at, and whether they stand behind it; the others stand before.
+fn kind_of(call: &Call) -> Option<(usize, bool)> {
+    match call {
+        Call::Sync { .. } | Call::SyncAll => Some((0, false)),
+        Call::Rename { .. } => Some((1, false)),
+        Call::Remove { .. } => Some((2, false)),
+        Call::Acknowledge { .. } => Some((3, true)),
+        _ => None,
+    }
+}
+
+/// The moments of a record, in order; also whether some were left out.
+fn cuts(record: &Record, roles: &Roles) -> (Vec<Cut>, bool) {
+    let mut cuts: Vec<Cut> = Vec::new();
     let mut of_group: HashMap<(usize, &str, u32), usize> = HashMap::new();
     let mut spare = Vec::new();
     for (place, event) in record.events.iter().enumerate() {
-        let (kind, cut) = match &event.call {
-            Call::Sync { .. } | Call::SyncAll => (0, place),
-            Call::Rename { .. } => (1, place),
-            Call::Remove { .. } => (2, place),
-            Call::Acknowledge { .. } => (3, place + 1),
-            _ => continue,
-        };
+        let Some((kind, behind)) = kind_of(&event.call) else { continue };
+        let cut = Cut { behind: place + usize::from(behind), kind, place };
         let seen = of_group.entry((kind, &roles.of[place], event.thread)).or_default();
         *seen += 1;
-        if *seen <= FIRST_ROUND { cuts.push((cut, place)) } else { spare.push((cut, place)) }
+        if *seen <= FIRST_ROUND { cuts.push(cut) } else { spare.push(cut) }
     }
-    cuts.push((record.events.len(), record.events.len().saturating_sub(1)));
+    if let Some(last) = record.events.last() {
+        let kind = kind_of(&last.call).map_or(END, |(kind, _)| kind);
+        cuts.push(Cut { behind: record.events.len(), kind, place: record.events.len() - 1 });
+    }
     let room = CUTS_MAX.saturating_sub(cuts.len()).max(1);
     let step = spare.len().div_ceil(room).max(1);
-    cuts.extend(spare.iter().step_by(step));
-    cuts.sort_unstable();
+    cuts.extend(spare.into_iter().step_by(step));
+    cuts.sort_unstable_by_key(|cut| (cut.behind, cut.place));
     (cuts, step > 1)
 }
 
 impl Drawn {
-    /// The candidates of `rule` that are new.
+    /// The candidates of `rule` at `cuts` that are new.
     fn enumerate(
         &mut self,
-        record: &Record,
-        (rule, first_cut): (Rule, usize),
+        (record, roles, cuts): (&Record, &Roles, &[Cut]),
+        rule: Rule,
         judge: &Judge<'_>,
         until: Duration,
     ) -> Vec<Candidate> {
-        let roles = Roles::of(record);
-        let (cuts, thinned) = cuts(record, &roles);
-        self.thinned |= thinned;
         let mut model = Model::new(record, rule);
         let (mut taken, mut acknowledged) = (0, 0);
         let (mut found, mut hashes) = (Vec::new(), Hashes::default());
-        // Drawing may take a third of the time; what is judged is worth more than what is counted.
+        // Drawing may take a sixth of the time for each rule; what is judged is worth more than what is counted.
         let drawing_until = judge.now() + until.saturating_sub(judge.now()) / 6;
-        for (cut, place) in cuts.into_iter().filter(|(cut, _)| *cut >= first_cut) {
+        for &Cut { behind: cut, kind, place } in cuts {
             if judge.now() > drawing_until || judge.left().is_zero() {
                 self.thinned = true;
                 break;
             }
             advance(&mut model, record, &mut taken, &mut acknowledged, cut);
-            let event = record.events.get(place);
-            let kind = event.map_or(9, |event| match event.call {
-                Call::Sync { .. } | Call::SyncAll => 0,
-                Call::Rename { .. } => 1,
-                Call::Remove { .. } => 2,
-                Call::Acknowledge { .. } => 3,
-                _ => 4,
-            });
-            let name = roles.of.get(place).cloned().unwrap_or_default();
-            let thread = event.map_or(0, |event| event.thread);
+            let (name, thread) = (&roles.of[place], record.events[place].thread);
             let mut same = HashSet::new();
             for choice in choices(&model) {
                 let arrival = arrival(&model, choice, judge.seed ^ cut as u64);
