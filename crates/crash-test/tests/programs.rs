@@ -33,15 +33,8 @@ impl Ground {
     }
 
     fn program(&self, command: &str) -> Program {
-        Program {
-            directory: self.directory.clone(),
-            command: command.replace("DIR", self.directory.to_str().expect("text")),
-            until: None,
-            for_: Some(DEADLINE),
-            fault: None,
-            hold_back: None,
-            bytes_max: 64 << 20,
-        }
+        let command = command.replace("DIR", self.directory.to_str().expect("text"));
+        Program { for_: Some(DEADLINE), ..Program::new(&self.directory, &command) }
     }
 
     fn run(&self, command: &str) -> Record {

@@ -10,18 +10,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-fn program(directory: &Path, command: &str) -> Program {
-    Program {
-        directory: directory.to_owned(),
-        command: command.to_owned(),
-        until: None,
-        for_: None,
-        fault: None,
-        hold_back: None,
-        bytes_max: 1 << 26,
-    }
-}
-
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
@@ -64,7 +52,7 @@ fn python(script: &str) -> (Vec<String>, Ended) {
     let head = format!("import os, sys, mmap, ctypes\nd = '{}'\nos.chdir(d)\n", folder.path().display());
     std::fs::write(&path, head + script).expect("a script");
     let (record, ended) =
-        record(&program(folder.path(), &format!("python3 {}", path.display()))).expect("it is recorded");
+        record(&Program::new(folder.path(), &format!("python3 {}", path.display()))).expect("it is recorded");
     assert_eq!(
         std::fs::read_dir(folder.path()).expect("is there").count(),
         0,
@@ -143,7 +131,7 @@ fn what_was_there_is_read_and_stays() {
         "cd {} && test $(cat old/file) = before && echo after > old/file && rm -r old",
         folder.path().display()
     );
-    let (record, ended) = record(&program(folder.path(), &words)).expect("it is recorded");
+    let (record, ended) = record(&Program::new(folder.path(), &words)).expect("it is recorded");
     assert_eq!(ended, Ended::Exit(0));
     assert_eq!(record.events.len(), 4, "{:?}", told(&record));
     assert_eq!(std::fs::read_to_string(folder.path().join("old/file")).expect("is there"), "before");
@@ -156,7 +144,7 @@ fn servers_are_ended_and_leave_nothing_behind() {
     let started_ns = monotonic_ns();
     let marked = format!("sleep 4{}", std::process::id());
     let mut server =
-        program(folder.path(), &format!("({marked} &); touch {0}/x; {marked}", folder.path().display()));
+        Program::new(folder.path(), &format!("({marked} &); touch {0}/x; {marked}", folder.path().display()));
     server.for_ = Some(Duration::from_millis(300));
     let (record, ended) = record(&server).expect("it is recorded");
     assert_eq!((ended, told(&record)), (Ended::Asked, vec!["create x 1".to_owned()]));
@@ -196,7 +184,7 @@ fn a_call_fails_when_it_is_to() {
     ] {
         let folder = folder();
         let mut failing =
-            program(folder.path(), &format!("cd {} && {words} 2>/dev/null", folder.path().display()));
+            Program::new(folder.path(), &format!("cd {} && {words} 2>/dev/null", folder.path().display()));
         failing.fault = Some(Fault { errno, on, nth: 0 });
         let (record, ended) = record(&failing).expect("it is recorded");
         assert_eq!(ended, Ended::Exit(1), "{on:?}: {:?} {:?}", told(&record), record.notices);
@@ -210,11 +198,11 @@ fn a_call_fails_when_it_is_to() {
 fn too_long_a_run_and_odd_places_are_refused_by_name() {
     let folder = folder();
     let mut long =
-        program(folder.path(), &format!("head -c 2000000 /dev/zero > {}/x", folder.path().display()));
+        Program::new(folder.path(), &format!("head -c 2000000 /dev/zero > {}/x", folder.path().display()));
     long.bytes_max = 1 << 20;
     let error = record(&long).expect_err("too long").to_string();
     assert!(error.contains("1 MiB"), "{error}");
-    let error = record(&program(Path::new("/nowhere"), "true")).expect_err("not there").to_string();
+    let error = record(&Program::new(Path::new("/nowhere"), "true")).expect_err("not there").to_string();
     assert!(error.contains("/nowhere"), "{error}");
 }
 

@@ -314,6 +314,16 @@ fn a_sync_that_is_left_out_is_named_and_noticed() {
 }
 
 #[test]
+fn what_was_not_judged_is_not_called_whole() {
+    let record = record("create k; write k 0 k; fsync k; fsync .; ack k");
+    assert!(searched(&record, &Rule::ALL, named).whole);
+    let budget = Duration::ZERO;
+    let how = Search { rules: Rule::ALL.to_vec(), budget, workers: 1, seed: 1, first_cut: 0 };
+    let outcome = search(&record, &how, &Promise(named), &Progress::default()).expect("runs");
+    assert!(!outcome.whole && outcome.judged == 0, "{outcome:?}");
+}
+
+#[test]
 fn a_held_sync_covers_nothing_before_it_is_answered() {
     let mut record = record("create log; fsync log; fsync .; write log 0 1; fdatasync log; ack 1");
     assert!(searched(&record, &Rule::ALL, logged).findings.is_empty());

@@ -26,7 +26,6 @@ pub(crate) const RULES: [(&[Rule], &str); 2] =
 
 /// A search takes seconds; one that takes longer says so by not being whole.
 const BUDGET: Duration = Duration::from_mins(2);
-const RECORD_BYTES_MAX: u64 = 1 << 30;
 
 /// Runs the victim of `scene` in a recorded directory.
 ///
@@ -34,15 +33,9 @@ const RECORD_BYTES_MAX: u64 = 1 << 30;
 /// It could not be recorded, or it failed.
 pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Record> {
     let dir = crate::apart::scratch()?;
-    let program = Program {
-        directory: dir.path().to_owned(),
-        command: scene.victim(dir.path(), None).command_line(binary)?,
-        until: None,
-        for_: None,
-        fault: None,
-        hold_back: (scene.held_in_1000 > 0).then_some(scene.seed),
-        bytes_max: RECORD_BYTES_MAX,
-    };
+    let command = scene.victim(dir.path(), None).command_line(binary)?;
+    let hold_back = (scene.held_in_1000 > 0).then_some(scene.seed);
+    let program = Program { hold_back, ..Program::new(dir.path(), &command) };
     let (record, ended) = seawall_crash_test::recorder::record(&program).map_err(io::Error::other)?;
     if ended != Ended::Exit(0) {
         return Err(io::Error::other(format!("the victim ended with {ended:?}: {scene}")));

@@ -89,6 +89,22 @@ pub struct Program {
     pub bytes_max: u64,
 }
 
+impl Program {
+    /// One that runs to its end, and may write a GiB.
+    #[must_use]
+    pub fn new(directory: &Path, command: &str) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            command: command.to_owned(),
+            until: None,
+            for_: None,
+            fault: None,
+            hold_back: None,
+            bytes_max: 1 << 30,
+        }
+    }
+}
+
 /// How a recorded program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
