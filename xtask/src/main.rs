@@ -30,7 +30,6 @@ mod second_kernel;
 mod shell;
 mod shipped;
 mod soak;
-mod studies;
 mod tally;
 mod test;
 mod tools;
@@ -39,7 +38,6 @@ mod workflows;
 
 use error::{Error, Result};
 use std::process::ExitCode;
-use studies::{fidelity, observe};
 
 struct Command {
     name: &'static str,
@@ -47,7 +45,7 @@ struct Command {
     run: fn(&[String]) -> Result,
 }
 
-const COMMANDS: [Command; 21] = [
+const COMMANDS: [Command; 19] = [
     Command { name: "help", about: "this table", run: help },
     Command {
         name: "test",
@@ -130,17 +128,6 @@ const COMMANDS: [Command; 21] = [
         name: "package",
         about: "static programs with pages, completions and bill of materials, deb, rpm, sums: [--target TRIPLE]… [--try]; --collect DIR",
         run: package::run,
-    },
-    // Studies, no part of the tests.
-    Command {
-        name: "fidelity",
-        about: "seawall against fio, pg_test_fsync and a plain C loop: --dir DIR --rounds N --seconds S",
-        run: fidelity::run,
-    },
-    Command {
-        name: "observe",
-        about: "PostgreSQL and SQLite themselves against what the gauge predicts for them: --dir DIR --rounds N --seconds S",
-        run: observe::run,
     },
 ];
 

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::shell::rest_and_print_load;
 use crate::shell::{cargo, command, root, status, target};
-use crate::studies::rest_and_print_load;
 use crate::tools;
 use serde_json::Value;
 use std::path::PathBuf;

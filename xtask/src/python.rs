@@ -11,8 +11,8 @@
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::shell::rest_and_print_load;
 use crate::shell::{cargo, command, find_program, output, root, status, target, tests};
-use crate::studies::rest_and_print_load;
 use crate::tally::Counts;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::jdks::{FOREIGN, Here, find};
-use crate::shell::{command, find_program, has, is_root, output, status, target};
+use crate::shell::{command, has, is_root, output, status, target};
 use std::path::PathBuf;
 
 /// A program that something here runs.
@@ -20,7 +20,7 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const TESTS: [Tool; 23] = [
-    Tool { probe: "cc", package: "gcc", purpose: "linking, and the plain C loop of fidelity" },
+    Tool { probe: "cc", package: "gcc", purpose: "linking" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
     Tool { probe: "mount", package: "mount", purpose: "file systems of the tests' own" },
@@ -189,25 +189,12 @@ pub(crate) const PACKAGES: [Tool; 3] = [
     Tool { probe: "chroot", package: "coreutils", purpose: "running a program with nothing else" },
 ];
 
-/// What only `cargo xtask fidelity` needs: large packages that no test uses.
-pub(crate) const FIDELITY: [Tool; 2] = [
-    Tool { probe: "fio", package: "fio", purpose: "a yardstick of fidelity" },
-    Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a yardstick of fidelity" },
-];
-
 /// What only `cargo xtask crash --second-kernel` needs.
 pub(crate) const SECOND_KERNEL: [Tool; 4] = [
     Tool { probe: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "the emulated machine" },
     Tool { probe: "busybox", package: "busybox-static", purpose: "what runs in it" },
     Tool { probe: "mkfs.ext4", package: "e2fsprogs", purpose: "its file system" },
     Tool { probe: "dmsetup", package: "dmsetup", purpose: "stacks of devices in it" },
-];
-
-/// What only `cargo xtask observe` needs: the products themselves.
-pub(crate) const OBSERVE: [Tool; 3] = [
-    Tool { probe: "pg_test_fsync", package: "postgresql", purpose: "a product to observe" },
-    Tool { probe: "sqlite3", package: "sqlite3", purpose: "a product to observe" },
-    Tool { probe: "setpriv", package: "util-linux", purpose: "a server without root's rights" },
 ];
 
 /// What only `cargo xtask peers` needs.
@@ -261,22 +248,7 @@ fn install(packages: &[&str]) -> Result {
 }
 
 fn present(tool: &Tool) -> bool {
-    tool.probe.split('|').any(|name| match name {
-        "pg_test_fsync" => pg_test_fsync().is_some(),
-        name => has(name),
-    })
-}
-
-/// PostgreSQL's `pg_test_fsync`, whose folder holds its other programs: on the path, or in Debian's folder of the newest
-/// version.
-pub(crate) fn pg_test_fsync() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = versions
-        .map(|version| version.path().join("bin/pg_test_fsync"))
-        .filter(|path| path.exists())
-        .collect();
-    found.sort();
-    found.pop().or_else(|| find_program("pg_test_fsync"))
+    tool.probe.split('|').any(has)
 }
 
 /// Adds the standard library of a foreign target to this toolchain, if it is missing.
@@ -307,8 +279,8 @@ fn has_target(target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        ARM, C, ELSEWHERE, FIDELITY, KAFKA, LIBRDKAFKA, MUSL, OBSERVE, PACKAGES, PEERS, REPLICATED,
-        SECOND_KERNEL, TESTS, has_target, minor,
+        ARM, C, ELSEWHERE, KAFKA, LIBRDKAFKA, MUSL, PACKAGES, PEERS, REPLICATED, SECOND_KERNEL, TESTS,
+        has_target, minor,
     };
 
     #[test]
@@ -334,10 +306,8 @@ mod tests {
 
     #[test]
     fn every_tool_names_its_package_and_purpose() {
-        let rare = FIDELITY
+        let rare = SECOND_KERNEL
             .iter()
-            .chain(&SECOND_KERNEL)
-            .chain(&OBSERVE)
             .chain(&REPLICATED)
             .chain(&KAFKA)
             .chain(&LIBRDKAFKA)

@@ -13,7 +13,7 @@
 //! * metadata: 2 where the product writes into a file that grows or is unwritten and the run did not, because each sync
 //!   then commits metadata of the file system as well; otherwise 1.
 //! * own work: the product's own time for a small transaction, where this project has measured it
-//!   (`cargo xtask observe`). Where it has not, only the disk's upper bound is said.
+//!   (`docs/experiments/observe.md`). Where it has not, only the disk's upper bound is said.
 //!
 //! Invariants: pure; only rows that were measured soundly, outlive a power cut and are not contradicted give a figure;
 //! a range of more than [`SPREAD_MAX`] is not given, because it says nothing: the reason is given instead; every
