@@ -18,7 +18,6 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** The futures of one log. */
 final class CommitFutures {
     private record Request(long lsn, CompletableFuture<Long> future) {}
 

@@ -1,6 +1,3 @@
-/*
- * Reports that a wait ended without a result.
- */
 package seawall;
 
 /** A wait ended without a result. Nothing was cancelled: what was appended may still become durable. */

@@ -139,9 +139,8 @@ public final class Cursor implements AutoCloseable {
     }
 
     /**
-     * Whether there will be no further record: the log was closed, or the writer that the cursor ends with has ended.
-     *
-     * @return true behind the last record, once a call that waits has found that out
+     * {@return whether there will be no further record: the log was closed, or the writer that the cursor ends with has ended; true behind the
+     * last record, once a call that waits has found that out}
      */
     public boolean hasEnded() {
         return ended;
@@ -164,47 +163,27 @@ public final class Cursor implements AutoCloseable {
         }
     }
 
-    /**
-     * Where the record starts.
-     *
-     * @return an LSN
-     */
+    /** {@return where the record starts} */
     public long lsn() {
         return current().get(ValueLayout.JAVA_LONG, LSN);
     }
 
-    /**
-     * Where the record ends, exclusive.
-     *
-     * @return what its append returned
-     */
+    /** {@return where the record ends, exclusive: what its append returned} */
     public long endLsn() {
         return current().get(ValueLayout.JAVA_LONG, END);
     }
 
-    /**
-     * Whether the record is the last one of its transaction.
-     *
-     * @return true for a record by itself, too
-     */
+    /** {@return whether the record is the last one of its transaction, as one by itself is} */
     public boolean endsTransaction() {
         return (current().get(ValueLayout.JAVA_INT, FLAGS) & LogRecord.ENDS_TRANSACTION) != 0;
     }
 
-    /**
-     * The stream of the record.
-     *
-     * @return its number, or {@link LogRecord#NO_STREAM}
-     */
+    /** {@return the number of the record's stream, or {@link LogRecord#NO_STREAM}} */
     public int stream() {
         return current().get(ValueLayout.JAVA_INT, STREAM);
     }
 
-    /**
-     * The sequence number of the record in its stream.
-     *
-     * @return the number, 0 for a record of the log itself
-     */
+    /** {@return the sequence number of the record in its stream, 0 for a record of the log itself} */
     public long sequence() {
         return current().get(ValueLayout.JAVA_LONG, SEQ);
     }
@@ -231,20 +210,12 @@ public final class Cursor implements AutoCloseable {
         return at.get(ValueLayout.ADDRESS, DATA).reinterpret(at.get(ValueLayout.JAVA_LONG, BYTES));
     }
 
-    /**
-     * The bytes of the record.
-     *
-     * @return a copy
-     */
+    /** {@return a copy of the bytes of the record} */
     public byte[] bytes() {
         return held(at -> data(at).toArray(ValueLayout.JAVA_BYTE));
     }
 
-    /**
-     * The record with a copy of its bytes.
-     *
-     * @return a record that stays
-     */
+    /** {@return the record with a copy of its bytes, which stays} */
     public LogRecord record() {
         return held(LogRecord::of);
     }

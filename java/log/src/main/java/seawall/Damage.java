@@ -1,6 +1,3 @@
-/*
- * Names a place of a log where acknowledged data is damaged.
- */
 package seawall;
 
 import java.nio.file.Path;

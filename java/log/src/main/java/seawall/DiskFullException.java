@@ -1,6 +1,3 @@
-/*
- * Reports that there is no room for another segment.
- */
 package seawall;
 
 /** There is no room for another segment, on the disk or under the bound of the log. Nothing was written and the log stays open. */

@@ -1,5 +1,5 @@
 /*
- * Holds a handle of the native library: every call with it holds off its end.
+ * Holds a handle of the native library, which is freed once: when asked to, or when it is unreachable. A call holds off its end.
  *
  * The handle is a segment of a shared arena, whose end frees it. The JVM keeps an arena alive while one of its segments is an
  * argument of a downcall, and refuses later ones: so no call is ever made with a freed handle, whichever thread ends it.
@@ -17,7 +17,6 @@ import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.util.concurrent.locks.LockSupport;
 
-/** A handle that is freed once: when asked to, or when it is unreachable. */
 final class Handle {
     private static final Cleaner CLEANER = Cleaner.create();
     private static final long LOOK_AGAIN_NANOS = 50_000;

@@ -106,11 +106,7 @@ public final class Log implements AutoCloseable {
         return new Log(opened, dir);
     }
 
-    /**
-     * What opening found.
-     *
-     * @return how the log had ended, and where it began
-     */
+    /** {@return what opening found: how the log had ended, and where it began} */
     public Opened opened() {
         return opened;
     }
@@ -413,9 +409,8 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * The streams that the log has.
+     * {@return the numbers of the streams that the log has, in ascending order}
      *
-     * @return their numbers in ascending order
      * @throws SeawallException the log was closed
      */
     public int[] streams() throws SeawallException {
@@ -511,11 +506,7 @@ public final class Log implements AutoCloseable {
         return handle.call(Native.LOG_LSN_AT, Times.micros(time));
     }
 
-    /**
-     * The end of what is durable. Never waits.
-     *
-     * @return an LSN
-     */
+    /** {@return the end of what is durable; never waits} */
     public long durableLsn() {
         try {
             return (long) Native.LOG_DURABLE.invokeExact(handle.segment(), Position.DURABLE.ordinal());
@@ -528,9 +519,8 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * The end of what was appended.
+     * {@return the end of what was appended}
      *
-     * @return an LSN
      * @throws SeawallException never for an open log
      */
     public long appendedLsn() throws SeawallException {
@@ -538,9 +528,8 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * The first LSN that is left.
+     * {@return the first LSN that is left}
      *
-     * @return an LSN
      * @throws SeawallException never for an open log
      */
     public long firstLsn() throws SeawallException {
@@ -578,9 +567,8 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * What the log has done since it was opened.
+     * {@return what the log has done since it was opened}
      *
-     * @return counters and distributions
      * @throws SeawallException never for an open log
      */
     public LogStats stats() throws SeawallException {

@@ -1,6 +1,3 @@
-/*
- * Reports a call to a log that was closed.
- */
 package seawall;
 
 /** The log was closed. */

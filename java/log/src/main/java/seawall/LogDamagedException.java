@@ -1,6 +1,3 @@
-/*
- * Reports that acknowledged data is damaged.
- */
 package seawall;
 
 /** Acknowledged data is damaged. {@link #path} is the segment, {@link #at} the LSN and {@link #limit} the place in the segment. */

@@ -1,6 +1,3 @@
-/*
- * Reports that the log has failed for good.
- */
 package seawall;
 
 /** A write or a sync failed, now or earlier; what became of it is unknown. Nothing more is acknowledged: open the log again to learn what is durable. */

@@ -1,6 +1,3 @@
-/*
- * Reports that another writer holds the log.
- */
 package seawall;
 
 /** Another writer, of this process or another, holds the log. */

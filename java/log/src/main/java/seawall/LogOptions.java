@@ -1,6 +1,3 @@
-/*
- * Collects the options of a log; the native library checks them when the log is opened.
- */
 package seawall;
 
 import static java.lang.foreign.MemorySegment.NULL;
@@ -11,7 +8,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** How a log is opened. Options that are not set have their defaults. */
+/** How a log is opened. Options that are not set have their defaults; the library checks them when the log is opened. */
 public final class LogOptions {
     private final Map<String, Object> set = new LinkedHashMap<>();
 

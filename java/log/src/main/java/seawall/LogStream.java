@@ -1,6 +1,3 @@
-/*
- * Is one stream of an open log.
- */
 package seawall;
 
 import java.lang.foreign.Arena;
@@ -37,11 +34,7 @@ public final class LogStream {
      */
     public record Appended(long lsn, long sequence) {}
 
-    /**
-     * The number of the stream.
-     *
-     * @return a number below 2^24
-     */
+    /** {@return the number of the stream, below 2^24} */
     public int number() {
         return number;
     }
@@ -82,9 +75,8 @@ public final class LogStream {
     }
 
     /**
-     * The number of the first record that is left.
+     * {@return the number of the first record that is left, or that of the next record if there is none}
      *
-     * @return it, or that of the next record if there is none
      * @throws SeawallException the log was closed
      */
     public long first() throws SeawallException {
@@ -92,9 +84,8 @@ public final class LogStream {
     }
 
     /**
-     * The number that the next record gets.
+     * {@return the number that the next record gets; 0 for a stream that the log does not have}
      *
-     * @return 0 for a stream that the log does not have
      * @throws SeawallException the log was closed
      */
     public long next() throws SeawallException {

@@ -20,7 +20,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 
-/** The functions of the native library. */
 final class Native {
     private static final Linker LINKER = Linker.nativeLinker();
     private static final SymbolLookup LIBRARY = NativeLibrary.load();

@@ -25,7 +25,6 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Locale;
 
-/** The native library of this platform. */
 final class NativeLibrary {
     /** Names a library to use instead of the one in the jar. */
     static final String OVERRIDE = "seawall.native";

@@ -19,7 +19,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystems;
 import java.nio.file.Path;
 
-/** Paths as bytes. */
 final class Paths {
     private static final boolean WINDOWS = NativeLibrary.platform().startsWith("windows");
     private static final String PLAIN = "/-._~";

@@ -1,6 +1,3 @@
-/*
- * Holds records against trims.
- */
 package seawall;
 
 import java.lang.foreign.MemorySegment;

@@ -1,13 +1,10 @@
-/*
- * Turns times into the numbers of the native interface. What is more than a number holds is as good as without end.
- */
 package seawall;
 
 import java.time.Duration;
 import java.time.Instant;
 import java.util.concurrent.TimeUnit;
 
-/** Nanoseconds and microseconds, from 0 to {@link Long#MAX_VALUE}. */
+/** Turns times into the numbers of the native interface. What is more than a number holds is as good as without end. */
 final class Times {
     private static final Duration NANOS_MAX = Duration.ofNanos(Long.MAX_VALUE);
     private static final Instant MICROS_MAX = Instant.EPOCH.plusSeconds(TimeUnit.MICROSECONDS.toSeconds(Long.MAX_VALUE));

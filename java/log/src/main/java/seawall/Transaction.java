@@ -1,6 +1,3 @@
-/*
- * Gathers the parts of a transaction, outside the log, until all are there.
- */
 package seawall;
 
 import java.lang.foreign.Arena;

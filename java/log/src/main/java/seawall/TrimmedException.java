@@ -1,6 +1,3 @@
-/*
- * Reports that a record was trimmed.
- */
 package seawall;
 
 /** The record was trimmed; {@link #limit} is the first that is left. */

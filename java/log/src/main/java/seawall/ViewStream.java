@@ -1,6 +1,3 @@
-/*
- * Is one stream of a log that any process may be writing.
- */
 package seawall;
 
 /** One stream of a log, as a {@link View} shows it. Safe for any number of threads. Each call reads the records of streams from the disk. */
@@ -13,19 +10,14 @@ public final class ViewStream {
         this.number = LogStream.checked(number);
     }
 
-    /**
-     * The number of the stream.
-     *
-     * @return a number below 2^24
-     */
+    /** {@return the number of the stream, below 2^24} */
     public int number() {
         return number;
     }
 
     /**
-     * The number of the first record that is left.
+     * {@return the number of the first record that is left, or that of the next record if there is none}
      *
-     * @return it, or that of the next record if there is none
      * @throws SeawallException as {@link View#open}; the view was closed
      */
     public long first() throws SeawallException {
@@ -33,9 +25,8 @@ public final class ViewStream {
     }
 
     /**
-     * The number that the next record gets.
+     * {@return the number that the next record gets; 0 for a stream that the log does not have}
      *
-     * @return 0 for a stream that the log does not have
      * @throws SeawallException as {@link View#open}; the view was closed
      */
     public long next() throws SeawallException {

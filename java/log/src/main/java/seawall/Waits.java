@@ -1,6 +1,3 @@
-/*
- * Makes calls that may wait inside the library for virtual threads, which would hold their carrier meanwhile.
- */
 package seawall;
 
 import java.util.concurrent.CompletableFuture;
@@ -8,7 +5,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** Platform threads that wait in place of virtual ones. */
+/** Makes calls that may wait inside the library for virtual threads, which would hold their carrier meanwhile. */
 final class Waits {
     /** As many as wait at once: with a bound, what they wait for might wait for them. */
     private static final ExecutorService THREADS =

@@ -1,6 +1,3 @@
-/*
- * Asserts that an append allocates nothing on the heap: a number that is exact, where one of nanoseconds would not be.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -14,6 +11,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Asserts that an append allocates nothing on the heap: a number that is exact, where one of nanoseconds would not be. */
 class AllocationTest {
     private static final int APPENDS = 2_000;
     private static final int WINDOWS_MAX = 400;

@@ -1,6 +1,3 @@
-/*
- * Interprets the table of cases that every front end runs, tests/behaviour/cases.txt, whose head describes its language.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
@@ -21,7 +18,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 
-/** One run over the cases. */
+/** Interprets the table of cases that every front end runs, tests/behaviour/cases.txt, whose head describes its language. */
 final class Behaviour {
     private static final Set<String> TEXTS = Set.of("method", "engine");
     private static final String DEFAULTS =

@@ -1,7 +1,3 @@
-/*
- * Runs the table of cases that every front end runs, and with the interpreter of the library's own language, if its program is named
- * by -Dseawall.behaviour, holds what each of the two wrote against the other.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -16,6 +12,10 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/**
+ * Runs the table of cases that every front end runs, and with the interpreter of the library's own language, if its program is named
+ * by -Dseawall.behaviour, holds what each of the two wrote against the other.
+ */
 class BehaviourTest {
     private static final Path CASES =
             Path.of(System.getProperty("seawall.root"), "tests/behaviour/cases.txt").toAbsolutePath().normalize();

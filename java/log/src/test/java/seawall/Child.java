@@ -1,6 +1,3 @@
-/*
- * Is the program of the child JVMs that tests kill, whose calls tests make fail, or that could crash.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -17,7 +14,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.function.Executable;
 
-/** The modes {@code writers}, {@code fault}, {@code cursors} and {@code load}. */
+/** Is the program of the child JVMs that tests kill, whose calls tests make fail, or that could crash. */
 final class Child {
     static final int WRITERS = 4;
 

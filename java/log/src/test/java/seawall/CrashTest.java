@@ -1,6 +1,3 @@
-/*
- * Kills a JVM that writes, and looks for every record that it had acknowledged.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -14,6 +11,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Kills a JVM that writes, and looks for every record that it had acknowledged. */
 class CrashTest {
     private static final int ACKNOWLEDGED = 400;
 

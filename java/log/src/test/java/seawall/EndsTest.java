@@ -1,6 +1,3 @@
-/*
- * Tests every number and time of the interface at both of its ends: each is taken as it is, or refused by what it is about.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
@@ -15,6 +12,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests every number and time of the interface at both of its ends: each is taken as it is, or refused by what it is about. */
 class EndsTest {
     @TempDir
     Path dir;

@@ -1,6 +1,3 @@
-/*
- * Tests the futures of commits: their order, their end, and that a virtual thread which commits does not hold its carrier.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -20,6 +17,7 @@ import jdk.jfr.consumer.RecordingStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests the futures of commits: their order, their end, and that a virtual thread which commits does not hold its carrier. */
 class FuturesTest {
     private static final int THREADS = 64;
     private static final int ROUNDS = 10;

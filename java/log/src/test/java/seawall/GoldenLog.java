@@ -13,7 +13,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The program. */
 final class GoldenLog {
     private GoldenLog() {}
 

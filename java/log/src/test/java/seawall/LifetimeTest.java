@@ -1,6 +1,3 @@
-/*
- * Tests that what is closed holds nothing, and that nothing reads memory of the library behind its end, whichever thread closes.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -24,6 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests that what is closed holds nothing, and that nothing reads memory of the library behind its end, whichever thread closes. */
 class LifetimeTest {
     @TempDir
     Path dir;

@@ -1,6 +1,3 @@
-/*
- * Tests what a JVM says that cannot load the native library: the cause and the remedy, first and each time.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -15,6 +12,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests what a JVM says that cannot load the native library: the cause and the remedy, first and each time. */
 class LoadTest {
     @TempDir
     Path dir;

@@ -1,6 +1,3 @@
-/*
- * Tests the log as its callers use it: appends in every form, commits, transactions, streams, cursors, trims, cuts, views, errors.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -29,6 +26,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests the log as its callers use it: appends in every form, commits, transactions, streams, cursors, trims, cuts, views, errors. */
 class LogTest {
     @TempDir
     Path dir;

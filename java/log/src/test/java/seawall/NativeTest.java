@@ -1,6 +1,3 @@
-/*
- * Holds this side of the native interface against the library's own account of it.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -21,6 +18,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 
+/** Holds this side of the native interface against the library's own account of it. */
 class NativeTest {
     private static final Path HEADER = Path.of(System.getProperty("seawall.root"), "crates/ffi/include/seawall.h");
 

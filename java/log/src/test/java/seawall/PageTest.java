@@ -1,6 +1,3 @@
-/*
- * Compiles and runs the program of docs/java.md.
- */
 package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
@@ -19,6 +16,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Compiles and runs the program of docs/java.md. */
 class PageTest {
     @TempDir
     Path dir;

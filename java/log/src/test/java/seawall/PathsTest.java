@@ -1,6 +1,3 @@
-/*
- * Tests that a log is made in the directory that was named, whatever the bytes of its name are.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
@@ -20,6 +17,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests that a log is made in the directory that was named, whatever the bytes of its name are. */
 class PathsTest {
     @TempDir
     Path dir;

@@ -1,6 +1,3 @@
-/*
- * Holds the reader in plain Java against the native library: both read the same logs, sound and damaged, and must tell the same.
- */
 package seawall;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -19,6 +16,7 @@ import seawall.reader.RecordReader;
 import seawall.reader.StoredLog;
 import seawall.reader.StoredStream;
 
+/** Holds the reader in plain Java against the native library: both read the same logs, sound and damaged, and must tell the same. */
 class ReaderAgreesTest {
     @TempDir
     Path dir;

@@ -33,7 +33,6 @@ import org.apache.activemq.artemis.core.journal.impl.JournalImpl;
 import seawall.Log;
 import seawall.LogOptions;
 
-/** A journal that is open for writing. */
 interface Peers extends AutoCloseable {
     /** What one thread writes with. */
     interface Writer extends AutoCloseable {

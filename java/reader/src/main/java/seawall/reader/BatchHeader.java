@@ -18,7 +18,6 @@ package seawall.reader;
 
 import java.nio.ByteBuffer;
 
-/** What the header of a batch says. */
 record BatchHeader(
         Kind kind,
         String identity,

@@ -10,7 +10,6 @@ import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The cuts of a log. */
 final class Cuts {
     private record Range(long from, long to) {}
 

@@ -1,6 +1,3 @@
-/*
- * Names the durability classes of the format.
- */
 package seawall.reader;
 
 /** What an acknowledged record of a log outlives. */

@@ -1,9 +1,6 @@
-/*
- * Names the rules of the format that a header or a batch can break.
- */
 package seawall.reader;
 
-/** Why bytes are not a valid header or batch. */
+/** Names the rules of the format that a header or a batch can break. */
 enum Fault {
     SHORT("the file ends here"),
     MAGIC("no header starts here"),

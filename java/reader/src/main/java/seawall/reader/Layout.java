@@ -18,7 +18,6 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.zip.CRC32C;
 
-/** The frame of the headers. */
 final class Layout {
     static final int VERSION = 1;
     static final int HEADER_BYTES = 128;

@@ -1,6 +1,3 @@
-/*
- * Reports that a directory does not hold a log that this reader can read, and why.
- */
 package seawall.reader;
 
 import java.io.IOException;
@@ -51,29 +48,17 @@ public final class LogFormatException extends IOException {
         return new LogFormatException(Reason.DAMAGED, damage.path(), damage, "the log is damaged: " + damage);
     }
 
-    /**
-     * What is wrong.
-     *
-     * @return the reason
-     */
+    /** {@return what is wrong} */
     public Reason reason() {
         return reason;
     }
 
-    /**
-     * The file or directory.
-     *
-     * @return its path
-     */
+    /** {@return the path of the file or directory} */
     public Path path() {
         return path;
     }
 
-    /**
-     * The damaged place.
-     *
-     * @return it, or null for every other reason
-     */
+    /** {@return the damaged place, null for every other reason} */
     public Damage damage() {
         return damage;
     }

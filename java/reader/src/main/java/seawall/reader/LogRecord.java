@@ -1,6 +1,3 @@
-/*
- * Is one record as a reader hands it out.
- */
 package seawall.reader;
 
 import java.nio.ByteBuffer;
@@ -21,11 +18,7 @@ import java.util.OptionalLong;
 public record LogRecord(
         long lsn, long endLsn, boolean endsTransaction, int stream, OptionalLong sequence, Instant time, ByteBuffer payload) {
 
-    /**
-     * A copy of the bytes.
-     *
-     * @return a new array
-     */
+    /** {@return a copy of the bytes} */
     public byte[] bytes() {
         byte[] copy = new byte[payload.remaining()];
         payload.duplicate().get(copy);

@@ -1,6 +1,3 @@
-/*
- * Is the program of the jar: verifies a log, or prints its records.
- */
 package seawall.reader;
 
 import java.io.IOException;
@@ -9,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Base64;
 
-/** The commands {@code verify} and {@code cat}. */
+/** The program of the jar: verifies a log, or prints its records. */
 public final class Main {
     private static final String USAGE =
             "usage: java -jar seawall-reader.jar verify DIR | cat DIR | cat DIR STREAM\n"

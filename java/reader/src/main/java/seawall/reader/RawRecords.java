@@ -12,7 +12,6 @@ package seawall.reader;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** The records of a batch, one after the other. */
 final class RawRecords {
     private static final int LENGTH = (1 << 30) - 1;
     private static final int HAS_TAG = 1 << 30;

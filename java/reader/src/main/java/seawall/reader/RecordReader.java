@@ -1,17 +1,13 @@
-/*
- * Hands out the records of a log or of a stream, one after the other.
- */
 package seawall.reader;
 
 import java.io.Closeable;
 import java.io.IOException;
 
-/** Records in order. */
+/** Hands out the records of a log or of a stream, one after the other. */
 public interface RecordReader extends Closeable {
     /**
-     * The next record.
+     * {@return the next record, null behind the last one}
      *
-     * @return it, or null behind the last one
      * @throws LogFormatException the log is damaged there, or a record of the stream is missing
      * @throws IOException a file could not be read
      */

@@ -1,6 +1,3 @@
-/*
- * Says what a verification of a whole log found.
- */
 package seawall.reader;
 
 import java.util.List;
@@ -41,11 +38,7 @@ public record Report(
         List<Damage> damage,
         List<String> foreignFiles) {
 
-    /**
-     * Whether nothing is damaged.
-     *
-     * @return true if no damaged place was found
-     */
+    /** {@return whether no damaged place was found} */
     public boolean isSound() {
         return damage.isEmpty();
     }

@@ -17,7 +17,6 @@ package seawall.reader;
 
 import java.nio.ByteBuffer;
 
-/** What the header of a segment says. */
 record SegmentHeader(
         int blockBytes,
         String identity,

@@ -18,7 +18,6 @@ import java.util.List;
 import java.util.Set;
 import seawall.reader.LogFormatException.Reason;
 
-/** The segments of a directory. */
 final class Segments {
     /** A file that has the name of a segment. */
     static final class File {

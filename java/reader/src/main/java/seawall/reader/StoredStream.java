@@ -22,29 +22,17 @@ public final class StoredStream {
         this.next = number;
     }
 
-    /**
-     * The number of the stream.
-     *
-     * @return a number below 2^24
-     */
+    /** {@return the number of the stream, below 2^24} */
     public int id() {
         return id;
     }
 
-    /**
-     * The sequence number of the first record that is left.
-     *
-     * @return it, or that of the next record if there is none
-     */
+    /** {@return the sequence number of the first record that is left, or that of the next record if there is none} */
     public long first() {
         return first;
     }
 
-    /**
-     * The sequence number of the next record.
-     *
-     * @return how many records the stream had, those that were trimmed included and those that were cut not
-     */
+    /** {@return the sequence number of the next record: how many records the stream had, without those that were cut} */
     public long next() {
         return next;
     }

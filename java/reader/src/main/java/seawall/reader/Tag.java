@@ -16,7 +16,6 @@ package seawall.reader;
 
 import java.nio.ByteBuffer;
 
-/** A tag. */
 record Tag(Kind kind, int stream, long number) {
     /** What a tagged record is. */
     enum Kind {

@@ -1,6 +1,3 @@
-/*
- * Names the ways in which a log can end.
- */
 package seawall.reader;
 
 /**

@@ -1,6 +1,3 @@
-/*
- * Reads the golden log, which the native library wrote, and compares it with the text beside it.
- */
 package seawall.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -12,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
+/** Reads the golden log, which the native library wrote, and compares it with the text beside it. */
 class GoldenLogTest {
     private static String shown(byte[] bytes) {
         return bytes.length == 0 ? "nothing" : (char) bytes[0] + "*" + bytes.length;

@@ -1,6 +1,3 @@
-/*
- * Reads the golden files of the format, which the library that writes logs is held to as well.
- */
 package seawall.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -20,6 +17,7 @@ import java.util.Arrays;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Reads the golden files of the format, which the library that writes logs is held to as well. */
 class GoldenTest {
     static final Path GOLDEN = Path.of(System.getProperty("seawall.root", "../.."), "crates/log/tests/golden");
     private static final String ID = "30313233343536373839616263646566";

@@ -15,7 +15,6 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.zip.CRC32C;
 
-/** A log that a test composes. */
 final class SampleLog {
     static final int BLOCK = 512;
     static final int SEGMENT = 64 << 10;

@@ -1,6 +1,3 @@
-/*
- * Tests what a reader has to honour: streams, cuts, trims, transactions, the end of the log.
- */
 package seawall.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -18,6 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import seawall.reader.LogFormatException.Reason;
 
+/** Tests what a reader has to honour: streams, cuts, trims, transactions, the end of the log. */
 class StoredLogTest {
     @TempDir
     Path dir;

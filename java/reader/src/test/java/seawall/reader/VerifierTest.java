@@ -1,6 +1,3 @@
-/*
- * Tests that every damaged place is reported, and that damage costs no more than it must.
- */
 package seawall.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -17,6 +14,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Tests that every damaged place is reported, and that damage costs no more than it must. */
 class VerifierTest {
     @TempDir
     Path dir;
