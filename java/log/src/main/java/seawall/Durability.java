@@ -1,6 +1,3 @@
-/*
- * Names the durability classes.
- */
 package seawall;
 
 /** What an acknowledged record outlives. */
@@ -14,9 +11,5 @@ public enum Durability {
 
     int code() {
         return ordinal() + 1;
-    }
-
-    static Durability of(int code) {
-        return code >= 1 && code <= values().length ? values()[code - 1] : null;
     }
 }

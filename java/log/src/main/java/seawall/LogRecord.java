@@ -1,6 +1,3 @@
-/*
- * Is one durable record with bytes of its own.
- */
 package seawall;
 
 import java.lang.foreign.Arena;
@@ -43,14 +40,14 @@ public record LogRecord(long lsn, long endLsn, boolean endsTransaction, int stre
         }
     }
 
-    static LogRecord of(MemorySegment record) {
-        MemorySegment data = Structs.getPointer(record, Structs.RECORD, "data");
+    static LogRecord of(MemorySegment memory) {
+        Structs.At record = new Structs.At(memory, Structs.RECORD);
         return new LogRecord(
-                Structs.getLong(record, Structs.RECORD, "lsn"),
-                Structs.getLong(record, Structs.RECORD, "end"),
-                (Structs.getInt(record, Structs.RECORD, "flags") & ENDS_TRANSACTION) != 0,
-                Structs.getInt(record, Structs.RECORD, "stream"),
-                Structs.getLong(record, Structs.RECORD, "seq"),
-                data.reinterpret(Structs.getLong(record, Structs.RECORD, "bytes")).toArray(ValueLayout.JAVA_BYTE));
+                record.getLong("lsn"),
+                record.getLong("end"),
+                (record.getInt("flags") & ENDS_TRANSACTION) != 0,
+                record.getInt("stream"),
+                record.getLong("seq"),
+                record.getPointer("data").reinterpret(record.getLong("bytes")).toArray(ValueLayout.JAVA_BYTE));
     }
 }

@@ -1,6 +1,3 @@
-/*
- * Says what a log has done since it was opened.
- */
 package seawall;
 
 import java.lang.foreign.MemorySegment;
@@ -74,46 +71,39 @@ public record LogStats(
      */
     public record Distribution(long count, long p50, long p99, long p999, long max) {
         private static Distribution of(MemorySegment stats, String field) {
-            MemorySegment at = stats.asSlice(Structs.offset(Structs.STATS, field), Structs.SUMMARY);
-            return new Distribution(get(at, "count"), get(at, "p50"), get(at, "p99"), get(at, "p999"), get(at, "max"));
-        }
-
-        private static long get(MemorySegment at, String field) {
-            return Structs.getLong(at, Structs.SUMMARY, field);
+            Structs.At at = new Structs.At(stats.asSlice(Structs.offset(Structs.STATS, field), Structs.SUMMARY), Structs.SUMMARY);
+            return new Distribution(at.getLong("count"), at.getLong("p50"), at.getLong("p99"), at.getLong("p999"), at.getLong("max"));
         }
     }
 
-    static LogStats of(MemorySegment stats) {
+    static LogStats of(MemorySegment memory) {
+        Structs.At stats = new Structs.At(memory, Structs.STATS);
         return new LogStats(
-                get(stats, "records"),
-                get(stats, "batches"),
-                get(stats, "relaxed_batches"),
-                get(stats, "debt_syncs"),
-                get(stats, "bytes_written"),
-                get(stats, "segments_started"),
-                get(stats, "segments_filled"),
-                get(stats, "stalls"),
-                get(stats, "stalled_for_ns"),
-                get(stats, "stalls_seen"),
-                get(stats, "follower_wakes"),
-                get(stats, "appended"),
-                get(stats, "durable"),
-                get(stats, "first"),
-                get(stats, "pinned"),
-                get(stats, "segments"),
-                get(stats, "is_prepared") == 1,
-                get(stats, "streams"),
-                get(stats, "stream_bytes"),
-                get(stats, "stream_memory_bytes"),
-                get(stats, "rewritten_records"),
-                get(stats, "rewritten_bytes"),
-                get(stats, "rewrite_stalls"),
-                get(stats, "disk_bytes"),
-                Distribution.of(stats, "write_ns"),
-                Distribution.of(stats, "batch_records"));
-    }
-
-    private static long get(MemorySegment stats, String field) {
-        return Structs.getLong(stats, Structs.STATS, field);
+                stats.getLong("records"),
+                stats.getLong("batches"),
+                stats.getLong("relaxed_batches"),
+                stats.getLong("debt_syncs"),
+                stats.getLong("bytes_written"),
+                stats.getLong("segments_started"),
+                stats.getLong("segments_filled"),
+                stats.getLong("stalls"),
+                stats.getLong("stalled_for_ns"),
+                stats.getLong("stalls_seen"),
+                stats.getLong("follower_wakes"),
+                stats.getLong("appended"),
+                stats.getLong("durable"),
+                stats.getLong("first"),
+                stats.getLong("pinned"),
+                stats.getLong("segments"),
+                stats.getLong("is_prepared") == 1,
+                stats.getLong("streams"),
+                stats.getLong("stream_bytes"),
+                stats.getLong("stream_memory_bytes"),
+                stats.getLong("rewritten_records"),
+                stats.getLong("rewritten_bytes"),
+                stats.getLong("rewrite_stalls"),
+                stats.getLong("disk_bytes"),
+                Distribution.of(memory, "write_ns"),
+                Distribution.of(memory, "batch_records"));
     }
 }

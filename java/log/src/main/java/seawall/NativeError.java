@@ -5,21 +5,20 @@
  */
 package seawall;
 
-import java.lang.foreign.MemorySegment;
+import java.io.Serializable;
 
-/** An error as the library tells it. */
-record NativeError(ErrorCode code, ErrorCode cause, int osError, long at, long limit, String message, byte[] path) {
-
+record NativeError(ErrorCode code, ErrorCode cause, int osError, long at, long limit, String message, byte[] path)
+        implements Serializable {
     static NativeError last() {
-        MemorySegment error = Native.errorLast().reinterpret(Structs.ERROR.byteSize());
+        Structs.At error = new Structs.At(Native.errorLast().reinterpret(Structs.ERROR.byteSize()), Structs.ERROR);
         return new NativeError(
-                ErrorCode.of(Structs.getInt(error, Structs.ERROR, "code")),
-                ErrorCode.of(Structs.getInt(error, Structs.ERROR, "cause")),
-                Structs.getInt(error, Structs.ERROR, "os_error"),
-                Structs.getLong(error, Structs.ERROR, "at"),
-                Structs.getLong(error, Structs.ERROR, "limit"),
-                Structs.getText(error, Structs.ERROR, "message"),
-                Structs.getPath(error, Structs.ERROR, "path"));
+                ErrorCode.of(error.getInt("code")),
+                ErrorCode.of(error.getInt("cause")),
+                error.getInt("os_error"),
+                error.getLong("at"),
+                error.getLong("limit"),
+                error.getText("message"),
+                error.getPath("path"));
     }
 
     /** One that arose on this side of the interface. */

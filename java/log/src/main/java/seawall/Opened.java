@@ -1,6 +1,3 @@
-/*
- * Says what the opening of a log found.
- */
 package seawall;
 
 import java.lang.foreign.MemorySegment;
@@ -46,23 +43,19 @@ public record Opened(
     }
 
     static Opened of(MemorySegment log) {
-        MemorySegment found = Native.pointerFrom(Native.LOG_OPENED, log).reinterpret(Structs.OPENED.byteSize());
+        MemorySegment memory = Native.pointerFrom(Native.LOG_OPENED, log).reinterpret(Structs.OPENED.byteSize());
+        Structs.At found = new Structs.At(memory, Structs.OPENED);
         return new Opened(
-                Tail.of(
-                        Structs.getInt(found, Structs.OPENED, "tail"),
-                        Structs.getLong(found, Structs.OPENED, "lost_from"),
-                        Structs.getLong(found, Structs.OPENED, "lost_to")),
-                Structs.getLong(found, Structs.OPENED, "first"),
-                Structs.getLong(found, Structs.OPENED, "end"),
-                Structs.getLong(found, Structs.OPENED, "segments"),
-                Structs.getLong(found, Structs.OPENED, "epoch"),
-                Structs.getLong(found, Structs.OPENED, "left_records"),
-                Structs.getText(found, Structs.OPENED, "method"),
-                Structs.getText(found, Structs.OPENED, "engine"),
-                Structs.texts(
-                        Structs.getPointer(found, Structs.OPENED, "foreign_file_names"),
-                        Structs.getInt(found, Structs.OPENED, "foreign_files")),
-                Evidence.values()[Structs.getInt(found, Structs.OPENED, "evidence")],
-                Optional.ofNullable(Structs.getText(found, Structs.OPENED, "evidence_because")));
+                found.tail(),
+                found.getLong("first"),
+                found.getLong("end"),
+                found.getLong("segments"),
+                found.getLong("epoch"),
+                found.getLong("left_records"),
+                found.getText("method"),
+                found.getText("engine"),
+                found.getTexts("foreign_file_names", found.getInt("foreign_files")),
+                Evidence.values()[found.getInt("evidence")],
+                Optional.ofNullable(found.getText("evidence_because")));
     }
 }

@@ -1,12 +1,7 @@
-/*
- * Says what a verification, or a backup, found.
- */
 package seawall;
 
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
-import java.util.HexFormat;
 import java.util.List;
 
 /**
@@ -51,11 +46,7 @@ public record Report(
         List<Damage> damage,
         List<String> foreignFiles) {
 
-    /**
-     * Whether nothing is damaged.
-     *
-     * @return true if no damaged place was found
-     */
+    /** {@return whether no damaged place was found} */
     public boolean isSound() {
         return damage.isEmpty();
     }
@@ -63,52 +54,44 @@ public record Report(
     static Report from(Handle.Making making) throws SeawallException {
         MemorySegment made = Handle.pointer(making);
         try {
-            return of(made.reinterpret(Structs.REPORT.byteSize()));
+            return of(new Structs.At(made.reinterpret(Structs.REPORT.byteSize()), Structs.REPORT));
         } finally {
             Native.call(Native.REPORT_FREE, made);
         }
     }
 
-    private static Report of(MemorySegment report) {
-        byte[] identity = report.asSlice(Structs.offset(Structs.REPORT, "log_id"), 16).toArray(ValueLayout.JAVA_BYTE);
+    private static Report of(Structs.At report) {
         return new Report(
-                HexFormat.of().formatHex(identity),
-                get(report, "epoch"),
-                get(report, "segments"),
-                get(report, "spares"),
-                get(report, "first"),
-                get(report, "end"),
-                get(report, "records"),
-                get(report, "bytes"),
-                get(report, "batches"),
-                get(report, "witnessed"),
-                get(report, "copied"),
-                get(report, "kept"),
-                get(report, "removed"),
-                Structs.getInt(report, Structs.REPORT, "block_bytes"),
-                Durability.of(Structs.getInt(report, Structs.REPORT, "durability")),
-                Tail.of(Structs.getInt(report, Structs.REPORT, "tail"), get(report, "lost_from"), get(report, "lost_to")),
+                report.logId(),
+                report.getLong("epoch"),
+                report.getLong("segments"),
+                report.getLong("spares"),
+                report.getLong("first"),
+                report.getLong("end"),
+                report.getLong("records"),
+                report.getLong("bytes"),
+                report.getLong("batches"),
+                report.getLong("witnessed"),
+                report.getLong("copied"),
+                report.getLong("kept"),
+                report.getLong("removed"),
+                report.getInt("block_bytes"),
+                report.durability(),
+                report.tail(),
                 damage(report),
-                Structs.texts(Structs.getPointer(report, Structs.REPORT, "foreign_file_names"), get(report, "foreign_files")));
+                report.getTexts("foreign_file_names", report.getLong("foreign_files")));
     }
 
-    private static List<Damage> damage(MemorySegment report) {
-        long count = get(report, "damages");
+    private static List<Damage> damage(Structs.At report) {
+        long count = report.getLong("damages");
         long size = Structs.DAMAGE.byteSize();
-        MemorySegment places = Structs.getPointer(report, Structs.REPORT, "damage").reinterpret(count * size);
+        MemorySegment places = report.getPointer("damage").reinterpret(count * size);
         List<Damage> damage = new ArrayList<>();
         for (long i = 0; i < count; i++) {
-            MemorySegment place = places.asSlice(i * size, size);
+            Structs.At place = new Structs.At(places.asSlice(i * size, size), Structs.DAMAGE);
             damage.add(new Damage(
-                    Paths.of(Structs.getPath(place, Structs.DAMAGE, "path")),
-                    Structs.getLong(place, Structs.DAMAGE, "offset"),
-                    Structs.getLong(place, Structs.DAMAGE, "lsn"),
-                    Structs.getText(place, Structs.DAMAGE, "what")));
+                    Paths.of(place.getPath("path")), place.getLong("offset"), place.getLong("lsn"), place.getText("what")));
         }
         return List.copyOf(damage);
-    }
-
-    private static long get(MemorySegment report, String field) {
-        return Structs.getLong(report, Structs.REPORT, field);
     }
 }

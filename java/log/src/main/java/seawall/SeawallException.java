@@ -1,6 +1,3 @@
-/*
- * Carries an error of the native library: its code, its file, and the error number of the operating system.
- */
 package seawall;
 
 import java.io.IOException;
@@ -10,75 +7,41 @@ import java.nio.file.Path;
 public class SeawallException extends IOException {
     private static final long serialVersionUID = 1;
 
-    private final ErrorCode code;
-    private final ErrorCode causeCode;
-    private final int osError;
-    private final long at;
-    private final long limit;
-    private final byte[] path;
+    private final NativeError error;
 
     SeawallException(NativeError error) {
         super(error.message());
-        this.code = error.code();
-        this.causeCode = error.cause();
-        this.osError = error.osError();
-        this.at = error.at();
-        this.limit = error.limit();
-        this.path = error.path();
+        this.error = error;
     }
 
-    /**
-     * What kind of error it is.
-     *
-     * @return the code
-     */
+    /** {@return what kind of error it is} */
     public ErrorCode code() {
-        return code;
+        return error.code();
     }
 
-    /**
-     * Of {@link ErrorCode#FAILED} the code of the first failure, otherwise {@link #code}.
-     *
-     * @return the code of the cause
-     */
+    /** {@return of {@link ErrorCode#FAILED} the code of the first failure, otherwise {@link #code}} */
     public ErrorCode causeCode() {
-        return causeCode;
+        return error.cause();
     }
 
-    /**
-     * The error number of the operating system ({@code errno}).
-     *
-     * @return the number, 0 if there is none
-     */
+    /** {@return the error number of the operating system ({@code errno}), 0 if there is none} */
     public int osError() {
-        return osError;
+        return error.osError();
     }
 
-    /**
-     * The file or directory.
-     *
-     * @return its path, null if the error is about none
-     */
+    /** {@return the path of the file or directory, null if the error is about none} */
     public Path path() {
-        return Paths.of(path);
+        return Paths.of(error.path());
     }
 
-    /**
-     * The number that was named, such as an LSN or a length.
-     *
-     * @return the number, 0 if the error has none
-     */
+    /** {@return the number that was named, such as an LSN or a length; 0 if the error has none} */
     public long at() {
-        return at;
+        return error.at();
     }
 
-    /**
-     * The number that would have done, such as the first LSN left or the longest length.
-     *
-     * @return the number, 0 if the error has none
-     */
+    /** {@return the number that would have done, such as the first LSN left or the longest length; 0 if the error has none} */
     public long limit() {
-        return limit;
+        return error.limit();
     }
 
     /** The exception of an error, of the class of its kind. */

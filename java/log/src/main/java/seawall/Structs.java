@@ -1,6 +1,3 @@
-/*
- * Describes the structures of the native interface; a test holds each offset and size against the library's own account.
- */
 package seawall;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
@@ -14,9 +11,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 
-/** The layouts of the structures. */
+/** Describes the structures of the native interface; a test holds each offset and size against the library's own account. */
 final class Structs {
     static final StructLayout ERROR = struct(
             "seawall_error", "int code", "int cause", "int os_error", "int reserved", "long at", "long limit", "text message", "text path");
@@ -71,48 +69,65 @@ final class Structs {
         return layout.byteOffset(PathElement.groupElement(field));
     }
 
-    static int getInt(MemorySegment of, StructLayout layout, String field) {
-        return of.get(JAVA_INT, offset(layout, field));
-    }
-
-    static long getLong(MemorySegment of, StructLayout layout, String field) {
-        return of.get(JAVA_LONG, offset(layout, field));
-    }
-
-    static MemorySegment getPointer(MemorySegment of, StructLayout layout, String field) {
-        return of.get(ADDRESS, offset(layout, field));
-    }
-
-    /** The text that a field points to; null if it points to none. */
-    static String getText(MemorySegment of, StructLayout layout, String field) {
-        return text(getPointer(of, layout, field));
-    }
-
-    /** The bytes of the path that a field points to; null if it points to none. */
-    static byte[] getPath(MemorySegment of, StructLayout layout, String field) {
-        MemorySegment at = getPointer(of, layout, field).reinterpret(Long.MAX_VALUE);
-        if (at.address() == 0) {
-            return null;
-        }
-        long bytes = 0;
-        while (at.get(JAVA_BYTE, bytes) != 0) {
-            bytes++;
-        }
-        return at.asSlice(0, bytes).toArray(JAVA_BYTE);
-    }
-
     /** A text of the library, which ends with a zero byte; null for NULL. */
     static String text(MemorySegment at) {
         return at.address() == 0 ? null : at.reinterpret(Long.MAX_VALUE).getString(0, StandardCharsets.UTF_8);
     }
 
-    /** The texts of an array of {@code count} pointers. */
-    static List<String> texts(MemorySegment array, long count) {
-        List<String> texts = new ArrayList<>();
-        MemorySegment pointers = array.reinterpret(count * ADDRESS.byteSize());
-        for (long i = 0; i < count; i++) {
-            texts.add(text(pointers.getAtIndex(ADDRESS, i)));
+    /** A structure in memory. */
+    record At(MemorySegment memory, StructLayout layout) {
+        int getInt(String field) {
+            return memory.get(JAVA_INT, offset(layout, field));
         }
-        return List.copyOf(texts);
+
+        long getLong(String field) {
+            return memory.get(JAVA_LONG, offset(layout, field));
+        }
+
+        MemorySegment getPointer(String field) {
+            return memory.get(ADDRESS, offset(layout, field));
+        }
+
+        /** The text that a field points to; null if it points to none. */
+        String getText(String field) {
+            return text(getPointer(field));
+        }
+
+        /** The bytes of the path that a field points to; null if it points to none. */
+        byte[] getPath(String field) {
+            MemorySegment at = getPointer(field).reinterpret(Long.MAX_VALUE);
+            if (at.address() == 0) {
+                return null;
+            }
+            long bytes = 0;
+            while (at.get(JAVA_BYTE, bytes) != 0) {
+                bytes++;
+            }
+            return at.asSlice(0, bytes).toArray(JAVA_BYTE);
+        }
+
+        /** The texts of an array of {@code count} pointers. */
+        List<String> getTexts(String field, long count) {
+            List<String> texts = new ArrayList<>();
+            MemorySegment pointers = getPointer(field).reinterpret(count * ADDRESS.byteSize());
+            for (long i = 0; i < count; i++) {
+                texts.add(text(pointers.getAtIndex(ADDRESS, i)));
+            }
+            return List.copyOf(texts);
+        }
+
+        /** The identity of a log, as 32 hexadecimal digits. */
+        String logId() {
+            return HexFormat.of().formatHex(memory.asSlice(offset(layout, "log_id"), 16).toArray(JAVA_BYTE));
+        }
+
+        Tail tail() {
+            return new Tail(Tail.Kind.values()[getInt("tail")], getLong("lost_from"), getLong("lost_to"));
+        }
+
+        Durability durability() {
+            int code = getInt("durability");
+            return code == 0 ? null : Durability.values()[code - 1];
+        }
     }
 }

@@ -1,6 +1,3 @@
-/*
- * Names the ways in which a log can have ended.
- */
 package seawall;
 
 /**
@@ -23,9 +20,5 @@ public record Tail(Kind kind, long lostFrom, long lostTo) {
         LOST,
         /** It is being written. */
         WRITTEN
-    }
-
-    static Tail of(int code, long lostFrom, long lostTo) {
-        return new Tail(Kind.values()[code], lostFrom, lostTo);
     }
 }

@@ -1,13 +1,8 @@
-/*
- * Looks at a log without its lock.
- */
 package seawall;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
-import java.util.HexFormat;
 import java.util.Optional;
 
 /**
@@ -60,30 +55,25 @@ public final class View implements AutoCloseable {
     }
 
     /**
-     * What the view shows.
+     * {@return what the view shows}
      *
-     * @return its state
      * @throws SeawallException the view was closed
      */
     public State state() throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment state = arena.allocate(Structs.VIEW_STATE);
-            handle.call(Native.VIEW_GET_STATE, state, state.byteSize());
-            byte[] identity = state.asSlice(Structs.offset(Structs.VIEW_STATE, "log_id"), 16).toArray(ValueLayout.JAVA_BYTE);
-            int writer = Structs.getInt(state, Structs.VIEW_STATE, "writer");
+            MemorySegment memory = arena.allocate(Structs.VIEW_STATE);
+            handle.call(Native.VIEW_GET_STATE, memory, memory.byteSize());
+            Structs.At state = new Structs.At(memory, Structs.VIEW_STATE);
+            int writer = state.getInt("writer");
             return new State(
-                    HexFormat.of().formatHex(identity),
-                    get(state, "first"),
-                    get(state, "end"),
-                    get(state, "segments"),
-                    Tail.of(Structs.getInt(state, Structs.VIEW_STATE, "tail"), get(state, "lost_from"), get(state, "lost_to")),
+                    state.logId(),
+                    state.getLong("first"),
+                    state.getLong("end"),
+                    state.getLong("segments"),
+                    state.tail(),
                     writer < 0 ? Optional.empty() : Optional.of(writer == 1),
-                    Durability.of(Structs.getInt(state, Structs.VIEW_STATE, "durability")));
+                    state.durability());
         }
-    }
-
-    private static long get(MemorySegment state, String field) {
-        return Structs.getLong(state, Structs.VIEW_STATE, field);
     }
 
     /**
