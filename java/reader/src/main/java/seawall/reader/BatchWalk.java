@@ -9,21 +9,20 @@ package seawall.reader;
 
 import java.io.IOException;
 
-/** A place between two batches of a segment. */
 final class BatchWalk {
     /** A batch that was found valid. */
     record Batch(BatchHeader header, byte[] body) {}
 
     final SegmentHeader segment;
     private final SegmentFile file;
-    private long offset;
-    private long lsn;
-    private int link;
-    private long epoch;
+    long offset;
+    long lsn;
+    int link;
+    long epoch;
     private BatchHeader.Kind last;
-    private long trimLsn;
-    private long witnessed;
-    private long acknowledged;
+    long trimLsn;
+    long witnessed;
+    long acknowledged;
 
     BatchWalk(SegmentHeader segment, SegmentFile file) {
         this.segment = segment;
@@ -37,34 +36,6 @@ final class BatchWalk {
         acknowledged = segment.firstLsn();
     }
 
-    long offset() {
-        return offset;
-    }
-
-    long lsn() {
-        return lsn;
-    }
-
-    int link() {
-        return link;
-    }
-
-    long epoch() {
-        return epoch;
-    }
-
-    long trimLsn() {
-        return trimLsn;
-    }
-
-    long witnessed() {
-        return witnessed;
-    }
-
-    long acknowledged() {
-        return acknowledged;
-    }
-
     boolean closed() {
         return last == BatchHeader.Kind.CLOSE;
     }
@@ -72,11 +43,6 @@ final class BatchWalk {
     /** Whether an open mark, a batch and a close mark still fit, so that an opening continues here. */
     boolean hasRoomToResume() {
         return offset + 3L * segment.blockBytes() <= segment.dataEnd();
-    }
-
-    /** Whether the next segment begins here. */
-    boolean leadsTo(SegmentHeader next) {
-        return next.firstLsn() == lsn && next.link() == link;
     }
 
     /** Checks the batch that should stand here and steps behind it. */
@@ -92,7 +58,8 @@ final class BatchWalk {
         if (offset + Layout.HEADER_BYTES > segment.dataEnd()) {
             throw new Fault.Broken(Fault.SHORT);
         }
-        BatchHeader header = selfValid(offset);
+        BatchHeader header = BatchHeader.decode(file.header(offset));
+        header.checkPlace(segment, offset);
         checkChain(header);
         header.checkClaims();
         return header;
@@ -108,13 +75,6 @@ final class BatchWalk {
         trimLsn = Layout.later(trimLsn, header.trimLsn());
         witnessed = Layout.later(witnessed, header.durable());
         acknowledged = Layout.later(acknowledged, header.acknowledged());
-    }
-
-    /** Rules 1 to 6 for the header at {@code at}. */
-    private BatchHeader selfValid(long at) throws IOException, Fault.Broken {
-        BatchHeader header = BatchHeader.decode(file.header(at));
-        header.checkPlace(segment, at);
-        return header;
     }
 
     /** Rules 7 to 9: whether it follows what was accepted last. */
@@ -143,10 +103,8 @@ final class BatchWalk {
     Witnesses witnesses(boolean older) throws IOException {
         long said = lsn;
         for (long at = offset; at + Layout.HEADER_BYTES <= segment.dataEnd(); at += segment.blockBytes()) {
-            BatchHeader header;
-            try {
-                header = selfValid(at);
-            } catch (Fault.Broken none) {
+            BatchHeader header = file.selfValid(segment, at);
+            if (header == null) {
                 continue;
             }
             said = Layout.later(said, header.acknowledged());
@@ -171,19 +129,14 @@ final class BatchWalk {
 
     private boolean skipTo(long start, long limit) throws IOException {
         for (long at = start; at + Layout.HEADER_BYTES <= segment.dataEnd(); at += segment.blockBytes()) {
-            try {
-                BatchHeader header = selfValid(at);
-                boolean further = !Layout.before(header.lsn(), lsn)
-                        && !Layout.before(limit, header.end())
-                        && !Layout.before(header.epoch(), epoch);
-                if (further) {
-                    header.checkClaims();
-                    file.body(segment, at, header);
-                    standAt(at, header);
-                    return true;
-                }
-            } catch (Fault.Broken none) {
-                continue;
+            BatchHeader header = file.selfValid(segment, at);
+            boolean further = header != null
+                    && !Layout.before(header.lsn(), lsn)
+                    && !Layout.before(limit, header.end())
+                    && !Layout.before(header.epoch(), epoch);
+            if (further && file.isIntact(segment, at, header)) {
+                standAt(at, header);
+                return true;
             }
         }
         return false;

@@ -12,28 +12,17 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.zip.CRC32C;
 
-/** A segment that is open for reading. */
 final class SegmentFile implements AutoCloseable {
     private static final int WINDOW_BYTES = 1 << 20;
 
-    private final Path path;
     private final FileChannel file;
     private final byte[] window;
     private long windowAt;
     private int windowFilled;
 
     SegmentFile(Path path) throws IOException {
-        this.path = path;
         this.file = FileChannel.open(path, StandardOpenOption.READ);
         this.window = new byte[(int) Math.min(WINDOW_BYTES, Math.max(file.size(), Layout.LARGEST_BLOCK))];
-    }
-
-    Path path() {
-        return path;
-    }
-
-    long bytes() throws IOException {
-        return file.size();
     }
 
     /** As many of {@code length} bytes at {@code at} as the file has; no more than the least window. */
@@ -65,9 +54,40 @@ final class SegmentFile implements AutoCloseable {
         }
     }
 
-    /** The header of the batch at {@code at}, which need not be a batch. */
+    /** The bytes of the header at {@code at}, which need not be one. */
     byte[] header(long at) throws IOException {
         return read(at, Layout.HEADER_BYTES);
+    }
+
+    /** The header of a batch at {@code at}, whatever place it was written for; null if there is none. */
+    BatchHeader decoded(long at) throws IOException {
+        try {
+            return BatchHeader.decode(header(at));
+        } catch (Fault.Broken none) {
+            return null;
+        }
+    }
+
+    /** The header at {@code at} that is valid by itself, by rules 1 to 6; null if there is none. */
+    BatchHeader selfValid(SegmentHeader in, long at) throws IOException {
+        try {
+            BatchHeader header = BatchHeader.decode(header(at));
+            header.checkPlace(in, at);
+            return header;
+        } catch (Fault.Broken none) {
+            return null;
+        }
+    }
+
+    /** Whether the batch of a header that is valid by itself is so as well: rules 10 to 12. */
+    boolean isIntact(SegmentHeader in, long at, BatchHeader header) throws IOException {
+        try {
+            header.checkClaims();
+            body(in, at, header);
+            return true;
+        } catch (Fault.Broken broken) {
+            return false;
+        }
     }
 
     /** Rules 11 and 12: the records of the batch at {@code at}. */

@@ -116,8 +116,8 @@ public final class StoredLog implements AutoCloseable {
             BatchWalk walk = new BatchWalk(newest, file);
             Fault fault = walkToEnd(last, walk);
             tail = written ? null : judge(last, walk, fault, behind);
-            end = written ? walk.acknowledged() : walk.lsn();
-            first = walk.trimLsn();
+            end = written ? walk.acknowledged : walk.lsn;
+            first = walk.trimLsn;
         }
         Segments.File oldest = members.get(0);
         if (Layout.before(first, oldest.header.firstLsn())) {
@@ -131,7 +131,7 @@ public final class StoredLog implements AutoCloseable {
     /** Walks the newest segment; gives why no further batch is valid. */
     private Fault walkToEnd(Segments.File file, BatchWalk walk) throws IOException {
         while (true) {
-            long at = walk.offset();
+            long at = walk.offset;
             try {
                 remember(file, at, walk.next().header());
             } catch (Fault.Broken broken) {
@@ -150,30 +150,26 @@ public final class StoredLog implements AutoCloseable {
         BatchWalk.Witnesses said = walk.witnesses(false);
         if (said.contradict()) {
             String what = fault.text + ", but a later batch says that LSN " + Long.toUnsignedString(said.durable()) + " was durable";
-            throw LogFormatException.damaged(new Damage(last.path, walk.offset(), walk.lsn(), what));
+            throw LogFormatException.damaged(new Damage(last.path, walk.offset, walk.lsn, what));
         }
         boolean full = !walk.hasRoomToResume();
         if ((!walk.closed() || full) && !behind.isEmpty() && holdsBatch(behind.get(0), walk.segment)) {
-            throw Segments.damaged(behind.get(0), walk.lsn(), LOST_HEADER);
+            throw Segments.damaged(behind.get(0), walk.lsn, LOST_HEADER);
         }
-        if (Layout.before(walk.lsn(), said.acknowledged())) {
-            return new Tail(Tail.Kind.LOST, walk.lsn(), said.acknowledged());
+        if (Layout.before(walk.lsn, said.acknowledged())) {
+            return new Tail(Tail.Kind.LOST, walk.lsn, said.acknowledged());
         }
-        return new Tail(walk.closed() ? Tail.Kind.CLEAN : Tail.Kind.TORN, walk.lsn(), walk.lsn());
+        return new Tail(walk.closed() ? Tail.Kind.CLEAN : Tail.Kind.TORN, walk.lsn, walk.lsn);
     }
 
     /** Whether a segment without a header holds a batch of its own number. */
     private static boolean holdsBatch(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
             for (long at = Layout.SMALLEST_BLOCK; at + Layout.HEADER_BYTES <= file.bytes; at += Layout.SMALLEST_BLOCK) {
-                try {
-                    BatchHeader header = BatchHeader.decode(open.header(at));
-                    boolean ofLog = like == null || header.identity().equals(like.identity());
-                    if (ofLog && header.segment() == file.number && header.offset() == at) {
-                        return true;
-                    }
-                } catch (Fault.Broken none) {
-                    continue;
+                BatchHeader header = open.decoded(at);
+                boolean ofLog = header != null && (like == null || header.identity().equals(like.identity()));
+                if (ofLog && header.segment() == file.number && header.offset() == at) {
+                    return true;
                 }
             }
         }
@@ -223,9 +219,9 @@ public final class StoredLog implements AutoCloseable {
     private void walkOlder(Segments.File file, SegmentHeader next) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
             BatchWalk walk = new BatchWalk(file.header, open);
-            while (Layout.before(walk.lsn(), next.firstLsn())) {
+            while (Layout.before(walk.lsn, next.firstLsn())) {
                 BatchHeader header = header(file, walk);
-                remember(file, walk.offset(), header);
+                remember(file, walk.offset, header);
                 walk.stepOver(header);
             }
         }
@@ -240,7 +236,7 @@ public final class StoredLog implements AutoCloseable {
     }
 
     private static LogFormatException damaged(Segments.File file, BatchWalk walk, Fault.Broken broken) {
-        return LogFormatException.damaged(new Damage(file.path, walk.offset(), walk.lsn(), broken.fault.text));
+        return LogFormatException.damaged(new Damage(file.path, walk.offset, walk.lsn, broken.fault.text));
     }
 
     private void apply(TaggedBatch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
@@ -261,64 +257,39 @@ public final class StoredLog implements AutoCloseable {
         }
     }
 
-    /**
-     * The identity of the log, chosen at random when it was made.
-     *
-     * @return 32 hexadecimal digits
-     */
+    /** {@return the identity of the log, chosen at random when it was made: 32 hexadecimal digits} */
     public String identity() {
         return newest.identity();
     }
 
-    /**
-     * The first LSN that is left.
-     *
-     * @return an LSN
-     */
+    /** {@return the first LSN that is left} */
     public long firstLsn() {
         return first;
     }
 
-    /**
-     * The end of what is shown.
-     *
-     * @return an LSN
-     */
+    /** {@return the LSN at which what is shown ends} */
     public long endLsn() {
         return end;
     }
 
-    /**
-     * How the log ended.
-     *
-     * @return the end, or empty for a log that may be written
-     */
+    /** {@return how the log ended; empty for a log that may be written} */
     public Optional<Tail> tail() {
         return Optional.ofNullable(tail);
     }
 
-    /**
-     * What acknowledged records outlive, as the last opening requested.
-     *
-     * @return the class
-     */
+    /** {@return what acknowledged records outlive, as the last opening requested} */
     public Durability durability() {
         return newest.durability();
     }
 
-    /**
-     * How many segments make up the log.
-     *
-     * @return one or more
-     */
+    /** {@return how many segments make up the log, one or more} */
     public int segments() {
         return members.size();
     }
 
     /**
-     * The streams of the log, by their numbers.
+     * {@return the streams of the log, by their numbers, in an unmodifiable collection}
      *
-     * @return an unmodifiable collection
      * @throws LogFormatException a batch that may hold one of their records is damaged
      * @throws IOException a file could not be read
      */
@@ -417,7 +388,7 @@ public final class StoredLog implements AutoCloseable {
 
         /** Steps over what ends in front of the first record by the headers alone. */
         private void seek() throws IOException {
-            while (Layout.before(walk.lsn(), from)) {
+            while (Layout.before(walk.lsn, from)) {
                 BatchHeader header = header(members.get(member), walk);
                 if (Layout.before(from, header.end())) {
                     return;
@@ -451,7 +422,7 @@ public final class StoredLog implements AutoCloseable {
         private boolean nextBatch() throws IOException {
             boolean isLast = member == members.size() - 1;
             long until = isLast ? end : members.get(member + 1).header.firstLsn();
-            if (!Layout.before(walk.lsn(), until)) {
+            if (!Layout.before(walk.lsn, until)) {
                 if (isLast) {
                     return false;
                 }

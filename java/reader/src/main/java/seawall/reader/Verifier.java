@@ -13,7 +13,6 @@ import java.util.ArrayList;
 import java.util.List;
 import seawall.reader.LogFormatException.Reason;
 
-/** One verification. */
 final class Verifier {
     private static final long NO_LIMIT = -1;
 
@@ -178,7 +177,7 @@ final class Verifier {
     private static boolean holdsHeader(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
             for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
-                if (selfValid(open, like, at) != null) {
+                if (open.selfValid(like, at) != null) {
                     return true;
                 }
             }
@@ -186,22 +185,12 @@ final class Verifier {
         return false;
     }
 
-    private static BatchHeader selfValid(SegmentFile open, SegmentHeader in, long at) throws IOException {
-        try {
-            BatchHeader header = BatchHeader.decode(open.header(at));
-            header.checkPlace(in, at);
-            return header;
-        } catch (Fault.Broken none) {
-            return null;
-        }
-    }
-
     /** The header of a segment that lost its own, as its first intact batch tells it; null if it has none. */
     private static SegmentHeader firstBatch(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
             for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
-                BatchHeader header = selfValid(open, like, at);
-                if (header == null || !isIntact(open, like, at, header)) {
+                BatchHeader header = open.selfValid(like, at);
+                if (header == null || !open.isIntact(like, at, header)) {
                     continue;
                 }
                 file.firstBatchAt = at;
@@ -211,16 +200,6 @@ final class Verifier {
             }
         }
         return null;
-    }
-
-    private static boolean isIntact(SegmentFile open, SegmentHeader in, long at, BatchHeader header) throws IOException {
-        try {
-            header.checkClaims();
-            open.body(in, at, header);
-            return true;
-        } catch (Fault.Broken broken) {
-            return false;
-        }
     }
 
     /** For a log none of whose segments has a header: what the newest intact batch tells, in the strictest class. */
@@ -246,16 +225,11 @@ final class Verifier {
     }
 
     private static SegmentHeader madeUpFrom(SegmentFile open, Segments.File file, long at) throws IOException {
-        BatchHeader header;
-        try {
-            header = BatchHeader.decode(open.header(at));
-        } catch (Fault.Broken none) {
-            return null;
-        }
-        for (int block = Layout.LARGEST_BLOCK; block >= Layout.SMALLEST_BLOCK; block /= 2) {
+        BatchHeader header = open.decoded(at);
+        for (int block = Layout.LARGEST_BLOCK; header != null && block >= Layout.SMALLEST_BLOCK; block /= 2) {
             SegmentHeader made = made(
                     block, header.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(), Durability.POWER_LOSS);
-            if (at % block == 0 && selfValid(open, made, at) != null && isIntact(open, made, at, header)) {
+            if (at % block == 0 && open.selfValid(made, at) != null && open.isIntact(made, at, header)) {
                 return made;
             }
         }
@@ -312,7 +286,7 @@ final class Verifier {
             BatchWalk walk = new BatchWalk(part.header, open);
             boolean atStart = !part.madeUp || walk.skipToFirst();
             while (atStart) {
-                if (next != null && next.header.link() == walk.link() && !Layout.before(walk.lsn(), next.header.firstLsn())) {
+                if (next != null && next.header.link() == walk.link && !Layout.before(walk.lsn, next.header.firstLsn())) {
                     break;
                 }
                 try {
@@ -323,10 +297,10 @@ final class Verifier {
                     }
                 }
             }
-            first = Layout.later(first, walk.trimLsn());
-            epoch = Layout.later(epoch, walk.epoch());
-            witnessed = Layout.later(witnessed, walk.witnessed());
-            end = walk.lsn();
+            first = Layout.later(first, walk.trimLsn);
+            epoch = Layout.later(epoch, walk.epoch);
+            witnessed = Layout.later(witnessed, walk.witnessed);
+            end = walk.lsn;
             if (following == null && walk.closed()) {
                 tail = new Tail(Tail.Kind.CLEAN, end, end);
             }
@@ -343,12 +317,12 @@ final class Verifier {
     private boolean goesOn(Part part, boolean isLast, Part adjoining, Part next, BatchWalk walk, Fault fault) throws IOException {
         boolean missing;
         if (adjoining != null) {
-            missing = Layout.before(walk.lsn(), adjoining.header.firstLsn());
+            missing = Layout.before(walk.lsn, adjoining.header.firstLsn());
         } else {
             BatchWalk.Witnesses said = walk.witnesses(!isLast);
             missing = said.contradict();
-            if (!missing && Layout.before(walk.lsn(), said.acknowledged())) {
-                tail = new Tail(Tail.Kind.LOST, walk.lsn(), said.acknowledged());
+            if (!missing && Layout.before(walk.lsn, said.acknowledged())) {
+                tail = new Tail(Tail.Kind.LOST, walk.lsn, said.acknowledged());
             }
         }
         if (!missing) {
@@ -362,7 +336,7 @@ final class Verifier {
     }
 
     private void report(Part part, BatchWalk walk, String what) {
-        damage.add(new Damage(part.file.path, walk.offset(), walk.lsn(), what));
+        damage.add(new Damage(part.file.path, walk.offset, walk.lsn, what));
     }
 
     private void missingFront(Part oldest) {
