@@ -177,7 +177,7 @@ pub(crate) fn install(words: &[String]) -> Result {
 /// What does not hold.
 pub(crate) fn check() -> Result {
     let folder = target().join("tmp/c-interface");
-    let _ = std::fs::remove_dir_all(&folder);
+    files::empty_folder(&folder)?;
     let prefix = folder.join("prefix");
     Installation { prefix: prefix.clone(), debug: true }.make()?;
     let mut list = command("nm", &["-D", "--defined-only"]);
@@ -185,11 +185,9 @@ pub(crate) fn check() -> Result {
     let exported = output(list)?;
     let names = exported.lines().filter_map(|line| line.split(' ').nth(2));
     if let Some(other) = names.clone().find(|name| !name.starts_with("seawall_")) {
-        return Err(Error::check(format!("the installed library exports {other}")));
+        fail!("the installed library exports {other}");
     }
-    if names.count() < 40 {
-        return Err(Error::check(format!("the installed library exports no more than: {exported}")));
-    }
+    ensure!(names.count() >= 40, "the installed library exports no more than: {exported}");
     let page = files::read(&root().join(CRATE).join("README.md"))?;
     let source = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
     let source = source.ok_or_else(|| Error::check("the README of crates/ffi shows no program"))?;
@@ -212,11 +210,8 @@ pub(crate) fn check() -> Result {
         run.current_dir(&place);
         let printed = output(run)?;
         let right = printed == "order 1\norder 2\n";
-        if right {
-            Ok(())
-        } else {
-            Err(Error::check(format!("the program of the README, {name}, printed {printed:?}")))
-        }
+        ensure!(right, "the program of the README, {name}, printed {printed:?}");
+        Ok(())
     };
     for (name, flags, more) in ways {
         let mut compile = command("cc", &["-std=c99", "orders.c", "-o", name]);
@@ -237,7 +232,7 @@ pub(crate) fn check() -> Result {
     } else {
         println!("SKIPPED: no cmake: the package of CMake was not tried");
     }
-    std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))
+    files::remove_folder(&folder)
 }
 
 /// The program of the README, by either target.

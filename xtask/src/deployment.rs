@@ -13,7 +13,7 @@
 //! refuse a wrong file, so that one that accepts everything is noticed.
 
 use crate::error::{Error, Result};
-use crate::shell::{captured, command, find_program, has, is_root, output, root, status, target};
+use crate::shell::{captured, command, find_program, has, is_root, output, root, status, target, within};
 use crate::{files, runner, tools};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -91,11 +91,10 @@ const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
 /// What did not hold.
 pub(crate) fn check() -> Result<Vec<String>> {
     let work = target().join("tmp/deployment");
-    let _ = std::fs::remove_dir_all(&work);
     let program = runner::program(&runner::programs(&["--bin", "seawall"])?, "cli/bin")?;
     let mut skipped = Vec::new();
     for it in &DEPLOYED {
-        files::make_folder(&work)?;
+        files::empty_folder(&work)?;
         let exported = (it.exported)(&program, &work)?;
         it.names_agree(&exported)?;
         let units = it.units.iter().map(|unit| it.unit(unit, &program, &work));
@@ -110,7 +109,7 @@ pub(crate) fn check() -> Result<Vec<String>> {
                 part => part?,
             }
         }
-        std::fs::remove_dir_all(&work).map_err(Error::at(work.display()))?;
+        files::remove_folder(&work)?;
     }
     Ok(skipped)
 }
@@ -200,16 +199,14 @@ impl Served {
 
     /// Waits until it says that all is well.
     fn well(&self) -> Result {
-        let mut said = String::new();
-        for _ in 0..100 {
-            let (status, body) = self.get("/health")?;
-            if status.contains("200") {
-                return Ok(());
-            }
-            said = body;
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Err(Error::check(format!("a service is not well: {said}")))
+        let mut said = self.get("/health");
+        let well = within(10, || {
+            said = self.get("/health");
+            !matches!(&said, Ok((status, _)) if !status.contains("200"))
+        });
+        let (_, said) = said?;
+        ensure!(well, "a service is not well: {said}");
+        Ok(())
     }
 }
 
@@ -237,16 +234,14 @@ impl Deployed {
                 known.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
             }
         }
-        if families.len() < 5 {
-            return Err(Error::check(format!("a run exported {} metrics only", families.len())));
-        }
+        ensure!(families.len() >= 5, "a run exported {} metrics only", families.len());
         for name in self.uses {
             let text = files::read(&self.at(name))?;
             let used = self.prefixes.iter().flat_map(|prefix| words(&text, prefix));
             let unknown: Vec<&str> = used.filter(|word| !known.contains(*word)).collect();
             if !unknown.is_empty() {
                 let (folder, unknown) = (self.folder, unknown.join(", "));
-                return Err(Error::check(format!("{folder}/{name} uses what is not exported: {unknown}")));
+                fail!("{folder}/{name} uses what is not exported: {unknown}");
             }
         }
         let page = files::read(&root().join(self.page))?;
@@ -256,13 +251,13 @@ impl Deployed {
             .filter(|word| self.prefixes.iter().any(|prefix| word.starts_with(prefix)))
             .collect();
         let differing: Vec<&str> = families.symmetric_difference(&listed).copied().collect();
-        if differing.is_empty() {
-            return Ok(());
-        }
-        let (page, differing) = (self.page, differing.join(", "));
-        Err(Error::check(format!(
-            "exported but not in the table of {page}, or the other way round: {differing}"
-        )))
+        let page = self.page;
+        ensure!(
+            differing.is_empty(),
+            "exported but not in the table of {page}, or the other way round: {}",
+            differing.join(", ")
+        );
+        Ok(())
     }
 
     fn rules_and_metrics(&self, promtool: &Path, exported: &[PathBuf], work: &Path) -> Result {
@@ -304,9 +299,7 @@ impl Deployed {
         let text = files::read(&file)?;
         for (right, wrong) in mistakes {
             let changed = work.join(name);
-            if !text.contains(right) {
-                return Err(Error::check(format!("{}/{name} has no {right}", self.folder)));
-            }
+            ensure!(text.contains(right), "{}/{name} has no {right}", self.folder);
             files::write(&changed, text.replace(right, wrong))?;
             must_refuse("kubeconform", check(&changed))?;
         }
@@ -322,9 +315,7 @@ impl Deployed {
         }
         let text = files::read(&self.at(name))?;
         let installed = "/usr/bin/seawall";
-        if !text.contains(installed) {
-            return Err(Error::check(format!("{}/{name} does not run {installed}", self.folder)));
-        }
+        ensure!(text.contains(installed), "{}/{name} does not run {installed}", self.folder);
         // An instance, where it is a template.
         let file = work.join(name.replace('@', "@orders"));
         let analyze = |text: &str, words: &[&str]| {
@@ -336,15 +327,15 @@ impl Deployed {
         let here = text.replace(installed, &program.display().to_string());
         // What it only warns of, such as a word that it does not know, is on standard error.
         let verify = |text: &str| {
-            analyze(text, &["verify", "--man=no"]).and_then(|(_, warnings)| match warnings.trim() {
-                "" => Ok(()),
-                warnings => Err(Error::check(format!("systemd-analyze verify: {warnings}"))),
-            })
+            let (_, warnings) = analyze(text, &["verify", "--man=no"])?;
+            ensure!(warnings.trim().is_empty(), "systemd-analyze verify: {}", warnings.trim());
+            Ok(())
         };
         verify(&here)?;
-        if verify(&here.replace("ProtectSystem", "ProtectSytsem")).is_ok() {
-            return Err(Error::check("systemd-analyze accepts a word that is none"));
-        }
+        ensure!(
+            verify(&here.replace("ProtectSystem", "ProtectSytsem")).is_err(),
+            "systemd-analyze accepts a word that is none"
+        );
         let threshold = format!("--threshold={EXPOSURE_MAX}");
         let security = ["security", "--offline=true", &threshold];
         analyze(&here, &security)?;
@@ -388,7 +379,7 @@ fn promtool() -> Result<PathBuf> {
     let package =
         files::list(&fetched)?.pop().ok_or_else(|| lacking("apt-get fetched nothing".to_owned()))?;
     status(command("dpkg-deb", &["-x".as_ref(), package.as_os_str(), kept.as_os_str()]))?;
-    std::fs::remove_dir_all(&fetched).map_err(Error::at(fetched.display()))?;
+    files::remove_folder(&fetched)?;
     Ok(program)
 }
 
@@ -428,9 +419,7 @@ fn kubeconform() -> Result<(PathBuf, PathBuf)> {
 /// The JSON schema of a kind, in which no field is allowed that the kind has not.
 fn strict(api: &Value, kind: &str) -> Result<Value> {
     let schemas = &api["components"]["schemas"];
-    if schemas.get(kind).is_none() {
-        return Err(Error::check(format!("{OPENAPI} of {KUBERNETES} has no {kind}")));
-    }
+    ensure!(schemas.get(kind).is_some(), "{OPENAPI} of {KUBERNETES} has no {kind}");
     // Elsewhere than in an OpenAPI document the references lead elsewhere.
     let text = schemas.to_string().replace("#/components/schemas/", "#/definitions/");
     let mut definitions: Value = serde_json::from_str(&text).map_err(Error::at(OPENAPI))?;

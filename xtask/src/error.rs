@@ -9,6 +9,16 @@ pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) type Result<T = (), E = Error> = std::result::Result<T, E>;
 
+/// Returns the error of a check that did not hold.
+macro_rules! fail {
+    ($($why:tt)+) => { return Err($crate::error::Error::Check(format!($($why)+))) };
+}
+
+/// Returns that error unless something holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => { if $holds {} else { fail!($($why)+) } };
+}
+
 /// Why a developer command failed.
 #[derive(Debug)]
 pub(crate) enum Error {

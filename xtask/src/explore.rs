@@ -216,7 +216,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result {
              where FILE is named above"
         );
     }
-    Err(Error::check(format!("findings in {}", found.join(", "))))
+    fail!("findings in {}", found.join(", "))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression; one that a module only passes
 //! on (`pub use`) leads to where it is defined. Modules of tests are left out.
 
+use crate::files::sources;
 use crate::shell::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The files of the largest cycle of imports that a crate may have.
 const CYCLE_MAX: usize = 4;
@@ -19,17 +20,6 @@ type Module = Vec<String>;
 struct Imports {
     modules: BTreeMap<Module, String>,
     passed_on: BTreeMap<Module, BTreeMap<String, Module>>,
-}
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 /// The text of a file without comments and without modules of tests at its end.
@@ -108,8 +98,7 @@ fn within(code: &str, here: &[String]) -> Vec<Module> {
 impl Imports {
     /// The files of a crate that import others of it, each with those.
     fn between_files(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
-        let mut files = Vec::new();
-        sources(src, &mut files);
+        let files = sources(src);
         let module = |file: &Path| -> Module {
             let path = file.strip_prefix(src).expect("below").with_extension("");
             let mut path: Module = path.iter().map(|name| name.to_str().expect("UTF-8").to_owned()).collect();

@@ -9,11 +9,10 @@
 //! builds stay below the build folder.
 
 use crate::error::{Error, Result};
-use crate::files::{make_folder, read, write};
+use crate::files::{empty_folder, make_folder, read, remove_folder, write};
 use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
-use crate::shell::rest_and_print_load;
-use crate::shell::{captured, cargo, command, root, status, target, tests};
+use crate::shell::{captured, cargo, command, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::{Path, PathBuf};
@@ -86,8 +85,7 @@ const TRIED: &str = "public class Tried {
 /// Uses the jar as it was packed, on the class path and on the module path, each with the flag of the guide and no word of warning.
 fn tried(jdk: &Jdk) -> Result {
     let folder = target().join("java/tried");
-    let _ = std::fs::remove_dir_all(&folder);
-    make_folder(&folder)?;
+    empty_folder(&folder)?;
     let (source, jar) = (folder.join("Tried.java"), target().join("java/seawall/seawall.jar"));
     write(&source, TRIED)?;
     let ways = [
@@ -98,9 +96,10 @@ fn tried(jdk: &Jdk) -> Result {
         let mut java = command(jdk.home.join("bin/java"), &[access, modules, path]);
         java.arg(&jar).arg(&source).arg(folder.join(expected));
         let (printed, warned) = captured(java)?;
-        if printed != expected || !warned.is_empty() {
-            return Err(Error::check(format!("the jar on the {path}: a named module: {printed} {warned}")));
-        }
+        ensure!(
+            printed == expected && warned.is_empty(),
+            "the jar on the {path}: a named module: {printed} {warned}"
+        );
     }
     Ok(())
 }
@@ -206,7 +205,7 @@ fn bench(arguments: &[String]) -> Result {
     let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
     let commits = ["seawall.bench.CommitBench", &dir, &program, &order.rounds, &order.seconds];
     status(java(&newest, &order.dir, &commits))?;
-    std::fs::remove_dir_all(&order.dir).map_err(Error::at(order.dir.display()))
+    remove_folder(&order.dir)
 }
 
 /// What the peers reach into of the JDK, as their makers ask for.

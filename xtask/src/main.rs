@@ -2,12 +2,13 @@
 //!
 //! Invariant: each command's exit code states whether its checks passed; nothing is skipped silently.
 
+#[macro_use]
+mod error;
 mod apart;
 mod c_interface;
 mod crash;
 mod deny;
 mod deployment;
-mod error;
 mod explore;
 mod files;
 #[cfg(test)]

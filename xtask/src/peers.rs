@@ -3,10 +3,9 @@
 //! The program is `crates/log/peers`, a package of its own. Its result is refused if a row acknowledged commits whose
 //! bytes had not reached the device, by the device's own counters: such a log is not compared with durable ones.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
-use crate::shell::rest_and_print_load;
-use crate::shell::{cargo, command, root, status, target};
+use crate::shell::{cargo, command, rest_and_print_load, root, status, target};
 use crate::tools;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -38,16 +37,13 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     }
     bench.args(arguments).arg("--json").arg(&json);
     status(bench)?;
-    let text = std::fs::read_to_string(&json).map_err(Error::at(json.display()))?;
-    let result =
-        serde_json::from_str(&text).map_err(|error| Error::check(format!("{}: {error}", json.display())))?;
-    match unsynced(&result) {
-        rows if rows.is_empty() => Ok(()),
-        rows => Err(Error::check(format!(
-            "not every commit is synced by {}: it must not be set beside durable logs",
-            rows.join(", ")
-        ))),
-    }
+    let rows = unsynced(&files::read_json(&json)?);
+    ensure!(
+        rows.is_empty(),
+        "not every commit is synced by {}: it must not be set beside durable logs",
+        rows.join(", ")
+    );
+    Ok(())
 }
 
 /// The rows that have no figures, and those whose bytes had not reached the device.

@@ -11,8 +11,7 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::rest_and_print_load;
-use crate::shell::{cargo, command, find_program, output, root, status, target, tests};
+use crate::shell::{cargo, command, find_program, output, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

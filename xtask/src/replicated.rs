@@ -21,7 +21,7 @@ mod syncs;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::runner;
-use crate::shell::{cargo, command, output, status, target};
+use crate::shell::{cargo, command, output, status, target, within};
 use crate::tools::{self, Tool};
 use cluster::{Cluster, NODES, STORE};
 use serde_json::Value;
@@ -133,9 +133,7 @@ impl Bench<'_> {
             self.counted(&cluster, promises)?;
             if number == 0 {
                 let left = self.left(&cluster)?;
-                if left != 0 {
-                    return Err(Error::check(format!("a whole run left {left} streams behind")));
-                }
+                ensure!(left == 0, "a whole run left {left} streams behind");
                 self.interrupted(&cluster)?;
                 if self.engine.name == NATS.name {
                     secured::nats(self, &cluster)?;
@@ -144,7 +142,7 @@ impl Bench<'_> {
             let nodes: Vec<u32> = (0..NODES).map(|node| cluster.pid(node)).collect();
             drop(cluster);
             if let Some(pid) = nodes.iter().find(|pid| runs(*pid)) {
-                return Err(Error::check(format!("process {pid} still runs after its cluster")));
+                fail!("process {pid} still runs after its cluster");
             }
         }
         if self.engine.name == NATS.name { self.too_small() } else { secured::kafka(self) }
@@ -196,9 +194,7 @@ impl Bench<'_> {
             let row = format!("ship-{}/{wait}/1", self.engine.name);
             let commits = commits(&json, &row).unwrap_or_default();
             println!("{row}: {commits} commits");
-            if commits < 1.0 {
-                return Err(Error::check(format!("no commits in a row {row} of the result")));
-            }
+            ensure!(commits >= 1.0, "no commits in a row {row} of the result");
         }
         Ok(())
     }
@@ -240,15 +236,12 @@ impl Bench<'_> {
 
     /// How many are left a while after a run: brokers of Kafka remove a topic after they answered the client that it is gone.
     fn left(&self, cluster: &Cluster) -> Result<u64> {
-        let mut left = self.streams(cluster)?;
-        for _ in 0..600 {
-            if left == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            left = self.streams(cluster)?;
-        }
-        Ok(left)
+        let mut left = Ok(0);
+        within(60, || {
+            left = self.streams(cluster);
+            !matches!(left, Ok(1..))
+        });
+        left
     }
 
     /// A run that is interrupted removes its stream.
@@ -256,19 +249,14 @@ impl Bench<'_> {
         let mut run = self.bench(&cluster.options(), &["--time", "10m"]);
         let mut run =
             run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(Error::at("the bench"))?;
-        let seen = (0..1200).find(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            self.streams(cluster).is_ok_and(|streams| streams >= 1)
-        });
+        let seen = within(120, || self.streams(cluster).is_ok_and(|streams| streams >= 1));
         output(command("kill", &["-INT", &run.id().to_string()]))?;
         let ended = run.wait().map_err(Error::at("the bench"))?;
-        seen.ok_or_else(|| Error::check("no stream of an interrupted run was ever seen"))?;
+        ensure!(seen, "no stream of an interrupted run was ever seen");
         let left = self.left(cluster)?;
         println!("interrupted: ended with {ended}, {left} streams left");
-        if ended.code() != Some(130) || left != 0 {
-            let what = format!("an interrupted run ended with {ended} and left {left} streams behind");
-            return Err(Error::Check(what));
-        }
+        let whole = ended.code() == Some(130) && left == 0;
+        ensure!(whole, "an interrupted run ended with {ended} and left {left} streams behind");
         Ok(())
     }
 }
@@ -276,17 +264,12 @@ impl Bench<'_> {
 /// Checks the nodes' syncs against what the rows report.
 fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result {
     let Promise { id, first, .. } = promise;
-    if commits < 20.0 {
-        return Err(Error::check(format!("{id}: only {commits} records, too few to say anything")));
-    }
+    ensure!(commits >= 20.0, "{id}: only {commits} records, too few to say anything");
     let synced = syncs.iter().filter(|syncs| **syncs as f64 >= commits).count();
-    if *first && synced < MAJORITY {
-        let what = format!("{id} says that it syncs first, and only {synced} nodes did for every record");
-        return Err(Error::Check(what));
-    }
-    if !first && syncs.iter().any(|syncs| *syncs as f64 > commits / 10.0) {
-        return Err(Error::check(format!("{id} says that it syncs later, and nodes synced {syncs:?} times")));
-    }
+    let enough = !first || synced >= MAJORITY;
+    ensure!(enough, "{id} says that it syncs first, and only {synced} nodes did for every record");
+    let few = *first || syncs.iter().all(|syncs| *syncs as f64 <= commits / 10.0);
+    ensure!(few, "{id} says that it syncs later, and nodes synced {syncs:?} times");
     Ok(())
 }
 
@@ -310,13 +293,9 @@ fn free_ports<const N: usize>() -> Result<[u16; N]> {
 
 /// Returns when a process listens on `port`.
 fn listens(port: u16) -> Result {
-    for _ in 0..1800 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Err(Error::check(format!("no process listens on port {port}")))
+    let found = within(180, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    ensure!(found, "no process listens on port {port}");
+    Ok(())
 }
 
 /// Whether a process runs; one that has ended and whose parent has not waited for it (a zombie) does not.
@@ -329,11 +308,10 @@ fn runs(pid: &impl std::fmt::Display) -> bool {
 fn refused(mut command: Command, words: &[&str]) -> Result {
     let output = command.output().map_err(Error::at("the bench"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(1) && words.iter().all(|word| stderr.contains(word)) {
-        println!("refused: {}", stderr.lines().last().unwrap_or_default());
-        return Ok(());
-    }
-    Err(Error::check(format!("to be refused with {words:?}, but ended with {}: {stderr}", output.status)))
+    let refused = output.status.code() == Some(1) && words.iter().all(|word| stderr.contains(word));
+    ensure!(refused, "to be refused with {words:?}, but ended with {}: {stderr}", output.status);
+    println!("refused: {}", stderr.lines().last().unwrap_or_default());
+    Ok(())
 }
 
 /// The acknowledged records of a row.

@@ -266,8 +266,7 @@ fn ended(built: &Built, name: &str, plan: &Plan<'_>, printed: &Path) -> Result {
         None => {
             let _ = child.kill();
             let _ = child.wait();
-            let seconds = LIMIT.as_secs();
-            Err(Error::check(format!("still running after {seconds} s, the limit of a test; it was ended")))
+            fail!("still running after {} s, the limit of a test; it was ended", LIMIT.as_secs())
         }
     }
 }

@@ -135,10 +135,10 @@ fn unpack_kernel(folder: &Path, package: &str) -> Result {
         Error::lacking(format!("apt-cache knows no package behind {package}; run apt-get update"))
     })?;
     let new = folder.with_extension("new");
-    for left in [&new, folder].into_iter().filter(|path| path.exists()) {
-        std::fs::remove_dir_all(left).map_err(Error::at(left.display()))?;
+    files::empty_folder(&new)?;
+    if folder.exists() {
+        files::remove_folder(folder)?;
     }
-    files::make_folder(&new)?;
     let mut download = command("apt-get", &["download", image]);
     download.current_dir(&new);
     status(download)?;

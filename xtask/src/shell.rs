@@ -127,6 +127,17 @@ pub(crate) fn built_from() -> String {
     }
 }
 
+/// Asks ten times a second until it holds, for at most so many seconds in which this process runs; whether it held.
+pub(crate) fn within(seconds: u32, mut holds: impl FnMut() -> bool) -> bool {
+    (0..seconds * 10).any(|_| {
+        let held = holds();
+        if !held {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        held
+    })
+}
+
 /// Waits until the load is low, at most for [`REST_MAX`], and prints it.
 pub(crate) fn rest_and_print_load() {
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

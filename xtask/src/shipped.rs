@@ -19,21 +19,17 @@ const LIBRARIES: [(&str, &str); 2] = [("seawall_sys", "StoreFile"), ("seawall", 
 pub(crate) fn check() -> Result {
     let text = files::read(&root().join(TABLE))?;
     let names = names(&text);
-    if names.is_empty() {
-        return Err(Error::check(format!("{TABLE} lists no bug")));
-    }
+    ensure!(!names.is_empty(), "{TABLE} lists no bug");
     let built = runner::messages(&["build", "--package=seawall", "--lib"])?;
     for (name, held) in LIBRARIES {
         let file = built.iter().find_map(|message| library(message, name));
         let file = file.ok_or_else(|| Error::check(format!("cargo built no library {name}")))?;
         let bytes = std::fs::read(&file).map_err(Error::at(file.display()))?;
-        if !holds(&bytes, held) {
-            return Err(Error::check(format!("{} does not hold even {held}", file.display())));
-        }
+        ensure!(holds(&bytes, held), "{} does not hold even {held}", file.display());
         let found: Vec<&str> = names.iter().copied().filter(|name| holds(&bytes, name)).collect();
         if !found.is_empty() {
             let found = found.join(", ");
-            return Err(Error::check(format!("{} holds planted bugs: {found}", file.display())));
+            fail!("{} holds planted bugs: {found}", file.display());
         }
     }
     println!("{} planted bugs, none in the libraries as they ship", names.len());

@@ -190,11 +190,9 @@ fn soak(minutes: u64) -> Result {
     }
     if !found.is_empty() {
         let found: Vec<&str> = found.into_iter().collect();
-        return Err(Error::check(format!("findings in {}: {FOLDER}/README.md", found.join(", "))));
+        fail!("findings in {}: {FOLDER}/README.md", found.join(", "));
     }
-    if !broken.is_empty() {
-        return Err(Error::check(format!("could not be prepared: {}", broken.join(", "))));
-    }
+    ensure!(broken.is_empty(), "could not be prepared: {}", broken.join(", "));
     Ok(())
 }
 

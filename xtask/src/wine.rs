@@ -120,18 +120,17 @@ impl Wine {
 
 /// Whether a run under Wine knows where it was, measured every row, and believed no flag.
 fn not_believed(result: &Value, report: &str) -> Result {
-    if result["environment"]["wine"].is_null() || !report.contains("Wine") {
-        return Err(Error::check(format!("seawall bench did not see that it ran under Wine:\n{report}")));
-    }
+    ensure!(
+        !result["environment"]["wine"].is_null() && report.contains("Wine"),
+        "seawall bench did not see that it ran under Wine:\n{report}"
+    );
     let rows = result["study"]["rows"].as_array().filter(|rows| !rows.is_empty());
     for row in rows.ok_or_else(|| Error::check("seawall bench under Wine has no rows"))? {
         let (id, measured) = (row["id"].as_str().unwrap_or_default(), &row["outcome"]["measured"]);
-        if measured.is_null() {
-            return Err(Error::check(format!("under Wine {id} was not measured: {}", row["outcome"])));
-        }
+        ensure!(!measured.is_null(), "under Wine {id} was not measured: {}", row["outcome"]);
         // WRITE_THROUGH and NO_BUFFERING do nothing under Wine; FlushFileBuffers is an fsync.
         if !id.ends_with("+flush") && measured["durability"]["class"] != "process-crash" {
-            return Err(Error::check(format!("under Wine {id} was believed: {}", measured["durability"])));
+            fail!("under Wine {id} was believed: {}", measured["durability"]);
         }
     }
     Ok(())

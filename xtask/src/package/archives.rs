@@ -42,10 +42,9 @@ fn script() -> Result<Command> {
 /// The files differ.
 pub(crate) fn same(one: &Path, other: &Path) -> Result {
     let read = |path: &Path| std::fs::read(path).map_err(Error::at(path.display()));
-    if read(one)? == read(other)? {
-        return Ok(());
-    }
-    Err(Error::check(format!("{} and {} are of the same files and differ", one.display(), other.display())))
+    let same = read(one)? == read(other)?;
+    ensure!(same, "{} and {} are of the same files and differ", one.display(), other.display());
+    Ok(())
 }
 
 /// Unpacks it into an empty folder and runs the program there.
@@ -53,7 +52,8 @@ pub(crate) fn same(one: &Path, other: &Path) -> Result {
 /// # Errors
 /// What did not run.
 pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: &Runs) -> Result {
-    let here = empty(&folder(target).join("unpacked"))?;
+    let here = folder(target).join("unpacked");
+    files::empty_folder(&here)?;
     let module =
         if archive.extension().is_some_and(|ending| ending == "zip") { "zipfile" } else { "tarfile" };
     let mut unpack = command(python()?, &["-m", module, "-e"]);
@@ -76,7 +76,7 @@ pub(crate) fn measure(
 ) -> Result {
     let version = output(run(&["--version"]))?;
     if version.trim() != format!("seawall {}", release.version) {
-        return Err(Error::check(format!("--version says {version}")));
+        fail!("--version says {version}");
     }
     let json = format!("{place}/bench.json");
     let short = ["--journal", "1MiB", "--transactions", "16", "--rounds", "1"];
@@ -90,19 +90,10 @@ pub(crate) fn measure(
 fn measured(result: &Value) -> Result<usize> {
     let rows = result["study"]["rows"].as_array().filter(|rows| !rows.is_empty());
     let rows = rows.ok_or_else(|| Error::check("the packaged program measured nothing"))?;
-    match rows.iter().find(|row| row["outcome"]["measured"].is_null()) {
-        None => Ok(rows.len()),
-        Some(row) => Err(Error::check(format!("{} was not measured: {}", row["id"], row["outcome"]))),
+    for row in rows {
+        ensure!(!row["outcome"]["measured"].is_null(), "{} was not measured: {}", row["id"], row["outcome"]);
     }
-}
-
-/// The folder, made anew.
-pub(crate) fn empty(path: &Path) -> Result<PathBuf> {
-    if path.exists() {
-        std::fs::remove_dir_all(path).map_err(Error::at(path.display()))?;
-    }
-    files::make_folder(path)?;
-    Ok(path.to_path_buf())
+    Ok(rows.len())
 }
 
 #[cfg(test)]

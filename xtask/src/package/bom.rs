@@ -69,7 +69,8 @@ fn edges(tree: &str) -> Result<Vec<(Crate, BTreeSet<Crate>)>> {
         }
         above.push(this);
     }
-    if found.is_empty() { Err(Error::check("cargo tree named no crate")) } else { Ok(found) }
+    ensure!(!found.is_empty(), "cargo tree named no crate");
+    Ok(found)
 }
 
 fn parse(line: &str) -> Option<(usize, Crate)> {

@@ -69,9 +69,7 @@ impl Runs {
 pub(crate) fn lay_out(target: &Target, release: &Release, runs: &Runs) -> Result<PathBuf> {
     let program = build(target)?;
     let here = folder(target).join(target.folder(&release.version));
-    if here.exists() {
-        std::fs::remove_dir_all(&here).map_err(Error::at(here.display()))?;
-    }
+    files::empty_folder(&here)?;
     let (man, completions) = (here.join("man"), here.join("completions"));
     files::make_folder(&man)?;
     files::make_folder(&completions)?;
@@ -80,14 +78,12 @@ pub(crate) fn lay_out(target: &Target, release: &Release, runs: &Runs) -> Result
         copy(&root().join(name), &here.join(name))?;
     }
     output(runs.command(&program, &["man", "--dir", &man.to_string_lossy()]))?;
-    if !man.join("seawall-bench.1").is_file() {
-        return Err(Error::check(format!("{} has no page of `seawall bench`", man.display())));
-    }
+    ensure!(man.join("seawall-bench.1").is_file(), "{} has no page of `seawall bench`", man.display());
     for (shell, name) in SHELLS {
         let script = output(runs.command(&program, &["completions", shell]))?;
         let values = VALUES.iter().filter(|_| shell != "powershell");
         if let Some(unknown) = values.chain([&SCENARIO]).find(|word| !script.contains(**word)) {
-            return Err(Error::check(format!("the completions of {shell} do not know {unknown}")));
+            fail!("the completions of {shell} do not know {unknown}");
         }
         files::write(&completions.join(name), script)?;
     }

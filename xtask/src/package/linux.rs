@@ -109,7 +109,7 @@ pub(crate) fn make(
 impl Kind {
     /// Installs it into an empty root, runs the program there, removes it, and looks for what is left.
     fn try_out(&self, package: &Path, debian: &str, release: &Release, at: &Path, runs: &Runs) -> Result {
-        let at = archives::empty(at)?;
+        files::empty_folder(at)?;
         self.folders.iter().try_for_each(|folder| files::make_folder(&at.join(folder)))?;
         if self.name == "deb" {
             files::write(&at.join("var/lib/dpkg/status"), "")?;
@@ -123,20 +123,18 @@ impl Kind {
             status(command(&filled[0], &filled[1..]))
         };
         step(self.set_up)?;
-        let before = self.paths(&at)?;
+        let before = self.paths(at)?;
         step(self.install)?;
         let missing = BRINGS.iter().chain(self.brings).find(|path| !at.join(path).is_file());
         if let Some(missing) = missing {
-            return Err(Error::check(format!("{} brings no {missing}", package.display())));
+            fail!("{} brings no {missing}", package.display());
         }
-        alone(&at, release, runs)?;
+        alone(at, release, runs)?;
         step(self.remove)?;
-        let after = self.paths(&at)?;
+        let after = self.paths(at)?;
         let differ: Vec<String> =
             before.symmetric_difference(&after).map(|path| path.display().to_string()).collect();
-        if !differ.is_empty() {
-            return Err(Error::check(format!("{} leaves behind or took: {}", self.name, differ.join(", "))));
-        }
+        ensure!(differ.is_empty(), "{} leaves behind or took: {}", self.name, differ.join(", "));
         println!(
             "{}: installed, run in a root without anything else, removed, nothing left",
             package.display()
@@ -147,16 +145,7 @@ impl Kind {
     /// Every path in the root but those of the manager's own.
     fn paths(&self, at: &Path) -> Result<BTreeSet<PathBuf>> {
         let own = at.join(self.folders[0]);
-        let (mut found, mut due) = (BTreeSet::new(), vec![at.to_path_buf()]);
-        while let Some(folder) = due.pop() {
-            for path in files::list(&folder)?.into_iter().filter(|path| *path != own) {
-                if path.is_dir() && !path.is_symlink() {
-                    due.push(path.clone());
-                }
-                found.insert(path);
-            }
-        }
-        Ok(found)
+        Ok(files::below(at)?.into_iter().filter(|path| !path.starts_with(&own)).collect())
     }
 }
 
@@ -186,5 +175,5 @@ fn alone(at: &Path, release: &Release, runs: &Runs) -> Result {
         std::fs::remove_file(&emulator).map_err(Error::at(emulator.display()))?;
     }
     std::fs::remove_dir(&processes).map_err(Error::at(processes.display()))?;
-    std::fs::remove_dir_all(&data).map_err(Error::at(data.display()))
+    files::remove_folder(&data)
 }

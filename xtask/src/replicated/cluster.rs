@@ -13,7 +13,7 @@ use super::network::Network;
 use super::{free_ports, get, listens};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{command, output, status, target};
+use crate::shell::{command, output, status, target, within};
 use crate::tools;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -112,7 +112,7 @@ pub(super) fn kafka_archives() -> Result<PathBuf> {
     maven.current_dir(&work);
     status(maven)?;
     std::fs::rename(work.join("jars"), &archives).map_err(Error::at(archives.display()))?;
-    std::fs::remove_dir_all(&work).map_err(Error::at(work.display()))?;
+    files::remove_folder(&work)?;
     Ok(archives)
 }
 
@@ -212,10 +212,7 @@ impl Cluster {
         let mut nodes = Vec::new();
         for node in 0..NODES {
             let home = folder.join(format!("node-{}", node + 1));
-            if home.exists() {
-                std::fs::remove_dir_all(&home).map_err(Error::at(home.display()))?;
-            }
-            files::make_folder(&home)?;
+            files::empty_folder(&home)?;
             files::write(&home.join(engine.file), (engine.config)(node, &addresses, sync)?)?;
             nodes.push(Node { home, process: None });
         }
@@ -245,14 +242,9 @@ impl Cluster {
 
     /// Returns when `ready` says so of this node.
     fn waits(&self, node: usize, ready: impl Fn() -> bool) -> Result {
-        for _ in 0..1200 {
-            if ready() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(150));
-        }
         let log = self.home(node).join("log");
-        Err(Error::check(format!("a node of {} does not get ready: {}", self.engine.name, log.display())))
+        ensure!(within(180, ready), "a node of {} does not get ready: {}", self.engine.name, log.display());
+        Ok(())
     }
 
     /// Starts a node, with a new store if it has none.
@@ -322,8 +314,7 @@ impl Cluster {
 
     /// Removes what a node that does not run has stored.
     pub(super) fn lose_disk(&self, node: usize) -> Result {
-        let store = self.home(node).join(STORE);
-        std::fs::remove_dir_all(&store).map_err(Error::at(store.display()))
+        files::remove_folder(&self.home(node).join(STORE))
     }
 }
 

@@ -34,8 +34,7 @@ impl Nodes {
         let failed = |cause| Error::Start { program: "a node of Kafka".to_owned(), cause };
         let archives = kafka_archives()?;
         let home = folder.join("kafka-secured");
-        let _ = std::fs::remove_dir_all(&home);
-        files::make_folder(&home)?;
+        files::empty_folder(&home)?;
         let store = home.join("store.pem");
         files::write(&store, files::read(&certificates.key)? + &files::read(&certificates.certificate)?)?;
         let mut started = Self { children: Vec::new(), ports: free_ports()?, home };

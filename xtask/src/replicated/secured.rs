@@ -14,7 +14,7 @@ use super::kafka::Nodes;
 use super::{Bench, refused};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{command, output};
+use crate::shell::{command, output, within};
 use shipping::{Logs, Way};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -74,13 +74,12 @@ pub(super) fn nats(bench: &Bench<'_>, cluster: &Cluster) -> Result {
         run
     };
     // Until each has read it, one of them may still be open to all.
-    for _ in 0..300 {
-        let ran = run(Some(&certificates.authority), "wrong").output().map_err(Error::at("the bench"))?;
-        if !ran.status.success() && String::from_utf8_lossy(&ran.stderr).contains("NATS_USER") {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    within(60, || {
+        let ran = run(Some(&certificates.authority), "wrong").output();
+        ran.is_ok_and(|ran| {
+            !ran.status.success() && String::from_utf8_lossy(&ran.stderr).contains("NATS_USER")
+        })
+    });
     refused(run(Some(&certificates.authority), "wrong"), &["no connection", "NATS_USER"])?;
     refused(run(None, PASSWORD), &["no connection", "NATS_CA"])?;
     left_behind(run(Some(&certificates.authority), PASSWORD))?;
@@ -107,7 +106,7 @@ fn environment(
 /// A log shipped to the same servers.
 fn nats_shipped(bench: &Bench<'_>, options: &[String], certificates: &Certificates) -> Result {
     let [_, servers, monitors @ ..] = options else {
-        return Err(Error::check(format!("a cluster is named by {options:?}")));
+        fail!("a cluster is named by {options:?}");
     };
     let logs = Logs::new(&bench.folder, Bench::seawall)?;
     let other = Certificates::make(&bench.folder.join("other"))?;
@@ -145,12 +144,11 @@ fn left_behind(mut run: Command) -> Result {
     let (table, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     let words = ["the stream seawall-", "may be left behind", "nats stream rm"];
     let kept = table.contains("NATS JetStream") && table.contains("buffered+fdatasync");
-    if ended.status.code() == Some(1) && kept && words.iter().all(|word| stderr.contains(word)) {
-        println!("left behind, and named beside the result: {}", stderr.lines().last().unwrap_or_default());
-        return Ok(());
-    }
-    let status = ended.status;
-    Err(Error::check(format!("without the table or {words:?} it ended with {status}: {table}{stderr}")))
+    let (status, named) = (ended.status, words.iter().all(|word| stderr.contains(word)));
+    let whole = status.code() == Some(1) && kept && named;
+    ensure!(whole, "without the table or {words:?} it ended with {status}: {table}{stderr}");
+    println!("left behind, and named beside the result: {}", stderr.lines().last().unwrap_or_default());
+    Ok(())
 }
 
 /// Kafka with TLS and a login: refused without either, too small with one broker, measured with three.
@@ -185,9 +183,10 @@ pub(super) fn kafka(bench: &Bench<'_>) -> Result {
     let three = Nodes::start(&bench.folder, 3, &certificates, USER, PASSWORD)?;
     properties(PASSWORD, true)?;
     let table = output(run(&three))?;
-    if !table.contains("flush.messages=1") || table.contains(PASSWORD) {
-        return Err(Error::check(format!("no row of Kafka by TLS and login in {table}")));
-    }
+    ensure!(
+        table.contains("flush.messages=1") && !table.contains(PASSWORD),
+        "no row of Kafka by TLS and login in {table}"
+    );
     println!("kafka: measured by SASL_SSL");
     kafka_shipped(bench, &three, &certificates)
 }

@@ -110,10 +110,7 @@ fn campaign(arguments: &[String]) -> Result<String> {
         None => build(asked.engine())?,
     };
     let folder = target().join("shipped").join(asked.engine());
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))?;
-    }
-    files::make_folder(&folder)?;
+    files::empty_folder(&folder)?;
     let cluster = match asked.kind {
         Some(kind) => {
             let network = if Network::lacking().is_none() { Some(Network::new()?) } else { None };
@@ -249,8 +246,6 @@ fn clock(folder: &Path) -> Option<PathBuf> {
     built.ok().filter(std::process::ExitStatus::success).map(|_| library)
 }
 
-/// What `ship` says when another writer has the destination.
-const REPLACED: [&str; 2] = ["another directory", "taken over"];
 /// Within this a cluster shows everything again.
 const SETTLED: Duration = Duration::from_secs(20);
 /// Lines that are appended at once.
@@ -334,7 +329,7 @@ impl Campaign {
             said = text;
             std::thread::sleep(Duration::from_secs(1));
         }
-        Err(Error::check(format!("{what}: {said}")))
+        fail!("{what}: {said}")
     }
 
     /// Starts an appender if none runs; it is told the records behind those that the log holds.
@@ -377,9 +372,7 @@ impl Campaign {
         }
         if self.standby.take().is_some() {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
-            if said.contains("damaged") || REPLACED.iter().any(|word| said.contains(word)) {
-                return Err(Error::check(format!("a standby ended: {said}")));
-            }
+            ensure!(!said.contains("damaged") && !names_another(&said), "a standby ended: {said}");
         }
         let errors = std::fs::File::create(&log).map_err(Error::at("standby.log"))?;
         let mut command = self.follow(&self.copy, &[]);
@@ -399,9 +392,7 @@ impl Campaign {
         if self.shipper.is_some() && !running(&mut self.shipper) {
             let said = self.shipper_said();
             self.unfit += u64::from(said.contains("no store for an archive"));
-            if REPLACED.iter().any(|word| said.contains(word)) {
-                return Err(Error::check(format!("the log's own writer was refused: {said}")));
-            }
+            ensure!(!names_another(&said), "the log's own writer was refused: {said}");
             end(&mut self.shipper);
         }
         self.keep_shipping()?;
@@ -564,7 +555,8 @@ impl Campaign {
 
     fn printed(&self, words: &[&str]) -> Result<String> {
         let (done, said) = Self::ran(self.seawall(words))?;
-        if done { Ok(said) } else { Err(Error::check(format!("seawall {} failed: {said}", words.join(" ")))) }
+        ensure!(done, "seawall {} failed: {said}", words.join(" "));
+        Ok(said)
     }
 
     /// The records of a log, none if there is no log yet.
@@ -588,19 +580,22 @@ impl Drop for Campaign {
 
 /// Each record is the next number.
 fn in_order(records: &[String]) -> Result {
-    match records.iter().enumerate().find(|(at, record)| **record != at.to_string()) {
-        None => Ok(()),
-        Some((at, record)) => Err(Error::check(format!("record {at} is {record:?}"))),
+    for (at, record) in records.iter().enumerate() {
+        ensure!(*record == at.to_string(), "record {at} is {record:?}");
     }
+    Ok(())
 }
 
 fn same(here: &[String], there: &[String], what: &str) -> Result {
-    if here == there {
-        return Ok(());
-    }
     let differs = here.iter().zip(there).position(|(a, b)| a != b);
-    let (here, there) = (here.len(), there.len());
-    Err(Error::check(format!("{here} records here, {there} in {what}, first difference {differs:?}")))
+    let [ours, theirs] = [here.len(), there.len()];
+    ensure!(here == there, "{ours} records here, {theirs} in {what}, first difference {differs:?}");
+    Ok(())
+}
+
+/// Whether `ship` said that another writer has the destination.
+fn names_another(said: &str) -> bool {
+    ["another directory", "taken over"].iter().any(|word| said.contains(word))
 }
 
 /// The number behind another one, of which the upper half is as good as random.

@@ -2,10 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::output;
+use crate::shell::{command, output, within};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 /// A process that writes down another one's syncs.
 pub(super) struct Tracer {
@@ -23,18 +22,13 @@ impl Tracer {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
         };
-        for _ in 0..600 {
-            if traced() {
-                return Ok(Self { child, trace });
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Err(Error::check(format!("strace did not attach to process {pid}")))
+        ensure!(within(60, traced), "strace did not attach to process {pid}");
+        Ok(Self { child, trace })
     }
 
     /// What was written down.
     pub(super) fn end(mut self) -> Result<String> {
-        output(crate::shell::command("kill", &["-INT", &self.child.id().to_string()]))?;
+        output(command("kill", &["-INT", &self.child.id().to_string()]))?;
         self.child.wait().map_err(Error::at("strace"))?;
         let text = files::read(&self.trace)?;
         let _ = std::fs::remove_file(&self.trace);

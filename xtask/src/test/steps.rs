@@ -384,9 +384,8 @@ const MODULES: [(&str, &str); 12] = [
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
     use super::{MODULES, STEPS, Tier, of_test};
+    use crate::files::sources;
     use crate::shell::root;
 
     #[test]
@@ -427,22 +426,6 @@ mod tests {
                 assert!(MODULES.iter().any(|(name, _)| module.starts_with(name)), "no step runs {module}");
             }
         }
-    }
-
-    /// The Rust sources below a folder.
-    fn sources(folder: &Path) -> Vec<PathBuf> {
-        let (mut folders, mut sources) = (vec![folder.to_path_buf()], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).expect("a folder") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    sources.push(path);
-                }
-            }
-        }
-        sources
     }
 
     /// An ignored test is owed to a later step, and none comes after Miri: what it cannot run is `#[cfg(not(miri))]`.

@@ -6,7 +6,7 @@
 
 use super::steps::Step;
 use crate::apart::Ran;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::outcome::{StepOutcome, Tests};
 use crate::runner::SLOWEST;
 use crate::tally::Counts;
@@ -149,14 +149,16 @@ impl Summary {
         }
         let Self { counts, skipped, .. } = self;
         println!("{} passed, {} failed, {skipped} skipped", counts.passed, counts.failed);
-        if counts.failed == 0 { Ok(()) } else { Err(Error::check("not everything held")) }
+        ensure!(counts.failed == 0, "not everything held");
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::steps::{STEPS, Step};
-    use super::{Counts, Error, Ran, Result, StepOutcome, Summary, Tests};
+    use super::{Counts, Ran, Result, StepOutcome, Summary, Tests};
+    use crate::error::Error;
 
     const STEP: &Step = &STEPS[0];
 

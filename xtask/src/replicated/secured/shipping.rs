@@ -41,10 +41,7 @@ impl Logs {
     /// New ones below `folder`.
     pub(super) fn new(folder: &Path, seawall: fn(&[&str]) -> Command) -> Result<Self> {
         let folder = folder.join("secured-logs");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder).map_err(Error::at(folder.display()))?;
-        }
-        files::make_folder(&folder)?;
+        files::empty_folder(&folder)?;
         Ok(Self { folder, seawall })
     }
 
@@ -69,20 +66,17 @@ impl Logs {
         let said = files::read(&kept)?;
         let Some(status) = ended else {
             let _ = child.kill().and_then(|()| child.wait());
-            return Err(Error::check(format!("{words:?} does not end: {said}")));
+            fail!("{words:?} does not end: {said}");
         };
-        if said.contains(SECRET) {
-            return Err(Error::check(format!("{words:?} printed a password: {said}")));
-        }
+        ensure!(!said.contains(SECRET), "{words:?} printed a password: {said}");
         let whole = matches!(sent, Some(Ok(())));
         Ok((status.success() && (whole || input.is_empty()), said))
     }
 
     fn done(&self, words: &[&str], way: Option<&Way>, input: &str) -> Result<String> {
-        match self.run(words, way, input)? {
-            (true, said) => Ok(said),
-            (false, said) => Err(Error::check(format!("{words:?} failed: {said}"))),
-        }
+        let (done, said) = self.run(words, way, input)?;
+        ensure!(done, "{words:?} failed: {said}");
+        Ok(said)
     }
 
     fn append(&self, log: &str, count: usize) -> Result {
@@ -104,18 +98,22 @@ impl Logs {
         self.done(&["rebuild", &second, "--from", to, "--fence"], Some(way), "")?;
         self.append(&first, 1)?;
         let (ended_well, said) = self.run(&["ship", &first, "--to", to, "--once"], Some(way), "")?;
-        if ended_well || !(said.contains("another directory") || said.contains("taken over")) {
-            return Err(Error::check(format!("by {} an old writer was not refused: {said}", way.name)));
-        }
+        ensure!(
+            !ended_well && (said.contains("another directory") || said.contains("taken over")),
+            "by {} an old writer was not refused: {said}",
+            way.name
+        );
         self.append(&second, 50)?;
         self.done(&["ship", &second, "--to", to, "--once"], Some(way), "")?;
         self.done(&["standby", &third, "--from", to, "--once"], Some(way), "")?;
         self.done(&["takeover", &third, "--from", to, "--fence"], Some(way), "")?;
         self.done(&["drill", "--from", to, "--log", &third], Some(way), "")?;
         let (here, there) = (self.records(&second)?, self.records(&third)?);
-        if here != there || here.lines().count() != 100 {
-            return Err(Error::check(format!("by {} the copy is another log: {there:?}", way.name)));
-        }
+        ensure!(
+            here == there && here.lines().count() == 100,
+            "by {} the copy is another log: {there:?}",
+            way.name
+        );
         self.tell_nothing()?;
         println!("{}: shipped, drilled, rebuilt, the old writer refused, taken over by a standby", way.name);
         Ok(())
@@ -140,14 +138,12 @@ impl Logs {
             let (ended_well, said) = self.run(command, Some(way), "")?;
             if ended_well || !words.iter().all(|word| said.contains(word)) {
                 let name = way.name;
-                return Err(Error::check(format!(
-                    "{name}: {command:?} to be refused with {words:?}: {said}"
-                )));
+                fail!("{name}: {command:?} to be refused with {words:?}: {said}");
             }
             last = said;
         }
         if let Some(made) = [&copy, &standby].into_iter().find(|made| Path::new(made).exists()) {
-            return Err(Error::check(format!("{}: {made} was made", way.name)));
+            fail!("{}: {made} was made", way.name);
         }
         self.tell_nothing()?;
         println!("{}, each command refused: {}", way.name, last.lines().last().unwrap_or_default());
@@ -156,15 +152,10 @@ impl Logs {
 
     /// No password lies in or beside the logs.
     fn tell_nothing(&self) -> Result {
-        let mut left = vec![self.folder.clone()];
-        while let Some(path) = left.pop() {
-            if path.is_dir() {
-                left.extend(files::list(&path)?);
-                continue;
-            }
+        for path in files::below(&self.folder)?.into_iter().filter(|path| !path.is_dir()) {
             let bytes = std::fs::read(&path).map_err(Error::at(path.display()))?;
             if bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()) {
-                return Err(Error::check(format!("{} holds a password", path.display())));
+                fail!("{} holds a password", path.display());
             }
         }
         Ok(())

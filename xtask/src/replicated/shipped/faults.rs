@@ -5,10 +5,10 @@ use super::super::network::Network;
 use super::super::{end, get};
 use super::bucket::Bucket;
 use super::proxy::Trouble;
-use super::{Campaign, REPLACED, in_order, running, same};
+use super::{Campaign, in_order, names_another, running, same};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{command, output};
+use crate::shell::{command, output, within};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -111,6 +111,14 @@ fn with(all: &mut Campaign, work: impl FnOnce(&mut Cluster) -> Result) -> Result
     all.cluster.as_mut().map_or(Ok(()), work)
 }
 
+fn kill_nodes(all: &mut Campaign, nodes: &[usize]) {
+    if let Some(cluster) = &mut all.cluster {
+        for node in nodes {
+            cluster.kill(*node);
+        }
+    }
+}
+
 /// Steps of appending: mostly a moment, at times longer than an election.
 fn while_it_lasts(all: &mut Campaign) -> u64 {
     if all.draw(5) == 0 { 100 + all.draw(400) } else { all.draw(60) }
@@ -126,10 +134,7 @@ fn stop(all: &mut Campaign) -> Result {
 
 fn kill(all: &mut Campaign) -> Result {
     let (node, steps) = (node(all), while_it_lasts(all));
-    with(all, |cluster| {
-        cluster.kill(node);
-        Ok(())
-    })?;
+    kill_nodes(all, &[node]);
     all.append(steps)?;
     with(all, |cluster| cluster.start(node))
 }
@@ -138,12 +143,7 @@ fn kill(all: &mut Campaign) -> Result {
 fn kill_two(all: &mut Campaign) -> Result {
     let (node, steps) = (node(all), while_it_lasts(all));
     let two = [node, (node + 1) % 3];
-    with(all, |cluster| {
-        for node in two {
-            cluster.kill(node);
-        }
-        Ok(())
-    })?;
+    kill_nodes(all, &two);
     all.append(steps)?;
     with(all, |cluster| two.into_iter().try_for_each(|node| cluster.start(node)))
 }
@@ -164,18 +164,16 @@ fn lose_disk(all: &mut Campaign) -> Result {
 /// Returns when a node that lost its disk has what the others have.
 fn is_whole_again(cluster: &Cluster, node: usize) -> Result {
     let held = |node: usize| topic_bytes(&cluster.home(node).join(STORE).join("faults-0"));
-    for _ in 0..240 {
-        let whole = if cluster.engine.name == "nats" {
+    let name = cluster.engine.name;
+    let whole = within(120, || {
+        if name == "nats" {
             get(cluster.monitor(node), "/healthz").is_ok_and(|answer| answer.contains("\"ok\""))
         } else {
             (0..3).all(|other| held(other) == held(node) && held(node) > 0)
-        };
-        if whole {
-            return Ok(());
         }
-        std::thread::sleep(Duration::from_millis(500));
-    }
-    Err(Error::check(format!("node {node} of {} does not get back what it lost", cluster.engine.name)))
+    });
+    ensure!(whole, "node {node} of {name} does not get back what it lost");
+    Ok(())
 }
 
 /// How much of the topic a node of Kafka holds.
@@ -208,12 +206,10 @@ fn unmount(all: &mut Campaign) -> Result {
     let (done, said) = Campaign::ran(all.ship(&all.log, &all.address(), &["--once"]))?;
     let made = all.bucket.messages("faults").is_ok_and(|messages| !messages.is_empty());
     if place.exists() {
-        std::fs::remove_dir_all(&place).map_err(Error::at(place.display()))?;
+        files::remove_folder(&place)?;
     }
     std::fs::rename(&aside, &place).map_err(Error::at(place.display()))?;
-    if done || made {
-        return Err(Error::check(format!("another place was taken for the archive: {said}")));
-    }
+    ensure!(!done && !made, "another place was taken for the archive: {said}");
     all.append(20)
 }
 
@@ -229,10 +225,9 @@ fn exchange(all: &mut Campaign) -> Result {
     ended(appender(all, &other)?)?;
     all.at_last("no other archive", |all| all.ship(&other, &to, &["--once"]))?;
     let (done, said) = Campaign::ran(all.ship(&log, &to, &["--once"]))?;
-    if done || !said.contains("is another destination") {
-        return Err(Error::check(format!("another archive was taken for that of the log: {said}")));
-    }
-    std::fs::remove_dir_all(&kept).map_err(Error::at(kept.display()))?;
+    let refused = !done && said.contains("is another destination");
+    ensure!(refused, "another archive was taken for that of the log: {said}");
+    files::remove_folder(&kept)?;
     std::fs::rename(&aside, &kept).map_err(Error::at(kept.display()))?;
     all.at_last("not shipped on", |all| all.ship(&log, &to, &["--once"])).map(drop)?;
     let name = log.display().to_string();
@@ -287,17 +282,15 @@ fn fill_archive(all: &mut Campaign) -> Result {
         fill(&disk.join("filler"))?;
         let mut shipping = Some(all.ship(&log, &to, &[]).stderr(errors).spawn().map_err(Error::at("ship"))?);
         let read = || std::fs::read_to_string(&said).unwrap_or_default();
-        let told = within_a_minute(|| read().contains("o space") || !running(&mut shipping));
+        within(60, || read().contains("o space") || !running(&mut shipping));
         end(&mut shipping);
-        if !told || !read().to_lowercase().contains("space") {
-            return Err(Error::check(format!("a full disk was not named within a minute: {}", read())));
-        }
+        let told = read().to_lowercase().contains("space");
+        ensure!(told, "a full disk was not named within a minute: {}", read());
         grow(disk)?;
         all.at_last("not shipped once there was room", |all| all.ship(&log, &to, &["--once"]))?;
-        let left = files::list(&kept)?;
-        if left.iter().any(|path| path.display().to_string().contains("staged-")) {
-            return Err(Error::check("a full disk was filled with what failed on it"));
-        }
+        let mut left = files::list(&kept)?.into_iter();
+        let staged = left.find(|path| path.display().to_string().contains("staged-"));
+        ensure!(staged.is_none(), "a full disk was filled with what failed on it");
         all.printed(&["log", "drill", "--from", &to, "--log", &log.display().to_string()]).map(drop)?;
         Campaign::forget(&log, &kept)
     })
@@ -309,17 +302,12 @@ fn fill_standby(all: &mut Campaign) -> Result {
         let again = disk.join("again").display().to_string();
         let (fits, said) =
             Campaign::ran(all.seawall(&["log", "rebuild", &again, "--from", &all.address(), "--copy"]))?;
-        if !fits && !said.to_lowercase().contains("space") {
-            return Err(Error::check(format!("a disk that is too small was not named: {said}")));
-        }
-        for left in files::list(disk)? {
-            std::fs::remove_dir_all(&left).map_err(Error::at(left.display()))?;
-        }
+        let named = fits || said.to_lowercase().contains("space");
+        ensure!(named, "a disk that is too small was not named: {said}");
+        files::list(disk)?.iter().try_for_each(|left| files::remove_folder(left))?;
         let copy = disk.join("copy");
         let (fits, said) = Campaign::ran(all.follow(&copy, &["--once"]))?;
-        if !fits && !said.to_lowercase().contains("space") {
-            return Err(Error::check(format!("a full disk was not named: {said}")));
-        }
+        ensure!(fits || said.to_lowercase().contains("space"), "a full disk was not named: {said}");
         grow(disk)?;
         all.at_last("a standby did not go on once there was room", |all| all.follow(&copy, &["--once"]))
             .map(drop)
@@ -341,33 +329,29 @@ fn fill_log(all: &mut Campaign) -> Result {
         let mut appending = appender(all, &log)?;
         hand(&mut appending, 0..100)?;
         // One that finds no room before its log is there ends, and leaves nothing to ship.
-        if !within_a_minute(|| all.records(&log).is_ok_and(|records| records.len() == 100)) {
-            return Err(Error::check("an appender committed nothing"));
-        }
+        let committed = within(60, || all.records(&log).is_ok_and(|records| records.len() == 100));
+        ensure!(committed, "an appender committed nothing");
         let errors = std::fs::File::create(&said).map_err(Error::at(said.display()))?;
         let ship = all.ship(&log, &to, &[]).stderr(errors).spawn();
         let mut shipping = Some(ship.map_err(Error::at("ship"))?);
         let read = || std::fs::read_to_string(&said).unwrap_or_default();
         let stored = || files::list(&kept.join("messages")).unwrap_or_default().len();
-        if !within_a_minute(|| read().contains("shipping from") && stored() > 1) {
-            return Err(Error::check(format!("nothing is shipped from a disk with room: {}", read())));
-        }
+        let shipped = within(60, || read().contains("shipping from") && stored() > 1);
+        ensure!(shipped, "nothing is shipped from a disk with room: {}", read());
         let mut next = 100;
-        let told = within_a_minute(|| {
+        let told = within(60, || {
             // What the log has prepared takes these, and the note finds no room: that of before gives its own back, a moment later.
             let _ = fill(&filler).and_then(|()| hand(&mut appending, next..next + 1));
             next += 1;
             read().contains("o space") || !running(&mut shipping)
         });
         let log_name = log.display().to_string();
-        let known = within_a_minute(|| {
+        let known = within(60, || {
             all.printed(&["log", "status", &log_name]).is_ok_and(|status| status.contains("fails, "))
         });
         end(&mut shipping);
-        if !told || !known {
-            let how = if told { "its status" } else { "it" };
-            return Err(Error::check(format!("the log's full disk, a minute, and not by {how}: {}", read())));
-        }
+        let how = if told { "its status" } else { "it" };
+        ensure!(told && known, "the log's full disk, a minute, and not by {how}: {}", read());
         std::fs::remove_file(&filler).map_err(Error::at(filler.display()))?;
         hand(&mut appending, next..next + 100)?;
         ended(appending)?;
@@ -395,7 +379,8 @@ fn hand(appending: &mut Child, numbers: std::ops::Range<u64>) -> Result {
 fn ended(mut appending: Child) -> Result {
     drop(appending.stdin.take());
     let ended = appending.wait().map_err(Error::at("an appender"))?;
-    if ended.success() { Ok(()) } else { Err(Error::check("an appender failed")) }
+    ensure!(ended.success(), "an appender failed");
+    Ok(())
 }
 
 /// Small objects are copied into larger ones, which all that reads takes in their place from then on; at times that is killed half way.
@@ -446,9 +431,8 @@ fn second(all: &mut Campaign) -> Result {
     let (log, to) = (all.log.clone(), all.address());
     let serves = running(&mut all.shipper) && all.shipper_said().contains("shipping from");
     let (done, said) = Campaign::ran(all.ship(&log, &to, &["--once"]))?;
-    if serves && running(&mut all.shipper) && (done || !said.contains("already")) {
-        return Err(Error::check(format!("a second shipper was not refused: {said}")));
-    }
+    let refused = !done && said.contains("already");
+    ensure!(refused || !serves || !running(&mut all.shipper), "a second shipper was not refused: {said}");
     all.append(20)
 }
 
@@ -471,25 +455,13 @@ fn copied(all: &mut Campaign) -> Result {
     all.append(5)?;
     for _ in 0..20 {
         let (done, said) = Campaign::ran(all.ship(&clone, &all.address(), &["--once"]))?;
-        if done {
-            return Err(Error::check(format!(
-                "a copy of the directory that went another way was shipped: {said}"
-            )));
-        }
+        ensure!(!done, "a copy of the directory that went another way was shipped: {said}");
         if said.contains("does not continue") {
             return all.append(20);
         }
         std::thread::sleep(Duration::from_millis(500));
     }
-    Err(Error::check("a copy of the directory was not told that it went another way"))
-}
-
-/// Whether it comes true within a minute.
-fn within_a_minute(mut is_true: impl FnMut() -> bool) -> bool {
-    (0..600).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        is_true()
-    })
+    fail!("a copy of the directory was not told that it went another way")
 }
 
 fn signal(child: Option<&Child>, signal: &str) -> Result {
@@ -524,16 +496,11 @@ impl Campaign {
         }
         let before = self.shipper_said().matches("away: ").count();
         self.write();
-        let told = within_a_minute(|| {
+        let told = within(60, || {
             self.shipper_said().matches("away: ").count() > before || !running(&mut self.shipper)
         });
         self.bucket.proxy.clear();
-        if !told {
-            return Err(Error::check(format!(
-                "a minute in which nothing was stored, and nothing was said: {}",
-                self.shipper_said()
-            )));
-        }
+        ensure!(told, "a minute in which nothing was stored, and nothing was said: {}", self.shipper_said());
         self.append(20)
     }
 
@@ -564,10 +531,7 @@ impl Campaign {
         };
         match hindrance {
             Hindrance::None => {}
-            Hindrance::Killed(node) => with(self, |cluster| {
-                cluster.kill(node);
-                Ok(())
-            })?,
+            Hindrance::Killed(node) => kill_nodes(self, &[node]),
             Hindrance::Cut(node, lose) => self.wire(node, lose, true)?,
             Hindrance::Store(trouble, one_in) => self.bucket.proxy.set(trouble, one_in),
         }
@@ -614,12 +578,8 @@ impl Campaign {
         // What the new one has is the beginning of what the old one has, with all that was acknowledged.
         let (before, after) = (self.records(&self.log)?, self.records(&to)?);
         same(&before[..after.len().min(before.len())], &after, "the log that took over")?;
-        if after.len() < acknowledged {
-            let count = after.len();
-            return Err(Error::check(format!(
-                "of {acknowledged} acknowledged records {count} were taken over"
-            )));
-        }
+        let count = after.len();
+        ensure!(count >= acknowledged, "of {acknowledged} acknowledged records {count} were taken over");
         self.log = to;
         Ok(())
     }
@@ -639,18 +599,14 @@ impl Campaign {
                 self.write();
                 std::thread::sleep(Duration::from_millis(100));
             }
-            if running(&mut self.shipper) {
-                return Err(Error::check(format!("an old writer ships on: {}", self.shipper_said())));
-            }
+            ensure!(!running(&mut self.shipper), "an old writer ships on: {}", self.shipper_said());
             said = self.shipper_said();
             if names_another(&said) {
                 break;
             }
             end(&mut self.shipper);
         }
-        if !names_another(&said) {
-            return Err(Error::check(format!("an old writer was not refused: {said}")));
-        }
+        ensure!(names_another(&said), "an old writer was not refused: {said}");
         end(&mut self.shipper);
         for _ in 0..20 {
             let done;
@@ -663,7 +619,7 @@ impl Campaign {
                 return Ok(());
             }
         }
-        Err(Error::check(format!("an old writer that started again was not refused: {said}")))
+        fail!("an old writer that started again was not refused: {said}")
     }
 
     /// The log anew, from its destination.
@@ -707,10 +663,10 @@ impl Campaign {
                     self.copy = self.new_folder("standby");
                     return Ok(winner.clone());
                 }
-                _ => return Err(Error::check("two standbys took over")),
+                _ => fail!("two standbys took over"),
             }
         }
-        Err(Error::check("no standby took over"))
+        fail!("no standby took over")
     }
 
     fn taking(&self, copy: &Path) -> std::process::Command {
@@ -721,15 +677,13 @@ impl Campaign {
     fn lost(&self, loser: &Path) -> Result {
         for _ in 0..60 {
             let (done, said) = Self::ran(self.taking(loser))?;
-            if done {
-                return Err(Error::check(format!("a second standby took over: {said}")));
-            }
+            ensure!(!done, "a second standby took over: {said}");
             if names_another(&said) {
-                return std::fs::remove_dir_all(loser).map_err(Error::at(loser.display()));
+                return files::remove_folder(loser);
             }
             std::thread::sleep(Duration::from_secs(1));
         }
-        Err(Error::check("a standby that lost was not told so"))
+        fail!("a standby that lost was not told so")
     }
 
     /// An object is deleted or changed: a drill says which, a rebuild from there alone refuses, and another copy makes up for it.
@@ -775,9 +729,7 @@ impl Campaign {
         if self.draw(2) == 0 {
             let alone = Self::ran(self.seawall(&["log", "rebuild", &to, "--copy", "--from", &damaged]))?;
             found(&alone, &named, "a rebuild from there alone")?;
-            if again.exists() {
-                return Err(Error::check("a rebuild that failed left a log"));
-            }
+            ensure!(!again.exists(), "a rebuild that failed left a log");
         }
         let both = ["log", "rebuild", &to, "--copy", "--from", &damaged, "--from", &sound];
         let rebuilt = Self::ran(self.seawall(&both))?;
@@ -792,14 +744,8 @@ impl Campaign {
     }
 }
 
-fn names_another(said: &str) -> bool {
-    REPLACED.iter().any(|word| said.contains(word))
-}
-
 /// Fails unless a command failed and named this.
 fn found((done, said): &(bool, String), named: &str, what: &str) -> Result {
-    if *done || !said.contains(named) {
-        return Err(Error::check(format!("{what} did not name \"{named}\": {said}")));
-    }
+    ensure!(!done && said.contains(named), "{what} did not name \"{named}\": {said}");
     Ok(())
 }
