@@ -172,11 +172,11 @@ fn loom(_: &[String]) -> Result {
 }
 
 fn miri(_: &[String]) -> Result {
-    explore::miri().1
+    explore::miri()?.1
 }
 
 fn wine(_: &[String]) -> Result {
-    wine::test().1
+    wine::test()?.1
 }
 
 #[cfg(test)]

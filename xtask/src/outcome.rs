@@ -44,9 +44,13 @@ impl From<(Counts, Result)> for Tests {
     }
 }
 
+/// What this machine lacks is no check that did not hold; in CI it counts as one.
 impl From<Error> for StepOutcome {
     fn from(error: Error) -> Self {
-        Self::Broken(error.to_string())
+        match error {
+            Error::Lacking(reason) => Self::Skipped(reason),
+            error => Self::Broken(error.to_string()),
+        }
     }
 }
 
@@ -67,16 +71,20 @@ impl From<Result<Option<String>>> for StepOutcome {
     }
 }
 
-impl Tests {
-    /// Both together; of the slowest the first `kept`.
-    pub(crate) fn plus(mut self, other: Self, kept: usize) -> Self {
-        self.counts = self.counts.plus(other.counts);
-        self.failure = self.failure.or(other.failure);
-        self.slowest.extend(other.slowest);
-        self.slowest.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-        self.slowest.truncate(kept);
-        self.skipped.extend(other.skipped);
-        self
+/// One check, with the parts of it that could not be run.
+impl From<Result<Vec<String>>> for StepOutcome {
+    fn from(result: Result<Vec<String>>) -> Self {
+        match result {
+            Ok(skipped) if !skipped.is_empty() => Self::Skipped(skipped.join("; ")),
+            other => other.map(drop).into(),
+        }
+    }
+}
+
+/// Tests, or why they could not be run at all.
+impl From<Result<(Counts, Result)>> for StepOutcome {
+    fn from(result: Result<(Counts, Result)>) -> Self {
+        result.map_or_else(Self::from, |ran| Self::Tests(ran.into()))
     }
 }
 
@@ -121,12 +129,5 @@ mod tests {
             written.write(&path).expect("writes");
             assert_eq!(StepOutcome::read(&path), Some(again));
         }
-    }
-
-    #[test]
-    fn of_two_runs_the_slowest_are_kept() {
-        let sum = tests(None, 1.0).plus(tests(Some("no"), 3.0), 1);
-        assert_eq!(sum.counts, Counts { passed: 14, failed: 2, ignored: 4 });
-        assert_eq!((sum.failure.as_deref(), sum.slowest[0].1, sum.slowest.len()), (Some("no"), 3.0, 1));
     }
 }

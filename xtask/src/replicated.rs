@@ -95,15 +95,16 @@ pub(crate) fn run(arguments: &[String]) -> Result {
 
 /// What the step of `cargo xtask test` runs.
 pub(crate) fn nats() -> Result {
+    possible()?;
     check(&NATS)
 }
 
-/// Why the step cannot be run here, if it cannot.
-pub(crate) fn lacking() -> Option<String> {
+/// Whether nodes of NATS can be built and watched here.
+fn possible() -> Result {
     if !cfg!(target_os = "linux") {
-        return Some("syncs are counted on Linux only".to_owned());
+        return Err(Error::lacking("syncs are counted on Linux only"));
     }
-    tools::GO.lacking()
+    tools::GO.lacking().map_or(Ok(()), |what| Err(Error::Lacking(what)))
 }
 
 fn check(engine: &EngineTest) -> Result {

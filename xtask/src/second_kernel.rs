@@ -88,18 +88,14 @@ fn with(kernel: &Kernel) -> Result<Prepared> {
     Ok(Prepared { crash, kernel: folder.display().to_string(), guest, build: built_from() })
 }
 
-/// Why [`rows`] cannot run here; nothing if it can, which may take a download.
-pub(crate) fn lacking() -> Option<String> {
-    let error = provide(&KERNELS[1]).err()?;
-    Some(format!("no machine with an NVMe drive: {error}"))
-}
-
 /// Runs the rows that need an `NVMe` drive in one boot of the newer kernel; leaves their calls, requests and results in
 /// `folder`.
 ///
 /// # Errors
-/// What failed.
+/// What failed, or that there is no such machine here.
 pub(crate) fn rows(folder: &Path) -> Result {
+    let lacking = |error| Error::lacking(format!("no machine with an NVMe drive: {error}"));
+    provide(&KERNELS[1]).map_err(lacking)?;
     let folder = folder.display().to_string();
     status(with(&KERNELS[1])?.cuts(&["--bus", "nvme", "--rows", &folder]))
 }

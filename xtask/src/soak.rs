@@ -116,11 +116,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
             let part = PARTS.iter().find(|part| part.name == name);
             let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
             let ended = match turn {
-                None => match (part.prepare)() {
-                    Ok(()) => StepOutcome::Held,
-                    Err(Error::Lacking(what)) => StepOutcome::Skipped(what),
-                    Err(error) => error.into(),
-                },
+                None => (part.prepare)().into(),
                 Some((minutes, seed)) => {
                     let turn = Turn { minutes, seed, folder: root().join(FOLDER) };
                     (part.run)(&turn).map_or_else(StepOutcome::from, StepOutcome::HeldWith)

@@ -26,13 +26,10 @@ pub(crate) struct Wine {
     folder: PathBuf,
 }
 
-/// Runs the tests of `seawall-sys`, those of the log's interface and engines, and a short `seawall bench` under Wine: how many there were, and what is missing
-/// on this machine or which step failed.
-pub(crate) fn test() -> (Counts, Result) {
-    let wine = match Wine::prepare() {
-        Ok(wine) => wine,
-        Err(error) => return (Counts::default(), Err(error)),
-    };
+/// Runs the tests of `seawall-sys`, those of the log's interface and engines, and a short `seawall bench` under Wine: how many
+/// there were, and which failed; the outer error is that they could not be run at all.
+pub(crate) fn test() -> Result<(Counts, Result)> {
+    let wine = Wine::prepare()?;
     let (counts, tested) = tests(wine.cargo(&["test", "--package=seawall-sys", "--target", TARGET]));
     let of_the_log = ["test", "--package=seawall", "--features=simulation", "--target", TARGET];
     let (of_the_log, log_tested) = tests(wine.cargo(
@@ -44,7 +41,7 @@ pub(crate) fn test() -> (Counts, Result) {
     counts.failed += u64::from(measured.is_err());
     // The server of this prefix would outlive the tests otherwise.
     let ended = status(wine.command("--kill"));
-    (counts, tested.and(log_tested).and(measured).and(ended))
+    Ok((counts, tested.and(log_tested).and(measured).and(ended)))
 }
 
 impl Wine {

@@ -150,9 +150,7 @@ fn build(engine: &str) -> Result<PathBuf> {
 /// # Errors
 /// It cannot be run here, or does not build.
 pub(crate) fn prepare(tally: &Path) -> Result {
-    if let Some(what) = super::lacking() {
-        return Err(Error::lacking(what));
-    }
+    super::possible()?;
     build(fewest_runs(&counts(tally)?)).map(drop)
 }
 
@@ -172,10 +170,8 @@ pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
 /// # Errors
 /// What was found, or that it cannot be run here.
 pub(crate) fn few() -> Result {
-    match super::lacking() {
-        Some(what) => Err(Error::lacking(what)),
-        None => campaign(&["--faults", "15", "--seed", "114"].map(str::to_owned)).map(drop),
-    }
+    super::possible()?;
+    campaign(&["--faults", "15", "--seed", "114"].map(str::to_owned)).map(drop)
 }
 
 /// The counts of earlier campaigns.

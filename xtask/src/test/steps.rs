@@ -3,7 +3,7 @@
 //! A budget is what a step takes on two quiet processors with warm builds, and a third as much again: the measured times
 //! are in `results/tests/README.md`.
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::outcome::{StepOutcome, Tests};
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
@@ -80,18 +80,18 @@ pub(super) const STEPS: [Step; 41] = [
     full("tests of peers",           LOG, 5, tests_of_peers),
     full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
     full("nothing planted ships",    LOG, 10, || shipped::check().into()),
-    full("orders of threads",        LOG, 5, || explored(explore::loom())),
-    full("Miri",                     LOG, 65, || explored(explore::miri())),
+    full("orders of threads",        LOG, 5, || Ok(explore::loom()).into()),
+    full("Miri",                     LOG, 65, || explore::miri().into()),
     full("fuzzing",                  LOG, 30, fuzzing),
     full("builds for macOS",         CODE, 5, || builds_for("aarch64-apple-darwin")),
     full("builds for illumos",       CODE, 5, || builds_for("x86_64-unknown-illumos")),
     full("builds for Windows",       CODE, 5, || builds_for("x86_64-pc-windows-gnu")),
-    full("Windows tests",            GAUGE, 40, windows),
+    full("Windows tests",            GAUGE, 40, || wine::test().into()),
     full("call sequences",           GAUGE, 5, || on_real_systems("calls::")),
     full("calls of scenarios",       GAUGE, 10, || on_real_systems("scenarios::")),
     full("scenarios everywhere",     GAUGE, 60, || on_real_systems("everywhere::")),
-    full("Python",                   GAUGE, 40, on_python),
-    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, log_for_java),
+    full("Python",                   GAUGE, 40, || python::test().into()),
+    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, || java::test(in_ci()).into()),
     full("calls of JVMs",            &["crates/"], 10, || on_real_systems("jvm::")),
     full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
     full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
@@ -101,13 +101,13 @@ pub(super) const STEPS: [Step; 41] = [
     full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
     full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
     full("failing calls of the log", LOG, 30, || on_real_systems("log_faults::")),
-    full("crashes",                  LOG, 200, crashes),
-    full("replicated",               GAUGE, 120, replicated_commit),
-    full("shipped under faults",     GAUGE, 70, || lacks_nothing(replicated::shipped::few())),
+    full("crashes",                  LOG, 200, || crash::bounded(&[]).into()),
+    full("replicated",               GAUGE, 120, || replicated::nats().into()),
+    full("shipped under faults",     GAUGE, 70, || replicated::shipped::few().into()),
     full("report in a browser",      GAUGE, 25, report_in_a_browser),
-    full("deployment",               &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, deployment_of_services),
-    full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || lacks_nothing(package::check())),
-    full("workflows",                &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || lacks_nothing(workflows::check())),
+    full("deployment",               &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
+    full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
+    full("workflows",                &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
     full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
@@ -124,7 +124,10 @@ const BROWSER: &str = "gauge/browser";
 fn set_up() -> StepOutcome {
     // The steps that need those count as skipped, or in CI as failed.
     tools::lacking();
-    tools::provide(&tools::TESTS).into()
+    match tools::provide(&tools::TESTS) {
+        Err(error) => StepOutcome::Broken(error.to_string()),
+        provided => provided.into(),
+    }
 }
 
 fn check(command: Command) -> StepOutcome {
@@ -184,7 +187,7 @@ fn built(
 }
 
 fn documented_examples() -> StepOutcome {
-    explored(tests(cargo(&[&["test", "--doc", "--quiet", "--no-fail-fast"], &SHARED[..]].concat())))
+    Ok(tests(cargo(&[&["test", "--doc", "--quiet", "--no-fail-fast"], &SHARED[..]].concat()))).into()
 }
 
 fn documentation() -> StepOutcome {
@@ -196,14 +199,7 @@ fn documentation() -> StepOutcome {
 
 /// A package beside the workspace, with format and lints of its own.
 fn tests_of_peers() -> StepOutcome {
-    match peers::lint() {
-        Ok(()) => explored(tests(peers::tests())),
-        lint => lint.into(),
-    }
-}
-
-fn explored(ran: (crate::tally::Counts, Result)) -> StepOutcome {
-    StepOutcome::Tests(Tests::from(ran))
+    peers::lint().map(|()| tests(peers::tests())).into()
 }
 
 /// The same inputs for every change: what `cargo xtask soak` finds with other seeds goes into the corpus.
@@ -218,10 +214,6 @@ fn builds_for(target: &str) -> StepOutcome {
         return StepOutcome::Skipped(format!("no standard library for {target}: {error}"));
     }
     check(cargo(&["check", "--workspace", "--all-targets", "--quiet", "--target", target]))
-}
-
-fn windows() -> StepOutcome {
-    explored(wine::test())
 }
 
 /// The tests on file systems of their own, each in a mount namespace that takes every mount with it when the test
@@ -254,14 +246,11 @@ fn lies() -> StepOutcome {
 /// The rows that need FUA, poll queues or atomic writes: one boot of an emulated machine, whose drive is our own, and the
 /// tests of what it left.
 fn rows_on_nvme() -> StepOutcome {
-    if let Some(reason) = second_kernel::lacking() {
-        return StepOutcome::Skipped(reason);
-    }
     let folder = target().join("tmp/nvme-rows");
-    if let Err(error) = second_kernel::rows(&folder) {
-        return error.into();
+    match second_kernel::rows(&folder) {
+        Ok(()) => real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())]),
+        Err(error) => error.into(),
     }
-    real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())])
 }
 
 /// The lints of Kafka's clients, which no other step compiles: they need a C library. All else is as in [`lints`].
@@ -281,61 +270,6 @@ fn report_in_a_browser() -> StepOutcome {
     }
     let plan = Plan { ignored: true, ..Plan::default() };
     built(&["--test", "browser"], |label| label == BROWSER, &plan, StepOutcome::Owed)
-}
-
-/// The package of Python: its wheel in a clean environment, and its tests.
-fn on_python() -> StepOutcome {
-    match python::test() {
-        Ok(ran) => explored(ran),
-        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
-        Err(error) => error.into(),
-    }
-}
-
-/// The log for Java with its native library, and the reader in plain Java, on each JDK.
-fn log_for_java() -> StepOutcome {
-    match java::test(in_ci()) {
-        Ok(ran) => explored(ran),
-        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
-        Err(error) => error.into(),
-    }
-}
-
-/// Power cuts, failing disks and kill -9, simulated and real.
-fn crashes() -> StepOutcome {
-    match crash::bounded(&[]) {
-        Ok(skipped) if skipped.is_empty() => StepOutcome::Held,
-        Ok(skipped) => StepOutcome::Skipped(format!("{} parts: {}", skipped.len(), skipped.join("; "))),
-        Err(error) => error.into(),
-    }
-}
-
-/// A real `JetStream` of three nodes under the gauge.
-fn replicated_commit() -> StepOutcome {
-    match replicated::lacking() {
-        Some(reason) => StepOutcome::Skipped(reason),
-        None => replicated::nats().into(),
-    }
-}
-
-/// Rules, dashboard, manifest and unit, each by its own tool, against the metrics of a real run.
-fn deployment_of_services() -> StepOutcome {
-    if !cfg!(target_os = "linux") {
-        return StepOutcome::Skipped("systemd and Debian's package of promtool are of Linux".to_owned());
-    }
-    match deployment::check() {
-        Ok(skipped) if skipped.is_empty() => StepOutcome::Held,
-        Ok(skipped) => StepOutcome::Skipped(skipped.join("; ")),
-        Err(error) => error.into(),
-    }
-}
-
-/// A check that is left out where this machine lacks something.
-fn lacks_nothing(checked: Result) -> StepOutcome {
-    match checked {
-        Err(crate::error::Error::Lacking(reason)) => StepOutcome::Skipped(reason),
-        other => other.into(),
-    }
 }
 
 fn dependencies() -> StepOutcome {

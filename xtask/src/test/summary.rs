@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(after(tests(6, 1, ended()), true), (6, 1, 0, false));
         assert_eq!(after(tests(0, 0, ended()), true), (0, 1, 0, false));
         assert_eq!(after(tests(0, 0, Ok(())), true), (0, 1, 0, false));
-        assert_eq!(after(StepOutcome::Skipped("no root".into()), false), (0, 0, 1, true));
-        assert_eq!(after(StepOutcome::Skipped("no root".into()), true), (0, 1, 0, false));
+        assert_eq!(after(Error::lacking("no root").into(), false), (0, 0, 1, true));
+        assert_eq!(after(Error::lacking("no root").into(), true), (0, 1, 0, false));
     }
 
     #[test]
