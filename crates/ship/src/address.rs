@@ -127,7 +127,7 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
     let wrong =
         |reason: &str| Error::Option { option: "address", reason: format!("{}: {reason}", shown(address)) };
     if address.contains(char::is_control) {
-        let reason = format!("{address:?}: it has characters that no line of text holds");
+        let reason = format!("{address:?}: it contains control characters");
         return Err(Error::Option { option: "address", reason });
     }
     if let Some(rest) = address.strip_prefix("nats://").or_else(|| address.strip_prefix("tls://")) {
@@ -148,7 +148,7 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
     }
     if let Some((service, bucket, _)) = Service::of(address) {
         if bucket.is_empty() {
-            return Err(wrong(&format!("name what holds the objects, {}", service.form)));
+            return Err(wrong(&format!("name the bucket or container, {}", service.form)));
         }
         return object(address, service, opening);
     }

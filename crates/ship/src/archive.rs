@@ -161,7 +161,7 @@ impl<S: Store> Archive<S> {
             acknowledged_by: 1,
             laggard_may_lead: false,
             synced: Synced::Before,
-            setting: "an object is durable when its creation is answered".to_owned(),
+            setting: "an object is durable when its creation is acknowledged".to_owned(),
             on_this_machine,
             elsewhere: settings.elsewhere,
             keeps_copies: !on_this_machine,
@@ -199,22 +199,22 @@ impl<S: Store> Archive<S> {
         let read = self.store.get(IDENTITY, None)?.unwrap_or_default();
         if is_new != (read == first.as_bytes()) {
             let what = if is_new {
-                "does not give back an object that it has just stored"
+                "does not return an object that it has just stored"
             } else {
-                "says that a new object was there already"
+                "says that a new object existed already"
             };
             return Err(cannot(what));
         }
         if self.store.create(IDENTITY, second.as_bytes())?
             || self.store.get(IDENTITY, None)? != Some(read.clone())
         {
-            return Err(cannot("creates an object although there is one of that name"));
+            return Err(cannot("creates an object whose name is taken"));
         }
         if self.store.list(IDENTITY, "")?.iter().all(|listed| listed != IDENTITY) {
             return Err(cannot("does not list an object that it has just stored"));
         }
         if self.store.get(IDENTITY, Some(9))?.as_deref() != read.get(..9) {
-            return Err(cannot("does not read a part of an object"));
+            return Err(cannot("does not read parts of an object"));
         }
         self.identity = None;
         match self.identity()? {
@@ -298,7 +298,7 @@ impl<S: Store> Destination for Archive<S> {
                     Err(kept) => Outcome::unknown(format!("{error}; {kept}")),
                 },
             },
-            Ok(false) => Outcome::refused(format!("{name} was refused: the store says that it is there")),
+            Ok(false) => Outcome::refused(format!("{name} was refused: the store says that it exists")),
             Err(error) => Outcome::unknown(error),
         };
         let is_stored = outcome == Outcome::Stored;

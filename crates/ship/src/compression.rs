@@ -44,18 +44,18 @@ pub(crate) fn pack(_: &[u8]) -> Option<Vec<u8>> {
 /// What is wrong with it, in words.
 pub(crate) fn unpack(payload: &[u8], raw_bytes: Option<u32>) -> Result<Cow<'_, [u8]>, &'static str> {
     let Some(raw_bytes) = raw_bytes else { return Ok(Cow::Borrowed(payload)) };
-    let raw_bytes = usize::try_from(raw_bytes).map_err(|_| "its payload is longer than the memory")?;
+    let raw_bytes = usize::try_from(raw_bytes).map_err(|_| "its payload is too long for memory")?;
     unpacked(payload, raw_bytes).map(Cow::Owned)
 }
 
 #[cfg(feature = "zstd")]
 fn unpacked(payload: &[u8], raw_bytes: usize) -> Result<Vec<u8>, &'static str> {
-    let wrong = "its payload does not unpack to the length that it states";
+    let wrong = "its payload does not decompress to the length that it states";
     let unpacked = zstd::bulk::decompress(payload, raw_bytes).map_err(|_| wrong)?;
     if unpacked.len() == raw_bytes { Ok(unpacked) } else { Err(wrong) }
 }
 
 #[cfg(not(feature = "zstd"))]
 fn unpacked(_: &[u8], _: usize) -> Result<Vec<u8>, &'static str> {
-    Err("its payload is compressed by zstd: read it with a build with the feature `zstd`")
+    Err("its payload is compressed: read it with a build with the feature `zstd`")
 }

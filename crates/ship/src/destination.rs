@@ -33,7 +33,7 @@ impl Mark {
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Unsaid => None,
-            Self::Missing => Some("a place that was never shipped to".to_owned()),
+            Self::Missing => Some("a destination that was never shipped to".to_owned()),
             Self::Is(mark) => Some(mark.clone()),
         }
     }
@@ -191,7 +191,7 @@ pub trait Destination: Send {
     /// # Errors
     /// [`crate::Error::Unfit`] if it keeps everything, and as [`crate::archive::Archive::retain_only`].
     fn retain(&mut self, _keep: &Keep, _dry_run: bool) -> Result<Removed> {
-        let what = format!("{} keeps every message: only archives have a retention", self.address());
+        let what = format!("{} keeps every message: only archives support retention", self.address());
         Err(Error::unfit(what))
     }
 
@@ -216,7 +216,7 @@ pub trait Destination: Send {
     /// # Errors
     /// [`crate::Error::Unfit`] if its messages are no objects, and as [`crate::archive::Archive::compact`].
     fn compact(&mut self, _dry_run: bool) -> Result<Compacted> {
-        let what = format!("{} is read as fast as it can be: only archives are compacted", self.address());
+        let what = format!("{} cannot be compacted: only archives can", self.address());
         Err(crate::Error::unfit(what))
     }
 

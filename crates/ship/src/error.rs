@@ -1,4 +1,4 @@
-//! Defines the errors of shipping, archiving and rebuilding, with the remedies.
+//! Defines the errors of shipping, archiving and restoring, with the remedies.
 //!
 //! Invariant: no error is recognised by its text; match on the variant.
 
@@ -39,7 +39,7 @@ pub enum Error {
         /// Why, and the remedy.
         what: String,
     },
-    /// A retention removed messages that this reader or writer had not seen.
+    /// A retention removed messages that this reader or writer had not read.
     Removed {
         /// The first of them.
         position: u64,
@@ -48,47 +48,47 @@ pub enum Error {
         /// The destination.
         address: String,
     },
-    /// A message of the destination is missing or not sound.
+    /// A message of the destination is missing or invalid.
     Damaged {
         /// Its position there.
         position: u64,
         /// What is wrong with it.
         what: String,
     },
-    /// A manifest of an archive is not sound. Nothing depends on it: what it states is read from the messages.
+    /// A manifest of an archive is invalid. Nothing depends on it: what it states is read from the messages.
     Manifest {
         /// Its position.
         position: u64,
         /// What is wrong with it.
         what: String,
     },
-    /// Another writer has taken the right to write to the destination: this one never writes there again.
+    /// Another writer has fenced this one at the destination: this one never writes there again.
     Replaced {
-        /// The term that the other writer took.
+        /// The epoch that the other writer took.
         term: u64,
     },
-    /// A second writer of this directory, or of a copy of it, has taken the right to write. The log was not taken over.
+    /// A second writer of this directory, or of a copy of it, has fenced this one. The log was not taken over.
     Second {
-        /// The term that it took.
+        /// The epoch that it took.
         term: u64,
     },
-    /// The log is being shipped to the destination already.
+    /// Another process is shipping the log to the destination.
     InUse {
         /// The destination.
         address: String,
     },
-    /// The destination belongs to the log of another directory: one that was copied, or from before a rebuild.
+    /// The destination belongs to the log of another directory: a copy, or one from before a restore.
     NotOwner,
-    /// It is another destination of the same address than the log was shipped to.
+    /// The address leads to another destination than the one that the log was shipped to.
     Other {
         /// Its address.
         address: String,
-        /// What tells the one that the log was shipped to from others.
+        /// The identity of the destination that the log was shipped to.
         known: String,
-        /// The same of this one.
+        /// The identity of this one.
         found: String,
     },
-    /// The log is not the one in the destination, or was cut short, or went another way.
+    /// The log is not the one in the destination, was cut, or has diverged.
     Diverged {
         /// Where the destination ends.
         lsn: Lsn,
@@ -100,23 +100,23 @@ pub enum Error {
         /// The last position that it had acknowledged.
         position: u64,
     },
-    /// Another message lies where the destination had acknowledged one.
+    /// The destination replaced a message that it had acknowledged.
     Altered {
         /// The position.
         position: u64,
     },
-    /// Another writer has continued the destination elsewhere than this log went on: some of it is only here.
+    /// Another writer continued the destination from before the end of this log: the rest of this log is only here.
     Forked {
-        /// Where both were still the same.
+        /// Up to here both are the same.
         lsn: Lsn,
         /// Where this log ends.
         end: Lsn,
-        /// Records in between, which are only here.
+        /// Records between the two, which are only here.
         records: u64,
-        /// The term of the other writer.
+        /// The epoch of the other writer.
         term: u64,
     },
-    /// A commit named a failure that nothing here outlives.
+    /// A commit named a failure that neither the log nor a destination outlives.
     BeyondPromise {
         /// The failure.
         failure: Failure,
@@ -127,15 +127,15 @@ pub enum Error {
     Behind {
         /// Records that the destination has not acknowledged.
         records: u64,
-        /// For how long the oldest of them has been durable here.
+        /// How long the oldest of them has been durable here.
         waited: Duration,
     },
-    /// The wait for a commit was over before the destination had acknowledged.
+    /// The destination did not acknowledge a commit in time.
     TimedOut {
-        /// Up to where it waited.
+        /// The LSN that the commit waited for.
         lsn: Lsn,
     },
-    /// Shipping was ended.
+    /// Shipping has ended.
     Closed,
 }
 
@@ -153,7 +153,7 @@ impl Error {
         Self::Unfit { what: what.into() }
     }
 
-    /// Whether the same may succeed later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
@@ -175,56 +175,57 @@ impl fmt::Display for Error {
             Self::Unfit { what } => f.write_str(what),
             Self::Removed { position, start, address } => write!(
                 f,
-                "a retention removed message {position} of {address} and those up to {start}, which this reader or writer had not seen: \
-                 rebuild from it, or begin again"
+                "a retention removed message {position} of {address} and those up to {start}, which this reader or writer had not read: \
+                 restore from it, or start over"
             ),
             Self::Damaged { position, what } => {
                 write!(f, "message {position} of the destination is damaged: {what}")
             }
             Self::Manifest { position, what } => write!(
                 f,
-                "the manifest at position {position} is not sound: {what}; the log is whole without it, so remove the object \
+                "the manifest at position {position} is invalid: {what}; the log is complete without it: remove the object \
                  manifests/{position:020}"
             ),
             Self::Replaced { term } => write!(
                 f,
-                "another writer has taken over the destination (term {term}): this log must not be written any more; \
-                 rebuild from the destination to go on here"
+                "another writer has taken over the destination (epoch {term}): this log must not be written any more; \
+                 `seawall log rebuild` restores it from the destination"
             ),
             Self::Second { term } => write!(
                 f,
-                "a second writer of this directory, or of a copy of it, has taken the right to write (term {term}): let one of them run;                  nobody took the log over, and nothing needs to be rebuilt"
+                "a second writer of this directory, or of a copy of it, has fenced this one (epoch {term}): run only one of them; nothing needs to be restored"
             ),
             Self::InUse { address } => {
-                write!(f, "the log is being shipped to {address} already: end that process first, or leave it be")
+                write!(f, "another process is shipping the log to {address} already: stop one of the two")
             }
             Self::NotOwner => f.write_str(
-                "the destination belongs to the log of another directory: rebuild from it to take it over, or name a new \
+                "the destination belongs to the log of another directory: take it over with `seawall log rebuild`, or name a new \
                  destination",
             ),
             Self::Other { address, known, found } => write!(
                 f,
-                "{address} is another destination than the log was shipped to ({known}; this one is {found}): name the servers of \
-                 that one, or a new destination, and look for what happened to the old one"
+                "{address} is another destination than the log was shipped to: expected {known}, found {found}; name the original or a \
+                 new one, and find out what happened to the original"
             ),
             Self::Diverged { lsn, what } => write!(
                 f,
-                "the log does not continue what the destination holds up to LSN {lsn}: {what}; rebuild from the destination, \
+                "the log does not continue the destination, which ends at LSN {lsn}: {what}; restore from the destination, \
                  or name a new one"
             ),
             Self::Lost { position } => write!(
                 f,
                 "the destination lost messages that it had acknowledged, up to position {position}: name a new destination, \
-                 and look for what happened to this one"
+                 and find out what happened to this one"
             ),
             Self::Altered { position } => write!(
                 f,
-                "message {position} of the destination is not the one that it had acknowledged: it was set back to an earlier state, or is                  another place; name a new destination, and look for what happened to this one"
+                "message {position} of the destination is not the one that it had acknowledged: it was rolled back, or is another destination; \
+                 name a new one, and find out what happened to this one"
             ),
             Self::Forked { lsn, end, records, term } => write!(
                 f,
-                "the log is forked: both are the same up to LSN {lsn}, there another writer went on (term {term}); {records} records of \
-                 this log, LSN {lsn} to {end}, are only here: `seawall log cat DIR --from {lsn}` prints them"
+                "the log has forked: another writer (epoch {term}) continued from LSN {lsn}; {records} records of this log, LSN {lsn} to \
+                 {end}, are only here: `seawall log cat DIR --from {lsn}` prints them"
             ),
             Self::BeyondPromise { failure, why } => {
                 write!(f, "no commit of this log outlives {}: {why}", failure.name())
@@ -234,9 +235,9 @@ impl fmt::Display for Error {
                 write!(f, "{records} records are at risk, the oldest for {seconds:.1} s: more than the policy allows")
             }
             Self::TimedOut { lsn } => {
-                write!(f, "no acknowledgement up to LSN {lsn} in time; it may still come")
+                write!(f, "LSN {lsn} was not acknowledged in time; it may be later")
             }
-            Self::Closed => f.write_str("shipping was ended"),
+            Self::Closed => f.write_str("shipping has ended"),
         }
     }
 }

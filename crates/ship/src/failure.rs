@@ -6,17 +6,17 @@
 //!   the process ends      P S W                       always
 //!   the system crashes      S W                       always
 //!   power is cut here         W                       always
-//!   power is cut at all       W                       every copy that it counts was synced before
-//!   this machine is lost      –                       two copies or more lie on other machines, and none that lags may lead
-//!   the site is lost          –                       its owner says that it lies elsewhere, and the line above
+//!   power is cut everywhere   W                       every replica that it counts was synced before
+//!   this machine is lost      –                       two replicas or more, on other machines, and none that lags may become leader
+//!   the site is lost          –                       its owner says that it is off-site, and the line above
 //! ```
 //!
-//! P, S, W are the classes process crash, system crash and power loss (`seawall::Durability`). The failures are no chain: a
+//! P, S, W are the classes process crash, system crash and power loss (`seawall::Durability`). The failures have no order: a
 //! commit that is replicated and not synced outlives the loss of this machine and no common power cut, a commit that is synced here
-//! the reverse.
+//! outlives the reverse.
 //!
-//! Invariants: nothing is assumed of a destination: what it does not report, it does not promise; more copies or an earlier
-//! sync never make a promise weaker.
+//! Invariants: nothing is assumed of a destination: what it does not report, it does not promise; more replicas or an earlier
+//! sync never weaken a promise.
 
 use seawall::Durability;
 
@@ -76,7 +76,7 @@ impl Failure {
 /// When a destination syncs what it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synced {
-    /// Before it acknowledges, on every copy that the acknowledgement counts.
+    /// Before it acknowledges, on every replica that the acknowledgement counts.
     Before,
     /// After it.
     After,
@@ -98,46 +98,46 @@ impl Synced {
 pub struct Facts {
     /// What it is called, with what decides its promise, such as `NATS JetStream, 3 replicas`.
     pub name: String,
-    /// Copies that exist at least when it acknowledges.
+    /// The fewest replicas that hold a message when it is acknowledged.
     pub acknowledged_by: usize,
-    /// Whether a copy that lags behind acknowledged messages may become the leader.
+    /// Whether a replica that lacks acknowledged messages may become the leader.
     pub laggard_may_lead: bool,
     /// When it syncs.
     pub synced: Synced,
     /// The setting that says so, and where it was read.
     pub setting: String,
-    /// Whether all of it was reached by addresses of this machine, or lies on its disk: then it is lost with it.
+    /// Whether all its addresses are of this machine, or it is on its disk: then it is lost with this machine.
     pub on_this_machine: bool,
-    /// Whether the user says that it is at another site.
+    /// Whether the user says that it is off-site.
     pub elsewhere: bool,
-    /// Whether it is one service that keeps its own copies, as an object store: then the copies are its promise.
+    /// Whether it is a service that replicates by itself, as an object store: then replication is its promise.
     pub keeps_copies: bool,
     /// The longest message that it takes, in bytes.
     pub message_bytes_max: usize,
-    /// Messages that may be on their way at once.
+    /// Messages that may be in flight at once.
     pub in_flight_max: usize,
-    /// Batches are gathered into one message up to so many bytes; 0 for one message a batch.
+    /// Batches are gathered into messages up to this many bytes; 0 for one message a batch.
     pub gather_bytes: usize,
-    /// What was reported to lose acknowledged messages all the same, and on what it was tried here: printed beside the promise.
+    /// Open reports of lost acknowledged messages, and the version tried here: printed beside the promise.
     pub reports: Vec<String>,
 }
 
 impl Facts {
-    /// Whether what it acknowledged outlives `failure`, and why not.
+    /// Whether what it acknowledges outlives `failure`.
     ///
     /// # Errors
-    /// What would be needed.
+    /// Why it does not.
     pub fn outlives(&self, failure: Failure) -> Result<(), String> {
         let machine = || {
             if self.on_this_machine {
-                Err(format!("{} is on this machine, as far as is known, and is lost with it", self.name))
+                Err(format!("{} is on this machine, as far as is known, and lost with it", self.name))
             } else if self.keeps_copies {
                 Ok(())
             } else if self.acknowledged_by < 2 {
-                Err(format!("{} acknowledges with one copy", self.name))
+                Err(format!("{} acknowledges with one replica", self.name))
             } else if self.laggard_may_lead {
                 Err(format!(
-                    "{} may lose what it acknowledged when a copy that lags becomes the leader",
+                    "{} may lose what it acknowledged when a lagging replica becomes leader",
                     self.name
                 ))
             } else {
@@ -153,9 +153,7 @@ impl Facts {
                     Err(format!("{} does not say when it syncs ({})", self.name, self.setting))
                 }
             },
-            Failure::Site if !self.elsewhere => {
-                Err(format!("nobody said that {} is at another site", self.name))
-            }
+            Failure::Site if !self.elsewhere => Err(format!("{} is not declared off-site", self.name)),
             Failure::Machine | Failure::Site => machine(),
         }
     }

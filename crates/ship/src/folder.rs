@@ -40,7 +40,7 @@ pub fn normal(path: &Path) -> Result<PathBuf> {
     match parent.zip(name).and_then(|(parent, name)| Some(parent.canonicalize().ok()?.join(name))) {
         Some(normal) => Ok(normal),
         None => Err(Error::unfit(format!(
-            "{} holds no archive, and what it lies in is not there: mount its disk, or make that folder",
+            "{} holds no archive, and its parent does not exist: mount the disk, or create that folder",
             path.display()
         ))),
     }
@@ -56,7 +56,7 @@ pub fn lies_apart(log: &Path, archive: &Path) -> Result<()> {
         return Ok(());
     }
     let (archive, log) = (archive.display(), log.display());
-    let reason = format!("{archive}: an archive and its log, {log}, lie apart, neither in the other");
+    let reason = format!("{archive}: neither an archive nor its log, {log}, may be inside the other");
     Err(Error::Option { option: "address", reason })
 }
 

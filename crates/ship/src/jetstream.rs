@@ -143,13 +143,13 @@ impl JetStream {
 const REPORTS: [(u32, &str); 4] = [
     (
         6888,
-        "2.10.20: the whole stream gone after processes were killed and restarted; said to be mended in 2.10.23",
+        "2.10.20: the whole stream gone after processes were killed and restarted; fixed in 2.10.23 according to its makers",
     ),
     (7545, "2.12.1: messages lost when members changed while processes were killed and the network was cut"),
     (7549, "2.12.1: messages lost after bits had flipped in the files of a minority of the nodes"),
     (
         7567,
-        "2.12.1: nodes that disagree after one lost its power; said not to happen with sync_interval: always",
+        "2.12.1: nodes that disagree after one lost its power; prevented by sync_interval: always according to its makers",
     ),
 ];
 
@@ -216,7 +216,7 @@ async fn find(context: &Context, settings: &JetStreamSettings, create: bool) -> 
             found.to_string()
         };
         if Duration::from_nanos(monotonic_ns() - begun) > STARTING {
-            let what = format!("the stream {} cannot be had", settings.stream);
+            let what = format!("the stream {} is not available", settings.stream);
             return Err(Error::unavailable(what, std::io::Error::other(failed)));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -227,7 +227,8 @@ async fn find(context: &Context, settings: &JetStreamSettings, create: bool) -> 
 fn bounds(config: &Config) -> String {
     let bounds = [("max_bytes", config.max_bytes), ("max_msgs", config.max_messages)];
     let bounds = bounds.iter().filter(|(_, bound)| *bound > 0);
-    let words = bounds.map(|(name, bound)| format!("; it is full at {name} {bound}, and then takes nothing"));
+    let words =
+        bounds.map(|(name, bound)| format!("; it is full at {name} {bound}, and then refuses messages"));
     words.collect::<Vec<_>>().concat()
 }
 
@@ -236,15 +237,18 @@ fn check(config: &Config, settings: &JetStreamSettings) -> Result<()> {
     let rules = [
         (config.storage == StorageType::File, "keeps its messages in memory"),
         (config.discard == DiscardPolicy::New, "discards old messages: set discard to new"),
+        (config.retention == RetentionPolicy::Limits, "removes consumed messages: set retention to limits"),
+        (config.max_age.is_zero(), "expires messages by age: set max_age to 0"),
         (
-            config.retention == RetentionPolicy::Limits,
-            "removes messages that were consumed: set retention to limits",
+            config.max_messages_per_subject <= 0,
+            "limits the messages per subject: set max_msgs_per_subject to -1",
         ),
-        (config.max_age.is_zero(), "forgets messages by age: set max_age to 0"),
-        (config.max_messages_per_subject <= 0, "bounds the messages of a subject"),
-        (config.deny_delete && config.deny_purge, "lets messages be removed: set deny_delete and deny_purge"),
-        (!config.no_ack, "does not acknowledge"),
-        (config.subjects == [subject(&settings.stream)], "takes messages of other subjects"),
+        (
+            config.deny_delete && config.deny_purge,
+            "allows messages to be removed: set deny_delete and deny_purge",
+        ),
+        (!config.no_ack, "does not acknowledge messages: set no_ack to false"),
+        (config.subjects == [subject(&settings.stream)], "accepts messages of other subjects"),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
         Some((_, what)) => Err(Error::unfit(format!("the stream {} {what}", settings.stream))),

@@ -107,9 +107,9 @@ impl ProducerContext for Deliveries {
                 Ok(offset) => {
                     Outcome::refused(format!("a message for {} lies at {}", sent.position, offset + 1))
                 }
-                Err(_) => Outcome::unknown(
-                    "a message is there from an earlier try, and the broker does not say where",
-                ),
+                Err(_) => {
+                    Outcome::unknown("an earlier try stored the message, and the broker does not say where")
+                }
             },
             Err((error, _)) => {
                 let connection = kept(&self.connection).clone();
@@ -178,7 +178,7 @@ impl Kafka {
         let (before, setting) = client::syncs_before(&found.settings);
         let message_bytes_max = found.message_bytes_max - ENVELOPE;
         let facts = Facts {
-            name: format!("Kafka, acks=all, {} of {} copies", found.acknowledged_by, found.copies),
+            name: format!("Kafka, acks=all, {} of {} replicas", found.acknowledged_by, found.copies),
             acknowledged_by: found.acknowledged_by,
             laggard_may_lead: found.laggard_may_lead,
             synced: before
@@ -212,7 +212,7 @@ impl Kafka {
     fn settle(&self) -> Result<()> {
         let settled = self.producer.flush(REQUEST + GRACE);
         settled.map_err(|error| {
-            let what = "messages are on their way without an answer".to_owned();
+            let what = "messages in flight have no answer".to_owned();
             failed(what, error, kept(&self.producer.context().connection).clone())
         })
     }
@@ -243,7 +243,7 @@ impl Destination for Kafka {
         }
         // After an error of that kind it takes no more.
         if let Some((_, error)) = self.producer.client().fatal_error() {
-            tracing::warn!(error, "the client of Kafka is made anew");
+            tracing::warn!(error, "the Kafka client is restarted");
             match producer(&self.config, self.facts.message_bytes_max) {
                 Ok(new) => self.producer = new,
                 Err(error) => return answer(Outcome::unknown(error)),

@@ -46,7 +46,7 @@ const _: () = assert!(HEADER_BYTES >= MANIFEST_BYTES, "one read of a part serves
 const SEGMENT_MAGIC: &[u8] = b"SWLS";
 
 /// What is wrong with one that does not lie under its position.
-const NAMED_OTHERWISE: &str = "it lies under another name";
+const NAMED_OTHERWISE: &str = "its name is not that of its position";
 
 pub(crate) const MANIFESTS: &str = "manifests/";
 
@@ -126,7 +126,7 @@ impl Manifest {
     /// What is wrong with it, in words.
     pub fn open(bytes: &[u8]) -> Result<Self, &'static str> {
         if bytes.len() != MANIFEST_BYTES || bytes[..4] != MAGIC {
-            return Err("it is no manifest");
+            return Err("it is not a manifest");
         }
         if u32::from_le_bytes(take(bytes, CHECKSUM_AT)) != crc32c([&bytes[..CHECKSUM_AT], &[]]) {
             return Err("its checksum is wrong");
@@ -199,7 +199,7 @@ impl Index {
         for manifest in self.manifests.iter().filter(|manifest| manifest.position >= begin) {
             let at = found.binary_search_by_key(&manifest.position, |found| found.position);
             if at.map(|at| &found[at]) != Ok(manifest) {
-                let what = "no segment begins there, or the chain of messages is another one".to_owned();
+                let what = "no segment begins there, or the chain of messages differs".to_owned();
                 return Err(Error::Manifest { position: manifest.position, what });
             }
             sound += 1;
@@ -288,7 +288,7 @@ impl<S: Store> Archive<S> {
             if known > 0 { known - 1 } else { self.manifest_positions(0)?.pop().unwrap_or_default() };
         let behind = self.last_behind(newest)?;
         if planted!(ManifestTrusted, false, behind == 0 && newest > 0) {
-            tracing::warn!(position = newest, "there is no message behind this one: all are listed");
+            tracing::warn!(position = newest, "there is no message after this one: listing all");
             return self.last_behind(0);
         }
         Ok(planted!(ManifestTrusted, behind.max(newest), behind))
@@ -344,7 +344,7 @@ mod tests {
         let refused = index.hold_against(&found, 3);
         assert!(matches!(refused, Err(Error::Manifest { position: 12, .. })), "{refused:?}");
         index.manifests.pop();
-        index.damaged.push((9, "it is no manifest".to_owned()));
+        index.damaged.push((9, "it is not a manifest".to_owned()));
         let refused = index.hold_against(&found, 3);
         assert!(matches!(refused, Err(Error::Manifest { position: 9, .. })), "{refused:?}");
     }

@@ -190,7 +190,7 @@ impl Header {
         }
         let (header, payload) = bytes.split_at(HEADER_BYTES);
         if header[..4] != MAGIC {
-            return Err("it does not begin as a message of a log");
+            return Err("it does not begin like a message of a log");
         }
         if u32::from_le_bytes(take(header, CHECKSUM_AT)) != crc32c([&header[..CHECKSUM_AT], payload]) {
             return Err("its checksum is wrong");
@@ -378,7 +378,7 @@ impl Chain {
             _ => header.part.0 == 0,
         };
         if !due || (header.lsn, header.link_before) != (self.lsn, self.link) {
-            let what = format!("it goes on at LSN {}, but LSN {} is due", header.lsn, self.lsn);
+            let what = format!("it continues at LSN {}, but LSN {} is due", header.lsn, self.lsn);
             return Err(damaged(what));
         }
         let payload = header.unpack(payload).map_err(|what| damaged(what.to_owned()))?;

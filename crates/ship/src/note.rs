@@ -100,7 +100,7 @@ impl Note {
         let unfit = || {
             let path = dir.join(format!("HOLD-{name}"));
             Error::unfit(format!(
-                "{} is not understood: remove it, and name a new destination",
+                "{} cannot be parsed: remove it, and name a new destination",
                 path.display()
             ))
         };

@@ -172,12 +172,12 @@ fn check(variables: impl Iterator<Item = (String, String)>, prefix: &str) -> Res
     for (name, value) in variables.filter(|(name, _)| name.starts_with(prefix)) {
         if value.trim() != value || value.contains(|byte: char| byte.is_control() || byte == '\u{FEFF}') {
             let what =
-                "begins or ends with a space, or holds a line break or a byte order mark: leave that out";
+                "begins or ends with a space, or contains a line break or a byte order mark: remove that";
             return Err(Error::unfit(format!("{name} {what}")));
         }
         let is_address = name.contains("ENDPOINT") || name.ends_with("BASE_URL");
         if is_address && !is_endpoint(&value) {
-            let what = "it is http:// or https://, a host, and a port where it needs one";
+            let what = "expected http:// or https://, a host, and a port if needed";
             return Err(Error::unfit(format!("{name} is `{value}`: {what}")));
         }
     }
@@ -249,7 +249,7 @@ impl Bucket {
     pub(crate) fn open_for(address: &str, tried_for: Duration) -> Result<Self> {
         let (service, bucket, prefix) = Service::of(address).ok_or_else(|| Error::Option {
             option: "address",
-            reason: format!("{address}: it names no object store"),
+            reason: format!("{address}: not the address of an object store"),
         })?;
         let prefix = normal(address, bucket, prefix)?;
         // The client takes what the process has; one that was installed before is as good.
@@ -269,7 +269,7 @@ impl Bucket {
             )));
         }
         let store = client.store.map_err(|error| {
-            Error::unfit(format!("the settings of {} are not sound: {error} ({variables})", service.name))
+            Error::unfit(format!("the settings of {} are invalid: {error} ({variables})", service.name))
         })?;
         let on_this_machine = is_here(&endpoint);
         let address = format!("{}{bucket}/{prefix}", service.scheme);
@@ -330,12 +330,11 @@ impl Bucket {
             hint = format!("{hint}, by the proxy of {name}, {}", crate::address::shown(&proxy));
         }
         if why.contains("certificate") {
-            hint +=
-                "; a certificate of a private authority is trusted once the system does, or by SSL_CERT_FILE";
+            hint += "; to trust a private authority, install its certificate in the system or name it in SSL_CERT_FILE";
         }
         if lacks_key {
             hint = format!(
-                "{hint}; {} is not set, so that keys are asked of the machine's own service",
+                "{hint}; {} is not set, so keys are requested from the instance's metadata service",
                 self.key
             );
         }
@@ -438,7 +437,7 @@ impl Store for Bucket {
             return Ok(true);
         }
         let what = format!("{name} was not created in {}", self.address);
-        Err(Error::unavailable(what, format!("it is there with {there} of {} bytes", bytes.len())))
+        Err(Error::unavailable(what, format!("it exists with {there} of {} bytes", bytes.len())))
     }
 
     fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {

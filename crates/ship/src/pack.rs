@@ -187,7 +187,7 @@ impl<S: Store> Archive<S> {
                 (Some(packs), Some(without)) => {
                     tracing::warn!(
                         from = without.start,
-                        "a pack is missing or not sound: its messages are read"
+                        "a pack is missing or invalid: its messages are read"
                     );
                     packs.retain(|pack| *pack != without);
                 }
@@ -235,7 +235,7 @@ impl<S: Store> Archive<S> {
             if full {
                 self.put(&mut run, dry_run, &mut compacted)?;
             } else if next == from || !ended {
-                let what = "it is missing, but a later one is there".to_owned();
+                let what = "it is missing, but a later one exists".to_owned();
                 return Err(Error::Damaged { position: next, what });
             }
         }

@@ -148,7 +148,7 @@ impl Intake {
                 if self.chain.has_lost(&header, self.in_flight) {
                     let (due, number) = (self.chain.number, header.number);
                     let what = format!(
-                        "it is message {number} of the log, and message {due} is missing before it, or another one lies in its place"
+                        "it is message {number} of the log, and message {due} before it is missing or was replaced"
                     );
                     return Err(damaged(what));
                 }
@@ -220,7 +220,7 @@ impl Intake {
                 Ok(known) if known <= self.chain.position => return Ok(true),
                 Ok(known) => {
                     goal = Some(known);
-                    let what = format!("it is missing, but message {known} is there");
+                    let what = format!("it is missing, but message {known} exists");
                     Error::Damaged { position: self.chain.position + 1, what }
                 }
                 Err(error) if error.is_passing() => error,
@@ -479,7 +479,8 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
         });
     }
     if check.batches() > 0 && (check.lsn(), check.link()) != (intake.chain.lsn, intake.chain.link) {
-        let what = format!("its batches end at LSN {}, its messages say {}", check.lsn(), intake.chain.lsn);
+        let what =
+            format!("its batches end at LSN {}, but its messages state {}", check.lsn(), intake.chain.lsn);
         return Err(Error::Damaged { position: intake.chain.position, what });
     }
     let manifests = index.hold_against(intake.segments.as_deref().unwrap_or_default(), begin)?;
@@ -524,7 +525,7 @@ pub(crate) fn lacks(read: &Chain, known: &Chain) -> bool {
 fn damaged_start(position: u64) -> Error {
     Error::Damaged {
         position,
-        what: "it does not begin as a message of a log, and one is missing there".to_owned(),
+        what: "it is not a message of a log, and one is missing at this position".to_owned(),
     }
 }
 
@@ -572,7 +573,7 @@ fn take_term(
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 if tries > TRIES_MAX {
-                    return Err(Error::unavailable("the right to write was not taken", why));
+                    return Err(Error::unavailable("no epoch was taken", why));
                 }
                 writer.outcome(position, number, outcome);
             }

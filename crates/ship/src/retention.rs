@@ -70,7 +70,7 @@ impl<S: Store> Archive<S> {
             all.into_iter().partition(|position| *position <= kept.position);
         for (position, there) in (kept.position + 1..).zip(&stays) {
             if *there != position {
-                let what = format!("it is missing, but message {there} is there");
+                let what = format!("it is missing, but message {there} exists");
                 return Err(Error::Damaged { position, what });
             }
         }

@@ -105,7 +105,7 @@ impl ShippedLog {
     fn beyond(&self, failure: Failure) -> Error {
         let reasons = self.ships.iter().filter_map(|ship| ship.facts().outlives(failure).err());
         let reasons: Vec<String> = reasons.collect();
-        let nowhere = || "it is shipped nowhere".to_owned();
+        let nowhere = || "it has no destination".to_owned();
         let why = if reasons.is_empty() { nowhere() } else { reasons.join("; ") };
         Error::BeyondPromise { failure, why }
     }

@@ -404,7 +404,7 @@ pub(crate) fn diverged(lsn: Lsn, error: seawall::Error) -> Error {
     match error {
         seawall::Error::NoBatch { .. } => Error::Diverged { lsn, what: "no batch ends there".to_owned() },
         seawall::Error::BeyondEnd { end, .. } => {
-            Error::Diverged { lsn, what: format!("the log ends at LSN {end} already") }
+            Error::Diverged { lsn, what: format!("the log ends before, at LSN {end}") }
         }
         other => other.into(),
     }

@@ -75,7 +75,7 @@ impl Fresh {
             if let (Some(here), Some(there)) = (held.log_id(), check.log_id())
                 && here != there
             {
-                let what = format!("another log is there, {there}");
+                let what = format!("the folder holds another log, {there}");
                 return Err(Error::Diverged { lsn: held.lsn(), what });
             }
             if check.place() > held.place() {
@@ -91,7 +91,7 @@ impl Fresh {
 }
 
 fn diverged(lsn: Lsn, who: &str) -> Error {
-    Error::Diverged { lsn, what: format!("{who} hold different batches there") }
+    Error::Diverged { lsn, what: format!("{who} hold different batches at that LSN") }
 }
 
 /// One source.
@@ -174,7 +174,7 @@ impl Sources {
         let twice =
             sources.windows(2).any(|pair| pair[0].destination.address() == pair[1].destination.address());
         if sources.is_empty() || twice {
-            let reason = "names each source once, and at least one".to_owned();
+            let reason = "must name at least one source, and each once".to_owned();
             return Err(Error::Option { option: "from", reason });
         }
         Ok(Self(sources))
@@ -296,9 +296,7 @@ fn same_log(sources: &[(String, LogId)]) -> Result<()> {
     let differs = |(_, here): &&(String, LogId)| *here != sources[0].1;
     let Some((other, here)) = sources.iter().find(differs) else { return Ok(()) };
     let (one, known) = &sources[0];
-    Err(Error::unfit(format!(
-        "{other} holds another log, {here}, than {one}, {known}: leave one of them out"
-    )))
+    Err(Error::unfit(format!("{other} holds another log ({here}) than {one} ({known}): omit one of them")))
 }
 
 /// Every piece once, in order, to `sink`; all that have it must have the same.
@@ -458,7 +456,7 @@ pub fn drill(mut sources: Sources, dir: Option<&Path>, progress: Progress<'_>) -
         between = Some(beside.end(&source.intake.chain, note)?);
     }
     let log_id = first.and_then(|source| source.intake.chain.log_id);
-    let Some(log_id) = log_id else { return Err(sources.blame(Error::unfit("no source is sound"))) };
+    let Some(log_id) = log_id else { return Err(sources.blame(Error::unfit("no source is valid"))) };
     let term = sources.0.iter().map(|source| source.intake.chain.term).max().unwrap_or_default();
     let outcome = Drill {
         log_id,

@@ -143,7 +143,7 @@ pub fn of_folder(dir: &Path) -> Result<Folder> {
     let view = View::open(dir)?;
     let notes = texts(dir, HOLDS)?.into_iter().map(|(path, text)| {
         let note = text.split_once('\n').and_then(|(_, note)| Note::parse(note));
-        note.ok_or_else(|| Error::unfit(format!("{} is not understood", path.display())))
+        note.ok_or_else(|| Error::unfit(format!("{} cannot be parsed", path.display())))
     });
     let mut said: Vec<Said> = texts(dir, NOTES)?.iter().filter_map(|(_, text)| Said::parse(text)).collect();
     let mut shipped = Vec::new();
@@ -230,7 +230,7 @@ pub fn of_destination(from: &mut dyn Destination) -> Result<Option<Held>> {
     let begin = from.begin()?;
     let Some(end) = guess::end(from)? else {
         if from.last()? > begin.position {
-            let what = "its last messages are not sound: a drill says which".to_owned();
+            let what = "its last messages are invalid: a drill says which".to_owned();
             return Err(Error::Damaged { position: from.last()?, what });
         }
         return Ok(None);

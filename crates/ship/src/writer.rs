@@ -181,7 +181,7 @@ impl End {
             Self::Second(term) => Error::Second { term: *term },
             Self::NotOwner => Error::NotOwner,
             Self::Diverged(lsn) => {
-                Error::Diverged { lsn: *lsn, what: "another batch ends there, or none".to_owned() }
+                Error::Diverged { lsn: *lsn, what: "another batch ends there, or none does".to_owned() }
             }
             Self::Lost(position) => Error::Lost { position: *position },
             Self::Altered(position) => Error::Altered { position: *position },

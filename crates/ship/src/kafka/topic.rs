@@ -66,7 +66,7 @@ pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool
             Found::Nothing => match make(&admin, settings) {
                 // It takes a moment until every broker knows of it.
                 Ok(()) => {
-                    Cause::from(Box::<dyn std::error::Error + Send + Sync>::from("it was made just now"))
+                    Cause::from(Box::<dyn std::error::Error + Send + Sync>::from("it was created just now"))
                 }
                 Err(cause) => cause,
             },
@@ -181,16 +181,16 @@ fn read(values: &[(String, String)]) -> Result<Topic, String> {
     let number = |name: &str| of(name)?.parse::<usize>().ok();
     let message_bytes_max = number("max.message.bytes").unwrap_or_default().min(MESSAGE_BYTES_MAX);
     let least = format!(
-        "takes messages of {message_bytes_max} bytes at most: set max.message.bytes to {MESSAGE_BYTES_MIN} or more"
+        "accepts messages of at most {message_bytes_max} bytes: set max.message.bytes to {MESSAGE_BYTES_MIN} or more"
     );
     let rules = [
         (
             !values.is_empty(),
-            "may not be described by this client, so that nothing can be said of what it keeps: allow DescribeConfigs",
+            "cannot be described by this client, so its retention is unknown: allow DescribeConfigs",
         ),
         (of("cleanup.policy") == Some("delete"), "is compacted: set cleanup.policy to delete"),
-        (of("retention.ms") == Some("-1"), "forgets messages by age: set retention.ms to -1"),
-        (of("retention.bytes") == Some("-1"), "forgets messages by size: set retention.bytes to -1"),
+        (of("retention.ms") == Some("-1"), "expires messages by age: set retention.ms to -1"),
+        (of("retention.bytes") == Some("-1"), "expires messages by size: set retention.bytes to -1"),
         (message_bytes_max >= MESSAGE_BYTES_MIN.max(ENVELOPE), &least),
     ];
     if let Some((_, what)) = rules.into_iter().find(|(holds, _)| !holds) {

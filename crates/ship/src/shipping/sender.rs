@@ -119,7 +119,7 @@ impl Sender {
             // Reads may be answered where nothing is stored, and each may take as long as a request may.
             let long = passed(begun_ns) > STARTING && (self.unanswered || failures > 0);
             if failures >= TRIES_MAX || long {
-                let what = "the destination takes nothing, or cannot be reached";
+                let what = "the destination accepts nothing, or is unreachable";
                 return Err(Error::unavailable(what, std::io::Error::other(failing)));
             }
             self.wait();
@@ -128,7 +128,9 @@ impl Sender {
         let follower = self.follower.take();
         Ok((
             lsn,
-            follower.ok_or_else(|| Error::unavailable("the log was not found to go on", "no follower"))?,
+            follower.ok_or_else(|| {
+                Error::unavailable("the log was not found to continue the destination", "no follower")
+            })?,
         ))
     }
 

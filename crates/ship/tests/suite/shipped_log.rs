@@ -35,7 +35,7 @@ fn each_failure_has_its_watermark() {
     assert_eq!(log.safe_lsn(Failure::Site), Lsn::ZERO);
     let refused = log.commit_as(second, Failure::Site);
     assert!(
-        matches!(&refused, Err(Error::BeyondPromise { failure: Failure::Site, why }) if why.contains("another site"))
+        matches!(&refused, Err(Error::BeyondPromise { failure: Failure::Site, why }) if why.contains("off-site"))
     );
     memory.with(|weather| weather.away = false);
     log.commit_as(second, Failure::Machine).expect("is acknowledged");
@@ -48,7 +48,7 @@ fn a_log_that_is_shipped_nowhere_refuses_what_it_cannot_promise() {
     let log = open(dir.path(), Durability::PowerLoss, &[]);
     let end = log.log().append(b"one").expect("appends");
     let refused = log.commit_as(end, Failure::Machine).expect_err("there is one copy").to_string();
-    assert!(refused.contains("machine") && refused.contains("shipped nowhere"), "{refused}");
+    assert!(refused.contains("machine") && refused.contains("no destination"), "{refused}");
     assert!(log.commit_async_as(end, Failure::Machine).is_err());
     log.commit_as(end, Failure::PowerEverywhere).expect("its own commit outlives that");
 }
