@@ -36,7 +36,7 @@ const WIDTH_MAX: usize = 120;
 /// Options of `seawall advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
-    /// A result of `seawall bench --json`; without one, the disk under --dir is measured for a short while
+    /// A result of `seawall bench --json`; without one, the disk under --dir is measured briefly
     #[arg(value_name = "RESULT.json")]
     result: Option<PathBuf>,
     /// The folder whose disk is measured; 64 MiB are written there and removed again
@@ -48,15 +48,15 @@ pub(crate) struct Advise {
     time: Duration,
     #[command(flatten)]
     settle: Settle,
-    /// Measure on a file system that keeps nothing; nothing can be recommended then
+    /// Measure on a file system that loses everything; nothing can be recommended then
     #[arg(long, conflicts_with = "result")]
     allow_memory: bool,
-    /// Only these products, separated by commas, with all that is known of them: postgresql, mysql, mariadb, sqlserver, sqlite,
+    /// Only these products, separated by commas, with notes and sources: postgresql, mysql, mariadb, sqlserver, sqlite,
     /// etcd, kafka, rocksdb, lmdb, bbolt, redis, mongodb, elasticsearch, nats, rabbitmq, artemis, bookkeeper, pulsar,
     /// redpanda, cockroachdb, tikv, cassandra, scylladb, clickhouse, zookeeper, consul
     #[arg(long, value_name = "PRODUCTS", value_parser = hints::products(), hide_possible_values = true)]
     only: Option<String>,
-    /// Print every product with the lines to set, the reasons and what the rates stand on
+    /// Print every product with the lines to set, the reasons and the basis of the rates
     #[arg(short, long, conflicts_with_all = ["only", "json"])]
     verbose: bool,
     /// Print the advice as JSON

@@ -18,7 +18,7 @@ pub(crate) fn command() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print what to set in databases, why, and which commit rates to expect
+    /// Print settings for databases, the reasons, and the commit rates to expect
     Advise(crate::advise::Advise),
     /// Measure every commit method on the disk under a folder
     Bench(Box<crate::bench_args::Bench>),
@@ -30,29 +30,29 @@ pub(crate) enum Command {
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder
     Methods(Methods),
-    /// Test with real power cuts, and a witness on another host, whether acknowledged data survives
+    /// Test whether acknowledged data survives real power cuts, with a witness on another host
     Powercut(crate::powercut::PowercutArgs),
     /// Measure commit latency in at most 1 s; always returns a result (for the start of services)
     Probe(crate::probe::ProbeArgs),
-    /// Follow a program: where its syncs go, which are redundant, which names nobody made durable (Linux)
+    /// Trace a program's syncs: where they go, which are redundant, which names were never synced (Linux)
     Trace(crate::trace::TraceArgs),
-    /// Sample a disk gently, for ever, and export what commits cost to Prometheus
+    /// Sample commit latency gently and without end, and export it to Prometheus
     Watch(crate::watch::WatchArgs),
-    /// Print the completions of a shell
+    /// Print shell completions
     Completions(crate::pages::Completions),
     /// Print the manual page
     Man(crate::pages::ManArgs),
-    /// Write an HTML page with pictures of one or several results
+    /// Write an HTML page with charts of one or several results
     Report(crate::report_args::Report),
 }
 
 /// Options of `seawall methods`.
 #[derive(Debug, Args)]
 pub(crate) struct Methods {
-    /// Folder for which durability is computed
+    /// Folder whose durability is computed
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// Print them as JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

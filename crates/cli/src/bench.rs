@@ -59,7 +59,7 @@ fn by_other_program() -> Result<ExitCode, Failure> {
     let built = built.unwrap_or_default().join(sibling.file_name().unwrap_or_default());
     let Some(program) = [&sibling, &built].into_iter().find(|path| path.is_file()) else {
         return Err(Failure::Message(format!(
-            "other logs are measured by a program of their own, which is neither {} nor {}: build it with `cargo xtask peers --build`",
+            "other logs are measured by another program, which is neither {} nor {}: build it with `cargo xtask peers --build`",
             sibling.display(),
             built.display()
         )));
@@ -261,13 +261,13 @@ fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolde
         Ok(folder) => Ok(Some(folder)),
         Err(error) if options.out.is_none() => {
             tell!(
-                "keeps no results: cannot make a folder in {}: {error}; name a folder of your own with --out",
+                "keeps no results: cannot create a folder in {}: {error}; name another with --out",
                 out.display()
             );
             Ok(None)
         }
         Err(error) => Err(Failure::Message(format!(
-            "cannot make the folder for results in {}: {error}; name another with --out, or none with --no-out",
+            "cannot create the folder for results in {}: {error}; name another with --out, or none with --no-out",
             out.display()
         ))),
     }

@@ -51,11 +51,11 @@ pub(crate) struct Bench {
     pub(crate) common: Common,
 }
 
-/// Options of every scenario, before its name or behind it.
+/// Options of every scenario, before or after its name.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Common {
-    /// Pin the writers to these CPUs, in turn, such as 0,1 or 0-3
+    /// Pin the writers to these CPUs in turn, such as 0,1 or 0-3
     #[arg(long, global = true, value_name = "CPUS", value_parser = amounts::cpus, help_heading = "What")]
     pin: Option<amounts::Cpus>,
 
@@ -70,7 +70,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Keep no results in a folder
+    /// Write no results folder
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) no_out: bool,
 
@@ -94,11 +94,11 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(crate) color: Colour,
 
-    /// Print what would be done and what is under the folder, and do nothing
+    /// Print what would be done and what is under the folder; do nothing
     #[arg(long, global = true, help_heading = "Safety")]
     pub(crate) dry_run: bool,
 
-    /// Measure on a file system that keeps nothing: memory, or syncs turned off
+    /// Measure on a file system that loses everything: in memory, or with syncs turned off
     #[arg(long, global = true, help_heading = "Safety")]
     pub(crate) allow_memory: bool,
 }
@@ -121,14 +121,14 @@ pub(crate) struct Outputs {
     #[command(flatten)]
     files: Files,
 
-    /// Write the report as one HTML page with pictures to this file (- for standard output)
+    /// Write the report as one HTML page with charts to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
 
     #[command(flatten)]
     pictures: Pictures,
 
-    /// Print in another form: `fio-json`, as fio's --output-format=json has it, for tools that read the percentiles of its syncs
+    /// Print another format: `fio-json`, that of fio's --output-format=json, for tools that read fio's sync percentiles
     #[arg(long, value_name = "FORMAT", value_parser = form, help_heading = "Output")]
     format: Option<PathBuf>,
 }
@@ -159,26 +159,26 @@ impl Outputs {
 /// Options of the scenario `commit`.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct CommitArgs {
-    /// Folder whose disk is measured [default: .]; files are made there and removed again. A folder that is called
-    /// like a scenario is written ./NAME
+    /// Folder whose disk is measured [default: .]; files are created there and removed again. Write ./NAME for a
+    /// folder named like a scenario
     #[arg(value_name = "DIR")]
     pub(crate) dir: Vec<PathBuf>,
 
-    /// Measure exactly the published experiment's amount: 65,536 transactions of 16 KiB per method
+    /// Measure as much as the published experiment: 65,536 transactions of 16 KiB per method
     #[arg(long, conflicts_with_all = ["transactions", "time", "size", "writes", "journal"], help_heading = "How much")]
     full: bool,
 
-    /// Size of a write, of which a transaction has one unless --writes is given, such as 16k or 2300; k, KiB, M and so on are powers of 1,024 [default: 16KiB]
+    /// Size of a write, such as 16k or 2300; k, KiB, M and so on are powers of 1,024. A transaction has one write unless --writes is given [default: 16KiB]
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "How much")]
     size: Option<ByteSize>,
 
-    /// Commit what a file says: a trace with a size, or seconds and a size, on each line, or a fio job of the simple kind
+    /// Replay a file: a trace with a size, or seconds and a size, on each line, or a simple fio job
     /// (rw=write; bs, bssplit, fsync, fdatasync, sync, direct, `rate_iops`, numjobs, size, runtime). It is repeated until the
-    /// time is over. Options that are given too decide before the file
+    /// time is over. Other options override the file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["full", "size"], help_heading = "How much")]
     workload: Option<PathBuf>,
 
-    /// Writes of a transaction, each of --size at consecutive places: with one sync behind the last, or each durable by
+    /// Writes per transaction, each of --size, at consecutive offsets: one sync after the last, or each durable by
     /// itself where the method writes through [default: 1]
     #[arg(long, value_name = "N", help_heading = "How much")]
     writes: Option<u32>,
@@ -194,16 +194,16 @@ pub(crate) struct CommitArgs {
     #[command(flatten)]
     pub(crate) length: Length,
 
-    /// Rounds, each over all methods in an order of its own [default: 5, or 16 with a fixed number of transactions]
+    /// Rounds, each over all methods in a new random order [default: 5, or 16 with a fixed number of transactions]
     #[arg(long, value_name = "N", help_heading = "How much")]
     rounds: Option<u32>,
 
-    /// Measure every method of this system, and show them all
+    /// Measure and show every method of this system
     #[arg(long, conflicts_with = "methods", help_heading = "What")]
     all: bool,
 
     /// Methods by id (see `seawall methods`) and the groups published, durable and all, separated by commas
-    /// [default: those of the published experiments and those that well-known products call, and the best of each class of the others after a short look at them]
+    /// [default: those of the published experiments, those that well-known products call, and the best of each class of the others after a short trial]
     #[arg(long, value_name = "IDS", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
     methods: Option<String>,
 
@@ -224,11 +224,11 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "N", help_heading = "What")]
     threads: Option<usize>,
 
-    /// Scheduled commits per second and writer (open loop), instead of one after the other
+    /// Scheduled commits per second and writer (open loop), instead of back to back
     #[arg(long, value_name = "PER_S", help_heading = "What")]
     rate: Option<f64>,
 
-    /// End with exit code 3 unless this holds: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
+    /// Exit with code 3 unless this is true: 'p99<10ms', 'direct+dsync:commits/s>5000', or a preset (etcd,
     /// openshift, openshift-heavy, cockroachdb, zookeeper), which also sets --size, --methods and --file-state unless they are given. A method that it names is measured
     #[arg(long, value_name = "CONDITION", value_parser = hints::presets(), hide_possible_values = true,
           help_heading = "Requirement")]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Options of `seawall compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Results of `seawall bench`; all others are held against the first
+    /// Results of `seawall bench`; the others are compared with the first
     #[arg(value_name = "RESULT.json")]
     pub(crate) results: Vec<PathBuf>,
 
@@ -21,8 +21,8 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "FIGURE")]
     pub(crate) by: Option<String>,
 
-    /// End with exit code 3 if this holds of any row: 'p99>+20%' against the first, 'p99>5ms', 'dsync:commits/s<1000';
-    /// several separated by commas. Without a method all rows that outlive a power cut are held against it; what lies
+    /// Exit with code 3 if this is true of any row: 'p99>+20%' against the first, 'p99>5ms', 'dsync:commits/s<1000';
+    /// several separated by commas. Without a method it applies to all rows that outlive a power cut; a difference
     /// within noise does not fail
     #[arg(long, value_name = "CONDITION", conflicts_with = "list")]
     pub(crate) fail_if: Vec<String>,

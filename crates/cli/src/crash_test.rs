@@ -45,10 +45,10 @@ pub(crate) struct CrashTest {
     /// The check, for `sh -c`: gets a directory and a file of the lines printed until then; exit code 0 if all of it is there
     #[arg(long, value_name = "CMD", required_unless_present = "again")]
     check: Option<String>,
-    /// How long states are judged at most
+    /// Time limit for judging states
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     budget: Duration,
-    /// By the rules of which file systems; without it a loss that only posix allows is reported and counts as kept
+    /// File systems whose rules decide; without it a loss that only posix allows is reported and counts as kept
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     rules: Vec<RuleName>,
     /// Also leave out the program's own syncs, one role at a time, and say which the check notices
@@ -63,13 +63,13 @@ pub(crate) struct CrashTest {
     /// End the program, a server, after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     for_: Option<Duration>,
-    /// Hold some answers to writes and syncs back, by chance from this seed: threads meet in other orders
+    /// Delay some answers to writes and syncs at random, from this seed, so that threads interleave differently
     #[arg(long, value_name = "SEED")]
     hold_back: Option<u64>,
     /// Data that one run may write, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     record_mib: u64,
-    /// Checks at the same time; the number of processors without it
+    /// Checks that run at the same time [default: the number of processors]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
     /// Keep each finding in a new folder below this one

@@ -33,7 +33,7 @@ const TABLE: &[Row] = &[
         ("seawall bench --require etcd", "is this disk fit for etcd?"),
         ("seawall bench --list", "the scenarios and their defaults"),
         ("seawall bench stall", "another scenario"),
-        ("seawall bench ./stall", "a folder that is called like one"),
+        ("seawall bench ./stall", "a folder named like a scenario"),
     ]),
     (&["bench", "commit"], &[MISSED, NOT_JUDGED, CANNOT_TELL, INTERRUPTED], &[
         ("seawall bench commit /var/lib/db --methods published", "the same as without `commit`"),
@@ -48,7 +48,7 @@ const TABLE: &[Row] = &[
     ]),
     (&["bench", "path"], &[INTERRUPTED], &[
         ("seawall bench path", "the native ways"),
-        ("seawall bench path --jvm", "JVMs write too, each JDK that is found"),
+        ("seawall bench path --jvm", "JVMs write too, one for each JDK found"),
     ]),
     (&["bench", "group"], &[INTERRUPTED], &[
         ("seawall bench group --writers 1,8,64", "three numbers of writers"),
@@ -69,7 +69,7 @@ const TABLE: &[Row] = &[
         ("seawall bench replicated --kafka 127.0.0.1:9092", "a cluster, by its bootstrap servers"),
     ]),
     (&["bench", "all"], &[INTERRUPTED], &[
-        ("seawall bench all", "every scenario that needs nothing but a folder"),
+        ("seawall bench all", "every scenario that needs only a folder"),
         ("seawall bench all --time 10 --out results", "about 10 s each but `cached`, kept in a folder"),
     ]),
     (&["compare"], &[MISSED, CANNOT_TELL], &[
@@ -119,7 +119,7 @@ const TABLE: &[Row] = &[
         ("seawall completions bash", "into ~/.local/share/bash-completion/completions/seawall"),
         ("seawall completions zsh", "into a file _seawall in a folder of $fpath"),
         ("seawall completions fish", "into ~/.config/fish/completions/seawall.fish"),
-        ("seawall completions powershell", "to be run by the profile"),
+        ("seawall completions powershell", "run it in the profile"),
     ]),
     (&["man"], &[], &[
         ("seawall man", "the page of seawall itself; `| man -l -` shows it"),
@@ -133,7 +133,7 @@ const TABLE: &[Row] = &[
         ("seawall crash-test --again seawall-crash/1", "the check on a kept state"),
     ]),
     (&["powercut"], &[BROKEN], &[
-        ("seawall powercut run /data --witness HOST", "on the host that will lose its power; HOST keeps it"),
+        ("seawall powercut run /data --witness HOST", "on the host that will lose its power; HOST keeps its own"),
         ("seawall powercut check /data --witness HOST", "when the power is back"),
     ]),
     (&["powercut", "witness"], &[], &[
@@ -158,41 +158,41 @@ const TABLE: &[Row] = &[
     ]),
     (&["log", "cat"], &[], &[
         ("seawall log cat orders", "all records, one a line"),
-        ("seawall log cat orders --from 7 --limit 10 --format json", "ten of them, from an LSN on"),
+        ("seawall log cat orders --from 7 --limit 10 --format json", "ten of them, from an LSN"),
     ]),
-    (&["log", "follow"], &[], &[("seawall log follow orders --format json", "goes on until interrupted, then ends with 0")]),
+    (&["log", "follow"], &[], &[("seawall log follow orders --format json", "until interrupted, then exits with 0")]),
     (&["log", "stat"], &[], &[("seawall log stat orders", "its LSNs and segments")]),
-    (&["log", "verify"], &[], &[("seawall log verify orders", "exit code 1 and the places if anything is damaged")]),
-    (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "what is intact, into a new log")]),
+    (&["log", "verify"], &[], &[("seawall log verify orders", "prints damaged places and exits with 1")]),
+    (&["log", "salvage"], &[], &[("seawall log salvage orders orders-2", "copies the intact records into a new log")]),
     (&["log", "backup"], &[], &[
-        ("seawall log backup orders backup", "also while a program writes it; the second time what changed"),
+        ("seawall log backup orders backup", "even while it is written; the second time only what changed"),
         ("seawall log verify backup", "a backup is a log: it is checked, read and opened like one"),
     ]),
-    (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "forgets what is before that LSN")]),
+    (&["log", "trim"], &[], &[("seawall log trim orders 1048576", "removes the records before that LSN")]),
     (&["log", "ship"], SHIPPED, &[
         ("seawall log ship orders --to nats://127.0.0.1:4222/orders --nats-monitor 127.0.0.1:8222", "batch by batch, until interrupted"),
-        ("seawall log ship orders --to folder:kept/orders --once", "an archive, up to what is durable now"),
-        ("seawall log ship orders --to folder:kept/orders --dry-run", "says what would be shipped, and changes nothing"),
+        ("seawall log ship orders --to folder:kept/orders --once", "to an archive, up to what is durable now"),
+        ("seawall log ship orders --to folder:kept/orders --dry-run", "prints what would be shipped; changes nothing"),
         ("seawall log ship --file ship.conf --wait --listen 127.0.0.1:9799", "a service: several logs, metrics, health"),
     ]),
     (&["log", "rebuild"], SHIPPED, &[
-        ("seawall log rebuild again --from nats://127.0.0.1:4222/orders --fence", "the same log again; its old writer is refused from then on"),
-        ("seawall log rebuild earlier --from folder:kept/orders --ago 1h", "a copy of what it was an hour ago"),
+        ("seawall log rebuild again --from nats://127.0.0.1:4222/orders --fence", "restores the log and fences its old writer"),
+        ("seawall log rebuild earlier --from folder:kept/orders --ago 1h", "a copy as of an hour ago"),
     ]),
     (&["log", "standby"], SHIPPED, &[
-        ("seawall log standby orders --from nats://127.0.0.1:4222/orders", "follows until interrupted; a later one goes on"),
+        ("seawall log standby orders --from nats://127.0.0.1:4222/orders", "follows until interrupted; a later run continues"),
     ]),
     (&["log", "takeover"], SHIPPED, &[
-        ("seawall log takeover orders --from nats://127.0.0.1:4222/orders --fence", "orders becomes the log; its old writer is refused from then on"),
+        ("seawall log takeover orders --from nats://127.0.0.1:4222/orders --fence", "orders becomes the log; its old writer is fenced"),
     ]),
     (&["log", "retain"], SHIPPED, &[
-        ("seawall log retain --at folder:kept/orders --keep-days 30 --dry-run", "says what would go"),
-        ("seawall log retain --at s3://bucket/orders --keep-segments 100", "the oldest segments that the log itself has trimmed go"),
+        ("seawall log retain --at folder:kept/orders --keep-days 30 --dry-run", "prints what would be removed"),
+        ("seawall log retain --at s3://bucket/orders --keep-segments 100", "removes the oldest segments that the log has trimmed"),
     ]),
-    (&["log", "compact"], SHIPPED, &[("seawall log compact --at folder:kept/orders", "once a day: a rebuild reads one object for thousands")]),
+    (&["log", "compact"], SHIPPED, &[("seawall log compact --at folder:kept/orders", "once a day: a restore reads one object instead of thousands")]),
     (&["log", "status"], SHIPPED, &[
-        ("seawall log status orders", "where it is shipped, and how far behind that is"),
-        ("seawall log status folder:kept/orders --format json", "what a destination holds, and who writes there"),
+        ("seawall log status orders", "where it is shipped, and the lag"),
+        ("seawall log status folder:kept/orders --format json", "what a destination contains, and its writer"),
     ]),
     (&["log", "drill"], SHIPPED, &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];

@@ -8,17 +8,17 @@ use std::process::ExitCode;
 /// What each exit code means.
 const MEANINGS: [(u8, &str); 12] = [
     (0, "done"),
-    (1, "could not be done: the message says what and why"),
+    (1, "failed: the message says why"),
     (2, "the command line is wrong"),
     (MISSED, "a requirement (--require, --fail-if) was missed"),
     (BROKEN, "a promise was broken: acknowledged data is lost"),
-    (NOT_JUDGED, "no requirement was missed, but one was not judged: commits waited for a CPU"),
-    (AWAY, "a destination did not answer or refused for now: trying again may help"),
-    (FENCED, "another writer owns the log there: this one must not go on, and is not to be restarted"),
-    (FORKED, "log and destination do not belong together: another place, or another history"),
-    (DAMAGED, "what was acknowledged is missing or damaged"),
-    (CANNOT_TELL, "cannot tell: there is no figure, or a finding says that the figures are not a disk's"),
-    (INTERRUPTED, "interrupted; `bench` keeps what was measured until then"),
+    (NOT_JUDGED, "no requirement was missed, but one cannot be judged: commits waited for a CPU"),
+    (AWAY, "a destination is unreachable or refuses for now: retrying may help"),
+    (FENCED, "fenced: another writer owns the destination; do not restart this one"),
+    (FORKED, "log and destination do not match: wrong destination, or diverged history"),
+    (DAMAGED, "acknowledged data is missing or damaged"),
+    (CANNOT_TELL, "cannot tell: there is no figure, or the figures are not a disk's"),
+    (INTERRUPTED, "interrupted"),
 ];
 
 /// The text at the end of `--help` of a command that ends with 0, 1, 2 and these `more`.

@@ -92,7 +92,7 @@ impl Job {
         }
         if !self.clusters.is_empty() {
             let clusters = self.clusters.redacted();
-            words = format!("{words}\nWill write to streams of its own (removed afterwards) in {clusters}.");
+            words = format!("{words}\nWill write to new streams (removed afterwards) in {clusters}.");
         }
         words
     }

@@ -45,33 +45,33 @@ enum LogCommand {
     Append(Append),
     /// Print records
     Cat(Cat),
-    /// Print records and wait for more; ends with 0 when it is interrupted or its output is closed
+    /// Print records as they become durable; exits with 0 when interrupted or when its output is closed
     Follow(Cat),
-    /// Print what is in a log
+    /// Print a log's LSNs, segments, commit method, writer and tail
     Stat(Look),
-    /// Check every byte of a log; exit code 1 and the places if anything is damaged
+    /// Check every byte of a log; prints damaged places and exits with 1
     Verify(Look),
-    /// Copy what is intact into a new log
+    /// Copy the intact records of a damaged log into a new log
     Salvage(Salvage),
-    /// Copy a log, also while it is written; copies what changed if the backup exists
+    /// Back up a log, even while it is written; updates an existing backup
     Backup(Backup),
-    /// Forget everything before an LSN
+    /// Remove all records before an LSN
     Trim(Trim),
-    /// Ship a log to a stream or an archive, also while a program writes it, until interrupted
+    /// Ship a log to a stream or an archive, even while it is written, until interrupted
     Ship(ship::Ship),
     /// Restore a log from a stream or an archive, and fence its old writer
     Rebuild(ship::Rebuild),
-    /// Keep a copy that grows with a log on another machine, until interrupted
+    /// Follow a shipped log and keep a copy of it, until interrupted
     Standby(standby::Standby),
-    /// Take over from the old writer with the copy of a standby: its folder becomes the log
+    /// Promote a standby: its folder becomes the log, and the old writer is fenced
     Takeover(standby::Takeover),
-    /// Remove the oldest part of an archive, which no rebuild within the retention needs
+    /// Remove the oldest segments of an archive, which no restore within the retention needs
     Retain(retain::Retain),
-    /// Copy the small objects of an archive into larger ones, so that a rebuild reads fewer
+    /// Copy the small objects of an archive into larger ones, so that a restore reads fewer
     Compact(compact::Compact),
-    /// Check a stream or an archive: read it as a rebuild would, write nothing; exit code 9 if anything is missing or damaged
+    /// Dry-run a restore and verify every message; exits with 9 if anything is missing or damaged
     Drill(ship::Drill),
-    /// Say where a log is shipped, how far behind that is and what fails, of a folder or of an address
+    /// Print where a log is shipped, the lag and the last error, for a folder or an address
     Status(status::Status),
 }
 
@@ -80,7 +80,7 @@ struct Look {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Answer,
 }
@@ -95,15 +95,15 @@ enum Answer {
 
 #[derive(Debug, Args)]
 struct Append {
-    /// The log's folder; a log is made if there is none
+    /// The log's folder; a log is created if there is none
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Form of the records on standard input
+    /// Format of the records on standard input
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
     #[command(flatten)]
     commit: LogMethodArgs,
-    /// Who may read the files of the log, and its folder if that is made; what is there keeps its rights
+    /// Who may read files and folders that are created; existing ones keep their permissions
     #[arg(long, value_enum, value_name = "WHO", default_value = "owner")]
     readable_by: Readers,
     #[command(flatten)]
@@ -116,14 +116,14 @@ struct Append {
     quiet: bool,
 }
 
-/// Who may read a log that is made.
+/// Who may read a log that is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Readers {
-    /// Its owner alone
+    /// The owner only
     Owner,
-    /// Its group too
+    /// The owner and the group
     Group,
-    /// All that the umask allows
+    /// Whoever the umask allows
     Umask,
 }
 
@@ -140,7 +140,7 @@ impl Readers {
 /// Where a log may lie.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Network {
-    /// Let the log lie on a network file system, whose server decides what locks and syncs are worth
+    /// Allow a network file system, whose server decides what locks and syncs guarantee
     #[arg(long)]
     pub(crate) network_file_system: bool,
 }
@@ -151,7 +151,7 @@ pub(crate) struct LogMethodArgs {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID", value_parser = method)]
     method: Option<String>,
-    /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); with `probe` the fastest one that the
+    /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); `probe` takes the fastest one that the
     /// system allows
     #[arg(long, value_name = "NAME", default_value = "probe", value_parser = engine)]
     pub(crate) engine: EngineChoice,
@@ -177,7 +177,10 @@ fn engine(name: &str) -> Result<EngineChoice, Failure> {
     }
     Engine::find(name).map(EngineChoice::Only).ok_or_else(|| {
         let known: Vec<&str> = Engine::ALL.into_iter().map(Engine::name).collect();
-        Failure::Usage(format!("the engines are {}, or probe to choose by measuring", known.join(", ")))
+        Failure::Usage(format!(
+            "the engines are {}; probe takes the fastest one that the system allows",
+            known.join(", ")
+        ))
     })
 }
 
@@ -186,10 +189,10 @@ struct Cat {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The first LSN; by default the first one that is left
+    /// First LSN to print [default: the first one in the log]
     #[arg(long, value_name = "LSN")]
     from: Option<Lsn>,
-    /// How records are printed
+    /// Format of the records
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
     /// End after this many records
@@ -214,7 +217,7 @@ struct Backup {
     /// The log's folder
     #[arg(value_name = "FROM")]
     from: PathBuf,
-    /// The folder of the backup; it is made in TO.partial first if there is none, and filled in place if it is empty
+    /// The backup's folder; a new one is first built as TO.partial, an empty one is filled in place
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -317,7 +320,7 @@ impl From<io::Error> for Stop {
 /// No engine takes over in silence: a slower one must be visible.
 fn print_refusal(reason: Option<&str>) {
     if let Some(reason) = reason {
-        tell!("the portable engine takes over, io_uring is refused: {reason}");
+        tell!("using the portable engine: io_uring is refused: {reason}");
     }
 }
 
@@ -402,7 +405,7 @@ impl<W: Write> Intake<W> {
             } else if !self.open.is_empty() {
                 self.is_at_end = false;
                 let missing =
-                    "the input ends within a transaction: no record with \"ends_transaction\":true follows";
+                    "the input ends within a transaction: its last record lacks \"ends_transaction\":true";
                 return Err(Stop::Failed(missing.to_owned()));
             }
             let is_large = self.waiting.len() >= TOGETHER_MAX || bytes >= TOGETHER_BYTES_MAX;
@@ -473,7 +476,7 @@ impl<W: Write> Intake<W> {
             parts.push(format!("{unknown}: {unit} {first} to {last}"));
         }
         if !self.is_at_end {
-            parts.push(format!("not appended: {unit} {} and everything behind it", durable + waiting + 1));
+            parts.push(format!("not appended: {unit} {} and everything after it", durable + waiting + 1));
         }
         parts.join("; ")
     }
@@ -484,7 +487,7 @@ fn printer(form: Form) -> Result<Output<impl Write>, Stop> {
     let output = io::stdout().lock();
     let is_terminal = output.is_terminal();
     if is_terminal && form == Form::Raw {
-        let text = "--format raw is for a file or a pipe: a terminal would obey the bytes of the records";
+        let text = "--format raw is for a file or a pipe: a terminal would interpret the records as control sequences";
         return Err(Stop::Failed(text.to_owned()));
     }
     Ok(Output::new(io::BufWriter::new(output), form, is_terminal))
@@ -520,25 +523,25 @@ fn stat(look: &Look) -> Result<(), Stop> {
     let evidence = view.evidence()?;
     writeln!(output, "outlives     {}", EffectiveClass::after(view.durability(), evidence.as_ref()).name())?;
     let method = view.method()?.map_or_else(
-        || "none remembered: it was named whenever the log was opened".to_owned(),
+        || "none remembered: every opening named one".to_owned(),
         |(method, engine)| format!("{method}, on the {} engine", engine.name()),
     );
     writeln!(output, "method       {method}")?;
     let evidence = evidence.map_or_else(
-        || "none since its file system was mounted: the next writer looks".to_owned(),
+        || "none since its file system was mounted: the next writer gathers it".to_owned(),
         |evidence| evidence.to_string(),
     );
     writeln!(output, "evidence     {evidence}")?;
     let writer = match view.has_writer() {
-        Some(true) => "holds the log",
+        Some(true) => "running",
         Some(false) => "none",
-        None => "unknown: LOCK may not be opened",
+        None => "unknown: LOCK cannot be opened",
     };
     writeln!(output, "writer       {writer}")?;
     if let Some(ahead) = records::ahead(view.time_us()) {
         writeln!(
             output,
-            "time         {ahead}; later batches say no earlier time, and retention by age waits for it"
+            "time         {ahead}; later batches are stamped no earlier, and retention by age waits until then"
         )?;
     }
     if let Some(text) = view.tail().and_then(loss) {
@@ -551,7 +554,7 @@ fn stat(look: &Look) -> Result<(), Stop> {
 fn loss(tail: Tail) -> Option<String> {
     let Tail::Lost { from, to } = tail else { return None };
     Some(format!(
-        "acknowledged records from LSN {from} to {to}: the log promised to outlive less than what happened"
+        "acknowledged records from LSN {from} to {to}: the failure was beyond the log's durability class"
     ))
 }
 
@@ -566,7 +569,7 @@ fn tail(report: &Report) -> String {
     match report.tail {
         Tail::Clean => "closed".to_owned(),
         Tail::Lost { .. } => loss(report.tail).map_or_else(String::new, |text| format!("lost {text}")),
-        _ => format!("not closed; everything before LSN {} is known to have been durable", report.witnessed),
+        _ => format!("not closed; known to be durable up to LSN {}", report.witnessed),
     }
 }
 
@@ -676,7 +679,7 @@ mod tests {
         assert_eq!(
             intake.account(Form::Raw),
             "durable: 2 record(s) of the input; not known to be durable until the log is opened again: record 3 to 5; \
-             not appended: record 6 and everything behind it"
+             not appended: record 6 and everything after it"
         );
         assert!(intake.acknowledge(3).is_ok());
         intake.is_at_end = true;

@@ -21,15 +21,15 @@ use std::path::{Path, PathBuf};
 /// The files that a report is written to besides the terminal.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Files {
-    /// Write it as JSON to this file (- for standard output)
+    /// Write JSON to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write it as CSV to this file (- for standard output)
+    /// Write CSV to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write it as Markdown to this file (- for standard output)
+    /// Write Markdown to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) markdown: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub(crate) type Form<'a> = &'a dyn Fn() -> Result<Vec<u8>, Failure>;
 /// The pictures of a result.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Pictures {
-    /// Draw the rows as one picture to share, as SVG, to this file (- for standard output)
+    /// Draw the rows as an SVG chart to this file (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     svg: Option<PathBuf>,
 }
@@ -174,7 +174,7 @@ impl Target {
         match std::fs::metadata(file) {
             Ok(metadata) => refused(&metadata)?,
             Err(_) if file.is_symlink() => {
-                return Err(unwritten(file, "it is a link to nothing: remove it, or name the file itself"));
+                return Err(unwritten(file, "it is a dangling link: remove it, or name the file itself"));
             }
             Err(_) => {}
         }

@@ -23,10 +23,10 @@ pub(crate) struct Completions {
 /// Options of `seawall man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command whose page is printed, such as `log append`; by default the page of seawall itself
+    /// The command, such as `log append` [default: seawall itself]
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Write all pages into this folder, which must exist
+    /// Write all pages to this existing folder
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }

@@ -58,7 +58,7 @@ pub(crate) fn check_input(path: &Path) -> Result<(), Failure> {
         Ok(FileKind::Folder) => refuse("it is a folder: name a file"),
         Ok(FileKind::Socket) => refuse("it is a socket: name a file"),
         Ok(FileKind::Pipe) if !is_open_elsewhere(path) => {
-            refuse("it is a pipe, whose writer would be waited for: name a file, or use the shell's <(…)")
+            refuse("it is a pipe, and opening it may block: name a file, or use the shell's <(…)")
         }
         Ok(_) => Ok(()),
     }
@@ -73,7 +73,7 @@ pub(crate) fn text(path: &Path, bytes_max: u64) -> Result<String, Failure> {
     let file = File::open(path).map_err(|error| refuse(&error))?;
     file.take(bytes_max + 1).read_to_string(&mut text).map_err(|error| refuse(&error))?;
     if text.len() as u64 > bytes_max {
-        return Err(refuse(&format!("it has more than {} MiB", bytes_max >> 20)));
+        return Err(refuse(&format!("it is larger than {} MiB", bytes_max >> 20)));
     }
     Ok(text)
 }
@@ -85,7 +85,7 @@ pub(crate) fn refused_output(path: &Path, metadata: &Metadata) -> Option<&'stati
         FileKind::Socket => Some("it is a socket: name a file, or - for standard output"),
         FileKind::BlockDevice => Some("it is a block device, whose data would be overwritten: name a file"),
         FileKind::Pipe if !is_open_elsewhere(path) => {
-            Some("it is a pipe, whose reader would be waited for: name a file, or - for standard output")
+            Some("it is a pipe, and opening it may block: name a file, or - for standard output")
         }
         FileKind::Pipe | FileKind::Other => None,
     }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Test with real power cuts, and a witness on another host, whether acknowledged data survives
+/// Test whether acknowledged data survives real power cuts, with a witness on another host
 #[derive(Debug, Args)]
 pub(crate) struct PowercutArgs {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum PowercutCommand {
 
 #[derive(Debug, Args)]
 struct WitnessArgs {
-    /// The folder of the ledger; made if there is none
+    /// The folder of the ledger; created if there is none
     #[arg(long, value_name = "DIR")]
     ledger: PathBuf,
 }
@@ -47,10 +47,10 @@ struct WitnessArgs {
 /// The witness that a run reports to and a check reads.
 #[derive(Debug, Args)]
 struct Reach {
-    /// The host that keeps its power, as ssh takes it; seawall must be installed there, and ssh need no password
+    /// The host that keeps its power, as ssh names it; seawall must be installed there, and ssh must need no password
     #[arg(long, value_name = "HOST", required_unless_present = "witness_command")]
     witness: Option<String>,
-    /// The folder of the ledger on that host, relative to the login folder there; made if there is none
+    /// The folder of the ledger on that host, relative to the login folder; created if there is none
     #[arg(long, value_name = "DIR", default_value = "powercut-ledger")]
     ledger: String,
     /// In place of ssh, a program whose standard input and output are those of `seawall powercut witness`; its words are separated by spaces
@@ -70,7 +70,7 @@ impl Reach {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// A folder on the disk under test; the run makes a folder of its own in it
+    /// A folder on the disk under test; the run creates its own folder in it
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -84,13 +84,13 @@ struct RunArgs {
     /// Size of each method's journal; a log is trimmed to it
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = amounts::size)]
     journal: ByteSize,
-    /// Records written ahead of what the witness has confirmed; 1 waits for it after each commit
+    /// Records written ahead of the witness's confirmation; 1 waits for it after each commit
     #[arg(long, value_name = "N", default_value_t = 16)]
     window: u32,
-    /// How long one method writes before the next one's turn
+    /// How long one method writes before the next
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     turn: Duration,
-    /// End by itself after this time
+    /// End after this time
     #[arg(long, value_name = "TIME", value_parser = amounts::time)]
     duration: Option<Duration>,
     /// Threads that commit to the log at the same time
@@ -108,13 +108,13 @@ struct CheckArgs {
     /// The run to judge [default: the one that began last]
     #[arg(long, value_name = "ID")]
     run: Option<RunId>,
-    /// Hold every method to this class, whatever it promised
+    /// Judge every method by this class, whatever it promised
     #[arg(long, value_name = "CLASS")]
     hold_to: Option<HoldTo>,
-    /// The file system is mounted: a run's folder that is missing counts as lost
+    /// The file system is mounted: a missing run folder counts as lost
     #[arg(long)]
     mounted: bool,
-    /// The disk's own power was cut, and this host went on: that it did not restart is no sign that no cut came
+    /// Only the disk's power was cut: do not take this host's uptime as proof that no cut came
     #[arg(long)]
     disk_cut: bool,
     /// Write the verdict as JSON to this file (- for standard output, instead of the table)
@@ -145,7 +145,7 @@ fn serve(options: &WitnessArgs) -> Result<ExitCode, Failure> {
     }
     let (input, output) = (std::io::stdin(), std::io::stdout());
     if input.is_terminal() {
-        tell!("speaks with `seawall powercut run` or `check`, which start it by themselves; Ctrl-D ends it");
+        tell!("serves `seawall powercut run` and `check`, which start it themselves; Ctrl-D ends it");
     }
     let fine = witness::serve(input, output, &options.ledger).map_err(Failure::message)?;
     Ok(ExitCode::from(u8::from(!fine)))
@@ -210,17 +210,17 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     if judgement.is_empty() {
         return Err(Failure::Message(format!(
-            "run {} had nothing acknowledged when it was cut off: there is nothing to judge; let it write for longer",
+            "run {} had nothing acknowledged when it was cut: there is nothing to judge; let it write longer",
             judgement.run
         )));
     }
     if let Some(no_cut) = judgement.no_cut {
         return Err(Failure::Message(format!(
-            "run {}: {}. Nothing was at stake, so nothing is proven; cut the power while it writes{}",
+            "run {}: {}. No commit was at risk, so nothing is proven; cut the power while it writes{}",
             judgement.run,
             no_cut.name(),
             if no_cut == NoCut::SameBoot {
-                ", or say --disk-cut if only the disk lost its power"
+                ", or add --disk-cut if only the disk lost its power"
             } else {
                 " (without --duration)"
             }

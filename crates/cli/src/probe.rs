@@ -34,20 +34,20 @@ const FORMAT: &str = "seawall-probe";
 /// Options of `seawall probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// Folder whose disk is measured; a file of 256 KiB is made there and removed again
+    /// Folder whose disk is measured; a file of 256 KiB is created there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// How long it may take, at most 1s
+    /// Time limit, at most 1s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = amounts::time)]
     budget: Duration,
     /// Print JSON; the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// How to answer
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// Write metrics to this file, whole at any time, or print them without one: as `OpenMetrics`, or, if its name ends in .prom,
-    /// in the older form that the textfile collector of `node_exporter` reads
+    /// Write metrics to this file, replaced atomically, or to standard output: as `OpenMetrics`, or, if its name ends in .prom,
+    /// in the older format of `node_exporter`'s textfile collector
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["json", "format"])]
     openmetrics: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ enum Format {
 pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
     if options.budget > PROBE_TIME_MAX {
         return Err(Failure::Usage(
-            "--budget: a probe takes 1s at most; `seawall bench --time` measures longer".to_owned(),
+            "--budget: a probe takes at most 1s; `seawall bench --time` measures longer".to_owned(),
         ));
     }
     let file = options.openmetrics.as_deref().filter(|file| !output::is_standard(Some(file)));
@@ -166,7 +166,7 @@ fn judge(answer: &Answer, preset: &'static Preset) -> Judged {
             PresetOutcome::CannotBeJudged(format!("cannot tell: {why}"))
         }
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
-            PresetOutcome::CannotBeJudged("nothing here outlives a power cut, whatever it costs".to_owned())
+            PresetOutcome::CannotBeJudged("nothing here outlives a power cut".to_owned())
         }
         (Some(tried), Some(bound_ns)) => {
             PresetOutcome::Is(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name())

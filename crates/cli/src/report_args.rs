@@ -12,11 +12,11 @@ pub(crate) struct Report {
     pub(crate) results: Vec<PathBuf>,
 
     /// The page to write (- for standard output)
-    /// [default: report.html, unless text or a picture is asked for]
+    /// [default: report.html, unless --text or --svg is given]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print the whole report of each as text, instead of writing a page
+    /// Print the whole report of each as text instead of writing a page
     #[arg(long, conflicts_with = "with")]
     pub(crate) text: bool,
 

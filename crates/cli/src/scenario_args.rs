@@ -29,28 +29,28 @@ pub(crate) enum ScenarioArgs {
     Commit(Box<CommitArgs>),
     /// Measure what a sync in one thread does to the appends of another
     Stall(StallArgs),
-    /// Measure whether a sync costs more, the more of the file is in the cache; several folders are compared
+    /// Measure whether a sync costs more when more of the file is cached; compares several folders
     Cached(CachedArgs),
-    /// Measure seek+write, pwrite and other write calls with no disk in them, also from JVMs
+    /// Measure the cost of write calls (seek+write, pwrite, …) without the disk, also from JVMs
     Path(PathArgs),
     /// Measure what group commit gains with 1 to 64 writers
     Group(GroupArgs),
-    /// Measure what other work on the same disk does to commits
+    /// Measure how other work on the same disk slows commits
     Interfere(InterfereArgs),
     /// Measure the log's own workloads against a plain loop of durable writes
     Log(LogArgs),
-    /// Measure other write-ahead logs against the log, by the program that `cargo xtask peers` builds
+    /// Measure other write-ahead logs against the log, with the program that `cargo xtask peers` builds
     Peers(LogArgs),
     /// Measure Kafka and NATS, compared with local methods
     Replicated(Box<ReplicatedArgs>),
-    /// Run every scenario that needs nothing but a folder, one after the other
+    /// Run every scenario that needs only a folder
     All(AllArgs),
 }
 
 /// The folder of a scenario.
 #[derive(Debug, Args)]
 pub(crate) struct FolderArg {
-    /// Folder whose disk is measured; files are made there and removed again
+    /// Folder whose disk is measured; files are created there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
@@ -147,7 +147,7 @@ pub(crate) struct StallArgs {
 /// Options of `cached`.
 #[derive(Debug, Args)]
 pub(crate) struct CachedArgs {
-    /// Folders whose disks are measured, several to be compared; files are made there and removed again
+    /// Folders whose disks are measured and compared; files are created there and removed again
     #[arg(value_name = "DIR", default_value = ".")]
     dir: Vec<PathBuf>,
     #[command(flatten)]
@@ -190,11 +190,11 @@ pub(crate) struct PathArgs {
 /// The JVMs of `path`.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct Machines {
-    /// Let JVMs write too; takes about 150 s, and a JDK's compiler
+    /// Let JVMs write too; takes about 150 s and needs a JDK's compiler
     #[arg(long, help_heading = "What")]
     pub(crate) jvm: bool,
 
-    /// A JDK for --jvm; may be given several times [default: one of each version found]
+    /// A JDK for --jvm; repeatable [default: one of each version found]
     #[arg(long, value_name = "DIR", requires = "jvm", help_heading = "What")]
     pub(crate) jdk: Vec<PathBuf>,
 }
@@ -282,24 +282,24 @@ pub(crate) struct ReplicatedArgs {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "What")]
     writers: Option<Vec<usize>>,
 
-    /// A Kafka cluster, as HOST:PORT[,HOST:PORT…]; once for each cluster
+    /// A Kafka cluster, HOST:PORT[,HOST:PORT…]; repeatable
     #[arg(long, value_name = "BOOTSTRAP", help_heading = "Clusters")]
     kafka: Vec<String>,
 
-    /// Properties for Kafka's client as librdkafka knows them, for TLS and credentials
+    /// File of librdkafka properties: TLS and credentials for Kafka
     #[arg(long, value_name = "FILE", help_heading = "Clusters")]
     kafka_config: Option<PathBuf>,
 
-    /// A NATS cluster, as nats://HOST:PORT[,…]; once for each cluster. Credentials come from `NATS_CREDS`,
-    /// `NATS_USER`, `NATS_CA`, `NATS_CONTEXT` and the others that its tool knows
+    /// A NATS cluster, nats://HOST:PORT[,…]; repeatable. Credentials come from `NATS_CREDS`,
+    /// `NATS_USER`, `NATS_CA`, `NATS_CONTEXT` and the other variables of its command line
     #[arg(long, value_name = "URL", help_heading = "Clusters")]
     nats: Vec<String>,
 
-    /// Monitoring ports of NATS servers, as HOST:PORT[,…], which alone give their `sync_interval`
+    /// Monitoring ports of NATS servers, HOST:PORT[,…]; the only source of their `sync_interval`
     #[arg(long, value_name = "PORTS", help_heading = "Clusters")]
     nats_monitor: Vec<String>,
 
-    /// Send a NATS password or token unencrypted to another host
+    /// Allow a NATS password or token to be sent unencrypted to another host
     #[arg(long, help_heading = "Clusters")]
     nats_plain_password: bool,
 
@@ -359,7 +359,7 @@ impl Bench {
                 let names: Vec<&str> =
                     SCENARIOS.iter().map(|scenario| scenario.name).chain(["all"]).collect();
                 return Err(Failure::Usage(format!(
-                    "`{}` is no scenario: those are {}; `commit`, the default, takes one folder",
+                    "`{}` is not a scenario: they are {}; `commit`, the default, takes one folder",
                     first.display(),
                     names.join(", ")
                 )));
@@ -368,7 +368,7 @@ impl Bench {
         };
         if self.commit != CommitArgs::default() {
             return Err(Failure::Usage(format!(
-                "what is given before `{0}` is for `commit`: give the folder and the options of `{0}` behind its name",
+                "arguments before `{0}` belong to `commit`: put the folder and the options of `{0}` after its name",
                 named.name()
             )));
         }
@@ -597,9 +597,9 @@ mod tests {
             (&["cached", "--time", "60s"], "--time"),
             (&["stall", "--jvm"], "--jvm"),
             (&["group", "data", "stall"], "stall"),
-            (&["stal", "data"], "`stal` is no scenario"),
-            (&["--journal", "1M", "stall"], "behind its name"),
-            (&["data", "stall"], "`data` is no scenario"),
+            (&["stal", "data"], "`stal` is not a scenario"),
+            (&["--journal", "1M", "stall"], "after its name"),
+            (&["data", "stall"], "`data` is not a scenario"),
             (&["commit", "data", "stall"], "takes one folder, not 2"),
         ];
         for (words, said) in cases {

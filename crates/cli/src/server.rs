@@ -1,4 +1,4 @@
-//! Serves metrics and health over HTTP to many clients in one thread: nobody who is silent or slow holds up the others.
+//! Serves metrics and health over HTTP to many clients in one thread: a silent or slow client does not delay the others.
 //!
 //! ```text
 //!   no client ──► sleeps in accept ──► clients ──► each is read from and written to as far as it goes, every 5 ms
@@ -179,7 +179,7 @@ fn response(head: &[u8], pages: &dyn Pages) -> Vec<u8> {
                 .unwrap_or_else(|| Page::plain("404 Not Found", "the metrics are at /metrics\n"))
         }
         ([_, _, _], _) => Page::plain("405 Method Not Allowed", "only GET and HEAD are served\n"),
-        _ => Page::plain("400 Bad Request", "this is no HTTP request\n"),
+        _ => Page::plain("400 Bad Request", "not an HTTP request\n"),
     };
     let Page { status, kind, body } = page;
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };

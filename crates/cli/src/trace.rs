@@ -1,4 +1,4 @@
-//! `seawall trace`: follows a program, prints where its syncs go, and what the same run would take on another disk.
+//! `seawall trace`: traces a program, prints where its syncs go, and how long the same run would take on another disk.
 //!
 //! Invariant: standard output is the program's; the report goes to standard error or a file, and the exit code is the program's.
 
@@ -19,13 +19,13 @@ const FORMAT: &str = "seawall-trace";
 /// Options of `seawall trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// Predict the run on the disk of this result of `seawall bench --json`; several, of different --size: the nearest counts
+    /// Predict the run on the disk of this result of `seawall bench --json`; of several, the one of the nearest --size counts
     #[arg(long, value_name = "FILE")]
     price: Vec<PathBuf>,
-    /// Answer the program that there is no `io_uring`, whose syncs cannot be seen
+    /// Hide `io_uring` from the program, because its syncs cannot be traced
     #[arg(long)]
     no_uring: bool,
-    /// Stop at each write too, to count those that are syncs because the file was opened with `O_DSYNC` (slower)
+    /// Trace writes too, to count those that sync because of `O_DSYNC` (slower)
     #[arg(long)]
     writes: bool,
     /// Write the report as JSON
@@ -78,7 +78,7 @@ fn price_list(path: &std::path::Path) -> Result<RunResult, Failure> {
     let result = RunResult::read(path).map_err(Failure::message)?;
     if result.scenario != commit::NAME {
         return Err(Failure::Message(format!(
-            "--price {}: a result of `seawall bench {}`; needed is one of `seawall bench commit --json FILE`",
+            "--price {}: a result of `seawall bench {}`; expected one of `seawall bench commit --json FILE`",
             path.display(),
             result.scenario
         )));
@@ -119,5 +119,5 @@ fn priced(report: &Report, prices: &[RunResult]) -> Result<u64, Failure> {
     }
     report
         .priced_ns(|row| p50_ns(row, prices))
-        .ok_or_else(|| Failure::Message("--price: the run would take longer than can be told".to_owned()))
+        .ok_or_else(|| Failure::Message("--price: the predicted time is too long to express".to_owned()))
 }

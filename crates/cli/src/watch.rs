@@ -1,4 +1,4 @@
-//! `seawall watch`: samples a disk gently, for ever, and exports what it sees as metrics.
+//! `seawall watch`: samples commit latency gently and without end, and exports it as metrics.
 //!
 //! ```text
 //!   Schedule (pure) ── look ──► counters of the device      metrics ──► HTTP, one thread for all
@@ -47,27 +47,27 @@ use std::time::Duration;
 /// Options of `seawall watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// Folder whose disk is watched; a file of 4 MiB is made there, written round and round, and removed at the end
+    /// Folder whose disk is watched; a file of 4 MiB is created there, overwritten in a circle, and removed at the end
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 
-    /// From one burst of commits to the next, 1s to 1h; longer behind a burst that took more than a thousandth of it
+    /// Time between bursts of commits, 1s to 1h; longer after a burst that took more than a thousandth of it
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = amounts::time, help_heading = "How much")]
     every: Duration,
 
-    /// Commits of 4 KiB in a burst, at most
+    /// Most commits of 4 KiB in a burst
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "How much")]
     commits: u32,
 
-    /// Put a burst off while others keep the device busy for more than this share of a second, per cent; 100: never
+    /// Postpone a burst while others keep the device busy for more than this percentage of a second; 100: never
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = "How much")]
     busy: u32,
 
-    /// End after this time; by default only a signal ends it
+    /// End after this time [default: at a signal]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "How much")]
     time: Option<Duration>,
 
-    /// Method of the commits, by its id (see `seawall methods`)
+    /// Commit method, by its id (see `seawall methods`)
     /// [default: the fastest that outlives a power cut, by a probe of at most a second]
     #[arg(long, value_name = "ID", value_parser = hints::methods(), hide_possible_values = true, help_heading = "What")]
     method: Option<String>,
@@ -76,16 +76,16 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = amounts::time, help_heading = "What")]
     stall: Duration,
 
-    /// Serve the metrics over HTTP at this address and port, under /metrics; port 0 takes a free one and prints it
+    /// Serve /metrics over HTTP at this address and port; port 0 takes a free one and prints it
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Output")]
     listen: Option<SocketAddr>,
 
-    /// Write the metrics to this file after every burst, whole at any time: as `OpenMetrics`, or, if its name ends in .prom, in
-    /// the older form that the textfile collector of `node_exporter` reads
+    /// Write the metrics to this file after every burst, replaced atomically: as `OpenMetrics`, or, if its name ends in .prom,
+    /// in the older format of `node_exporter`'s textfile collector
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     openmetrics: Option<PathBuf>,
 
-    /// Watch a file system that keeps nothing: memory, or syncs turned off
+    /// Watch a file system that loses everything: in memory, or with syncs turned off
     #[arg(long, help_heading = "Safety")]
     allow_memory: bool,
 }
@@ -152,7 +152,7 @@ impl WatchArgs {
             return Err(Failure::Usage("--stall must be from 10us to 1h".to_owned()));
         }
         if self.time.is_some_and(|time| time.is_zero()) {
-            return Err(Failure::Usage("--time must be more than nothing".to_owned()));
+            return Err(Failure::Usage("--time must be more than 0".to_owned()));
         }
         if output::is_standard(self.openmetrics.as_deref()) {
             return Err(Failure::Usage(
@@ -222,10 +222,10 @@ impl Watching<'_> {
         let outlives = self.class.map_or("nothing that is known", EffectiveClass::name);
         let commits = policy.commits_a_day();
         let busy = if self.counters.is_none() {
-            "this system counts no I/O of the device, so that no burst is put off".to_owned()
+            "this system has no I/O counters of the device, so no burst is postponed".to_owned()
         } else {
             format!(
-                "bursts are put off while others keep the device busy for more than {} %",
+                "bursts are postponed while others keep the device busy for more than {} %",
                 policy.busy_percent
             )
         };
@@ -254,7 +254,7 @@ impl Watching<'_> {
             let because = wrong.as_ref().map(|(_, why)| why.clone()).into_iter().chain(durability.because);
             let because = because.collect::<Vec<_>>().join("; ");
             let class = class.name();
-            let what = format!("a commit by {} outlives from now on: {class}; {because}", self.method.id);
+            let what = format!("from now on a commit by {} outlives: {class}; {because}", self.method.id);
             tell!("{}", printable(&what));
         }
         self.wrong = wrong.map(|(rule, _)| rule);
@@ -298,7 +298,7 @@ impl Watching<'_> {
                 Decision::Burst => {}
             }
             if decision == Decision::PutOff {
-                self.line("put off: others keep the device busy")?;
+                self.line("postponed: others keep the device busy")?;
             } else {
                 self.burst(&mut schedule)?;
             }
@@ -341,7 +341,7 @@ impl Watching<'_> {
                 self.stand_on(self.place.clone());
                 lock(&self.metrics).burst(&sample.latency, unix_seconds());
                 if self.trouble.take().is_some() {
-                    tell!("commits are made again");
+                    tell!("commits work again");
                 }
                 let times = [sample.latency.p50_ns(), sample.latency.max_ns()].map(duration_ns);
                 self.line(&format!(
@@ -357,7 +357,7 @@ impl Watching<'_> {
                 if self.trouble.as_ref() != Some(&error) {
                     tell!(
                         "{}",
-                        printable(&format!("a burst failed, and is tried again with a new journal: {error}"))
+                        printable(&format!("a burst failed and is retried with a new journal: {error}"))
                     );
                 }
                 self.trouble = Some(error);

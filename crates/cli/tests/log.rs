@@ -173,9 +173,15 @@ fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
     assert!(error.contains("record 2 of the input: its length of 4294967295 bytes"), "{error}");
     assert!(error.contains("more than the bound of 67108864"), "{error}");
     let error = append(b"\x05\0\0\0abc");
-    assert!(error.contains("record 1 of the input: it is cut: 2 of its 5 bytes are missing"), "{error}");
+    assert!(
+        error.contains("record 1 of the input: it is truncated: 2 of its 5 bytes are missing"),
+        "{error}"
+    );
     let error = append(b"\x05\0");
-    assert!(error.contains("record 1 of the input: its length is cut: 2 of 4 bytes are missing"), "{error}");
+    assert!(
+        error.contains("record 1 of the input: its length is truncated: 2 of 4 bytes are missing"),
+        "{error}"
+    );
 }
 
 /// What is not a whole record ends `append`, but takes nothing of what came before it along.
@@ -187,7 +193,7 @@ fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(text(&ended), "5\n10\n", "the LSNs of the two whole ones");
     let error = stderr(&ended);
-    assert!(error.contains("error: record 3 of the input: it is cut"), "{error}");
+    assert!(error.contains("error: record 3 of the input: it is truncated"), "{error}");
     assert!(
         error.contains("durable: 2 record(s) of the input; not appended: record 3 and everything"),
         "{error}"
@@ -248,7 +254,7 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
     for output in outputs {
         let error = stderr(&output);
         let lines =
-            error.lines().filter(|line| line.contains("the portable engine takes over, io_uring is refused"));
+            error.lines().filter(|line| line.contains("using the portable engine: io_uring is refused"));
         assert_eq!(lines.count(), 1, "{error}");
     }
     let cat = seawall(&["cat", path(&log)], b"");
@@ -577,7 +583,7 @@ fn what_cat_prints_as_json_append_takes_with_its_transactions() {
     );
     let refused = seawall(&["append", path(&copy), "--format", "json"], b"not json\n");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("line 1 of the input: it is no JSON"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("line 1 of the input: it is not JSON"), "{}", stderr(&refused));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_log_goes_to_an_archive_and_comes_back() {
     assert!(drilled.status.success() && out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
     let rebuilt = seawall(&["log", "rebuild", &again, "--from", &archive, "--fence"]);
     let (out, err) = text(&rebuilt);
-    assert!(rebuilt.status.success() && out.contains("taken over with term 2"), "{out}{err}");
+    assert!(rebuilt.status.success() && out.contains("taken over with epoch 2"), "{out}{err}");
     let (old, new) = (View::open(&log).expect("opens"), View::open(&again).expect("opens"));
     assert_eq!((old.log_id(), old.end_lsn()), (new.log_id(), new.end_lsn()));
     // The old one is refused from now on, with the remedy, and nothing of it is lost.
@@ -108,7 +108,7 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
         let retained =
             seawall(&[&["log", "retain", "--at", &archive, "--keep-segments", "0"][..], dry].concat());
         let (out, err) = text(&retained);
-        assert!(retained.status.success() && out.contains("it has to begin again"), "{out}{err}");
+        assert!(retained.status.success() && out.contains("it must start over"), "{out}{err}");
     }
     for words in [
         &["log", "standby", &standby, "--from", &archive, "--once"][..],
@@ -188,13 +188,13 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     }
     let once = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
     let end = View::open(&log).expect("opens").end_lsn();
-    assert_eq!(text(&once).0, format!("followed to LSN {end}, term 13\n"), "{}", text(&once).1);
+    assert_eq!(text(&once).0, format!("followed to LSN {end}, epoch 13\n"), "{}", text(&once).1);
     let other = path("other");
     let also = seawall(&["log", "standby", &other, "--from", &archive, "--once"]);
     assert!(also.status.success(), "{}", text(&also).1);
     let taken = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
     let (out, err) = text(&taken);
-    assert!(taken.status.success() && out.contains("taken over with term 14"), "{out}{err}");
+    assert!(taken.status.success() && out.contains("taken over with epoch 14"), "{out}{err}");
     let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
     // One that was killed behind its last step may be tried again.
@@ -202,7 +202,7 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     assert!(again.status.success() && text(&again).0.contains("is the log already"), "{}", text(&again).1);
     // Whoever comes second is told so, and so is the old writer.
     let second = seawall(&["log", "takeover", &late, "--from", &archive, "--fence"]);
-    assert!(second.status.code() == Some(7) && text(&second).1.contains("term 14"), "{}", text(&second).1);
+    assert!(second.status.code() == Some(7) && text(&second).1.contains("epoch 14"), "{}", text(&second).1);
     let old = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
     assert!(old.status.code() == Some(7) && text(&old).1.contains("rebuild"), "{}", text(&old).1);
 }
@@ -259,9 +259,9 @@ fn a_take_over_is_asked_for() {
     for (words, code, says) in [
         (&["rebuild", &again, "--from", &archive][..], 2, "--fence"),
         (&["rebuild", &again, "--from", &archive, "--dry-run"], 0, "nothing was changed"),
-        (&["rebuild", &again, "--from", &archive, "--copy", "--dry-run"], 0, "nobody refused"),
-        (&["rebuild", &path("no/such/again"), "--from", &archive, "--fence"], 1, "is not there"),
-        (&["standby", &path("no/such/copy"), "--from", &archive, "--once"], 1, "is not there"),
+        (&["rebuild", &again, "--from", &archive, "--copy", "--dry-run"], 0, "nobody fenced"),
+        (&["rebuild", &path("no/such/again"), "--from", &archive, "--fence"], 1, "does not exist"),
+        (&["standby", &path("no/such/copy"), "--from", &archive, "--once"], 1, "does not exist"),
         (&["takeover", &copy, "--from", &archive], 2, "--fence"),
         (&["takeover", &copy, "--from", &archive, "--dry-run"], 0, "nothing was changed"),
     ] {
@@ -270,7 +270,7 @@ fn a_take_over_is_asked_for() {
         assert!(ended.status.code() == Some(code) && err.contains(says), "{words:?}: {err}");
         assert!(!dir.path().join("again").exists() && !dir.path().join("no").exists(), "{words:?}");
         let goes_on = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-        assert!(goes_on.status.success(), "behind {words:?} the writer is refused: {}", text(&goes_on).1);
+        assert!(goes_on.status.success(), "after {words:?} the writer is refused: {}", text(&goes_on).1);
     }
 }
 
@@ -386,7 +386,7 @@ fn a_service_waits_works_and_says_so() {
     let ended = service.wait_with_output().expect("ends");
     let said = said.join().expect("reads").join("\n");
     assert_eq!(ended.status.code(), Some(7), "the gravest end is that of all: {said}");
-    assert!(said.contains("acknowledged LSN") && said.contains("behind 0 records"), "{said}");
+    assert!(said.contains("acknowledged LSN") && said.contains("lag 0 records"), "{said}");
     assert!(status(&other).contains("service         stopped, "), "{}", status(&other));
     assert!(seawall(&["log", "verify", &log]).status.success(), "what it said is none of the log's damage");
     assert!(!text(&seawall(&["log", "verify", &log])).0.contains("not ours"));

@@ -1,6 +1,6 @@
-//! `seawall log compact`: copies the small objects of an archive into larger ones, which a rebuild reads in their place.
+//! `seawall log compact`: copies the small objects of an archive into larger ones, which a restore reads in their place.
 //!
-//! Invariant: no object is removed or changed; a compaction that is interrupted is gone on with by the next one.
+//! Invariant: no object is removed or changed; the next compaction continues an interrupted one.
 
 use std::io::{self, Write as _};
 
@@ -17,18 +17,18 @@ pub(super) struct Compact {
     at: String,
     #[command(flatten)]
     place: Place,
-    /// Say what would be made, and change nothing; it reads as much
+    /// Print what would be created; change nothing (reads as much)
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(super) fn run(options: &Compact) -> Result<(), Stop> {
     let compacted = source(&options.at, &options.place)?.compact(options.dry_run)?;
-    let what = if options.dry_run { "would make" } else { "made" };
+    let what = if options.dry_run { "would create" } else { "created" };
     let (packs, messages, bytes) = (compacted.packs, compacted.messages, ByteSize(compacted.bytes));
     writeln!(
         io::stdout().lock(),
-        "{what} {packs} packs of {messages} messages, {bytes}; {} are large enough by themselves",
+        "{what} {packs} packs of {messages} messages, {bytes}; {} are large enough already",
         compacted.left
     )?;
     Ok(())

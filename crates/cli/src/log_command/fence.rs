@@ -1,4 +1,4 @@
-//! Says whom a take-over refuses from then on, and asks before it is done.
+//! Names the writer that a take-over fences, and asks before it does.
 //!
 //! Invariants: nothing is taken before an answer; where there is no terminal to ask on, `--fence` is the answer; a dry run takes nothing.
 
@@ -15,15 +15,15 @@ use super::Stop;
 
 #[derive(Debug, Default, Args)]
 pub(super) struct Fence {
-    /// Refuse the old writer from now on without asking; needed where there is no terminal
+    /// Fence the old writer without asking; required where there is no terminal
     #[arg(long, help_heading = "Safety")]
     pub(super) fence: bool,
-    /// Say what would be done and whom it would refuse, and change nothing
+    /// Print what would be done and which writer would be fenced; change nothing
     #[arg(long, help_heading = "Safety")]
     pub(super) dry_run: bool,
 }
 
-/// What is done, and what to do instead if nobody is to be refused.
+/// What is done, and what to do instead to fence nobody.
 pub(super) struct Act {
     pub(super) command: &'static str,
     pub(super) instead: &'static str,
@@ -50,7 +50,7 @@ impl Fence {
         }
         let Some(Act { command, instead }) = act.filter(|_| !self.dry_run) else {
             let refused = act.map_or("nobody", |_| "that writer");
-            tell!("it would be read, and {refused} refused from then on; nothing was changed");
+            tell!("it would be read, and {refused} fenced; nothing was changed");
             return Ok(false);
         };
         if self.fence {
@@ -58,13 +58,10 @@ impl Fence {
         }
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(Stop::Usage(format!(
-                "{command} refuses the writer of this log from then on, and there is no terminal to ask on: add --fence if that is \
-                 meant, {instead}"
+                "{command} fences the writer of this log, and there is no terminal to ask on: add --fence to confirm{instead}"
             )));
         }
-        crate::output::tell(format_args!(
-            "{command} refuses that writer from now on, for good. Type yes to go on: "
-        ));
+        crate::output::tell(format_args!("{command} fences that writer for good. Type yes to continue: "));
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer).map_err(|error| Stop::Failed(error.to_string()))?;
@@ -83,9 +80,9 @@ fn whom(held: &Held) -> String {
     let owner = &hex(owner)[..8];
     let last = held.age().map_or_else(String::new, |age| {
         let age = humantime::format_duration(std::time::Duration::from_secs(age.as_secs()));
-        format!(", whose last records are {age} old")
+        format!(", last records {age} old")
     });
-    format!("log {log_id}, LSN {first} to {end} ({size}), term {term} of writer {owner}{last}")
+    format!("log {log_id}, LSN {first} to {end} ({size}), epoch {term}, writer {owner}{last}")
 }
 
 /// Refuses a folder whose parent is not there: a name with a mistake must not become a log.
@@ -95,7 +92,7 @@ pub(super) fn refuse_missing_parent(dir: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Failed(format!(
-        "{} is not there: make it, or look for a mistake in the name; only the last folder of {} is made",
+        "{} does not exist: create it, or check the name; only the last folder of {} is created",
         parent.display(),
         dir.display()
     )))

@@ -1,4 +1,4 @@
-//! `seawall log follow`: prints records as they become durable, goes on behind what was trimmed, and ends in order.
+//! `seawall log follow`: prints records as they become durable, skips what was trimmed, and ends in order.
 //!
 //! Invariants: records come in order and none twice; a gap is printed once on standard error, with its LSNs; a signal, or
 //! the end of the program that reads the output, ends the command between two records, with everything printed.
@@ -70,13 +70,13 @@ fn next(follower: &mut ViewFollower, limit: Duration) -> Result<Option<Record>, 
 }
 
 fn print_gap(from: Lsn, first: Lsn) {
-    tell!("trimmed: LSN {from} to {first} was forgotten before it was read; going on at {first}");
+    tell!("trimmed: LSN {from} to {first} was removed before it was read; continuing at {first}");
 }
 
 /// Says once for each reason why the writer does not wake this command.
 fn say_if_it_polls(follower: &ViewFollower, said: &mut Option<String>) {
     if let Some(reason) = follower.polls().filter(|reason| said.as_deref() != Some(reason)) {
-        tell!("looking at the disk every 50 ms: {reason}");
+        tell!("polling the disk every 50 ms: {reason}");
         *said = Some(reason.to_owned());
     }
 }

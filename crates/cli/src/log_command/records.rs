@@ -112,19 +112,19 @@ impl<R: Read> Input<R> {
     fn next_framed(&mut self, record: &mut Vec<u8>) -> Result<bool, Failure> {
         let read = self.reader.by_ref().take(4).read_to_end(record).map_err(unread)?;
         let Ok(length) = <[u8; 4]>::try_from(record.as_slice()) else {
-            let cut = format!("its length is cut: {} of 4 bytes are missing", 4 - read);
+            let cut = format!("its length is truncated: {} of 4 bytes are missing", 4 - read);
             return if read == 0 { Ok(false) } else { Err(wrong(cut)) };
         };
         record.clear();
         let (length, bytes_max) = (u64::from(u32::from_le_bytes(length)), self.bytes_max as u64);
         if length > bytes_max {
             return Err(wrong(format!(
-                "its length of {length} bytes is more than the bound of {bytes_max}; before each record stand four \
-                 bytes of its length, little-endian"
+                "its length of {length} bytes is more than the bound of {bytes_max}; each record follows its length, four \
+                 bytes in little-endian order"
             )));
         }
         let read = self.reader.by_ref().take(length).read_to_end(record).map_err(unread)? as u64;
-        let cut = || format!("it is cut: {} of its {length} bytes are missing", length - read);
+        let cut = || format!("it is truncated: {} of its {length} bytes are missing", length - read);
         if read == length { Ok(true) } else { Err(wrong(cut())) }
     }
 
@@ -148,9 +148,9 @@ fn object(line: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     const WANTED: &str = "a line is what `log cat --format json` prints: {\"text\":\"…\"} or {\"base64\":\"…\"}, with \"lsn\", \
                           \"end\" and \"ends_transaction\" or without";
     let value =
-        serde_json::from_slice(line).map_err(|error| wrong(format!("it is no JSON: {error}; {WANTED}")))?;
+        serde_json::from_slice(line).map_err(|error| wrong(format!("it is not JSON: {error}; {WANTED}")))?;
     let Value::Object(mut fields) = value else {
-        return Err(wrong(format!("it is no JSON object; {WANTED}")));
+        return Err(wrong(format!("it is not a JSON object; {WANTED}")));
     };
     let ends_transaction = match fields.remove("ends_transaction") {
         None => true,
@@ -160,18 +160,18 @@ fn object(line: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     // The log gives new ones.
     for name in ["lsn", "end"] {
         if fields.remove(name).is_some_and(|value| !value.is_u64()) {
-            return Err(wrong(format!("\"{name}\" is no LSN; {WANTED}")));
+            return Err(wrong(format!("\"{name}\" is not an LSN; {WANTED}")));
         }
     }
     let payload = match (fields.remove("text"), fields.remove("base64")) {
         (Some(Value::String(text)), None) => text.into_bytes(),
         (None, Some(Value::String(text))) => base64::engine::general_purpose::STANDARD
             .decode(text)
-            .map_err(|error| wrong(format!("its \"base64\" is none: {error}")))?,
-        _ => return Err(wrong(format!("it has not one string \"text\" or \"base64\"; {WANTED}"))),
+            .map_err(|error| wrong(format!("its \"base64\" is invalid: {error}")))?,
+        _ => return Err(wrong(format!("it needs one string, \"text\" or \"base64\"; {WANTED}"))),
     };
     match fields.keys().next() {
-        Some(name) => Err(wrong(format!("nothing is known of \"{name}\"; {WANTED}"))),
+        Some(name) => Err(wrong(format!("\"{name}\" is not a known field; {WANTED}"))),
         None => Ok((payload, ends_transaction)),
     }
 }
@@ -255,7 +255,7 @@ pub(super) fn ahead(time_us: u64) -> Option<String> {
     let ahead = Duration::from_micros(time_us.saturating_sub(unix_us()));
     let by = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
     (ahead > AHEAD)
-        .then(|| format!("the last batch is of a time that is {by} ahead of this clock: either was wrong"))
+        .then(|| format!("the last batch is stamped {by} ahead of this clock: one of the clocks was wrong"))
 }
 
 /// What `stat` prints, as JSON; `tail` is null while there may be a writer.
@@ -339,8 +339,12 @@ mod tests {
     #[test]
     fn what_is_no_record_is_named_by_its_number_with_what_is_wrong() {
         let wrong: [(Form, &[u8], &str); 6] = [
-            (Form::Raw, b"\x05\0\0\0a", "record 1 of the input: it is cut: 4 of its 5 bytes are missing"),
-            (Form::Raw, b"\x01\0\0\0a\x05", "record 2 of the input: its length is cut: 3 of 4 bytes"),
+            (
+                Form::Raw,
+                b"\x05\0\0\0a",
+                "record 1 of the input: it is truncated: 4 of its 5 bytes are missing",
+            ),
+            (Form::Raw, b"\x01\0\0\0a\x05", "record 2 of the input: its length is truncated: 3 of 4 bytes"),
             (Form::Raw, b"\xFF\xFF\xFF\xFF", "record 1 of the input: its length of 4294967295 bytes is more"),
             (Form::Raw, b"\x07\0\0\0abcdefg", "its length of 7 bytes is more than the bound of 6"),
             (Form::Text, b"\nabcdefg", "line 2 of the input: it is longer than the bound of 6 bytes"),
@@ -362,16 +366,16 @@ mod tests {
             b"{\"text\":\"a\\nb\",\"lsn\":0,\"end\":7,\"ends_transaction\":true}\n{\"base64\":\"/w==\"}";
         assert_eq!(read(Form::Json, lines), Ok(vec![b"a\nb".to_vec(), vec![0xFF]]));
         for (line, words) in [
-            ("not json", "line 1 of the input: it is no JSON"),
-            ("", "it is no JSON"),
-            ("[1]", "it is no JSON object"),
-            ("{}", "it has not one string \"text\" or \"base64\""),
-            (r#"{"text":"a","base64":""}"#, "it has not one string"),
-            (r#"{"text":1}"#, "it has not one string"),
-            (r#"{"base64":"?"}"#, "its \"base64\" is none"),
+            ("not json", "line 1 of the input: it is not JSON"),
+            ("", "it is not JSON"),
+            ("[1]", "it is not a JSON object"),
+            ("{}", "it needs one string, \"text\" or \"base64\""),
+            (r#"{"text":"a","base64":""}"#, "it needs one string"),
+            (r#"{"text":1}"#, "it needs one string"),
+            (r#"{"base64":"?"}"#, "its \"base64\" is invalid"),
             (r#"{"text":"a","ends_transaction":1}"#, "\"ends_transaction\" is neither true nor false"),
-            (r#"{"text":"a","lsn":-1}"#, "\"lsn\" is no LSN"),
-            (r#"{"text":"a","txet":"b"}"#, "nothing is known of \"txet\""),
+            (r#"{"text":"a","lsn":-1}"#, "\"lsn\" is not an LSN"),
+            (r#"{"text":"a","txet":"b"}"#, "\"txet\" is not a known field"),
         ] {
             let error = read(Form::Json, format!("{line}\n").as_bytes()).expect_err("is wrong").to_string();
             assert!(error.contains(words), "{line}: {error}");

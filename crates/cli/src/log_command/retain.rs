@@ -1,4 +1,4 @@
-//! `seawall log retain`: removes the oldest part of an archive, which no rebuild within the retention needs.
+//! `seawall log retain`: removes the oldest segments of an archive, which no restore within the retention needs.
 //!
 //! Invariant: what would go is what goes: both are found in the same way, and `--dry-run` ends before the first change.
 
@@ -19,13 +19,13 @@ pub(super) struct Retain {
     at: String,
     #[command(flatten)]
     place: Place,
-    /// Keep what a rebuild to any time in the last N days needs, counted back from the newest message or from now, whichever is earlier
+    /// Keep what restores to any point of the last N days need, counted back from the newest message or from now, whichever is earlier
     #[arg(long, value_name = "N", required_unless_present = "keep_segments")]
     keep_days: Option<u32>,
-    /// Keep at least so many closed segments
+    /// Keep at least N closed segments
     #[arg(long, value_name = "N")]
     keep_segments: Option<usize>,
-    /// Say what would go, and change nothing
+    /// Print what would be removed; change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -38,16 +38,19 @@ pub(super) fn run(options: &Retain) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     let what = if options.dry_run { "would remove" } else { "removed" };
     let (objects, left_over, first) = (removed.objects, removed.left_over, removed.first);
-    writeln!(output, "{what} {objects} objects, {left_over} of them left over from an interrupted one")?;
+    writeln!(
+        output,
+        "{what} {objects} objects, {left_over} of them left over from an interrupted retention"
+    )?;
     if removed.all_read {
-        writeln!(output, "all messages were read: no sound manifests say where segments begin")?;
+        writeln!(output, "all messages were read: no valid manifest says where segments begin")?;
     }
-    writeln!(output, "the archive begins with LSN {first}")?;
+    writeln!(output, "the archive begins at LSN {first}")?;
     // A standby that was given up stays on the list: it must not keep a retention from its work.
     for standby in archive.followers()?.iter().filter(|standby| standby.position < removed.position) {
         writeln!(
             output,
-            "the standby {} had read {} of {} messages that go: it has to begin again, if it is still there",
+            "the standby {} had read {} of the {} messages to go: if it still runs, it must start over",
             hex(&standby.owner),
             standby.position,
             removed.position

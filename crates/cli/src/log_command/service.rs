@@ -4,8 +4,8 @@
 //! | --- | --- | --- |
 //! | `seawall_ship_up` | gauge | 1 while a log is shipped; 0 while it waits for log or destination, and once it has ended |
 //! | `seawall_standby_up` | gauge | 1 while a standby reads; 0 while its destination is away, and once it has ended |
-//! | `seawall_standby_lsn` | gauge | up to which LSN the copy goes |
-//! | `seawall_standby_behind_seconds` | gauge | since it last had everything that was there |
+//! | `seawall_standby_lsn` | gauge | LSN up to which the copy is complete |
+//! | `seawall_standby_behind_seconds` | gauge | seconds since the copy was last complete |
 //!
 //! Invariants: one that ends leaves the others alone, and its error is printed when it ends; health is bad if any of them has ended, waits,
 //! or has failed for a minute; the exit code is that of the gravest end.
@@ -42,13 +42,13 @@ const FAILING_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default, Args)]
 pub(super) struct Serving {
-    /// Serve metrics and health over HTTP at this address and port, under /metrics and /health; port 0 takes a free one and prints it
+    /// Serve /metrics and /health over HTTP at this address and port; port 0 takes a free one and prints it
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "As a service")]
     pub(super) listen: Option<SocketAddr>,
-    /// Print a line so often: what is acknowledged, how far behind it is, what fails
+    /// Print a line every TIME: what is acknowledged, the lag, what fails
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "As a service")]
     pub(super) say_every: Option<Duration>,
-    /// Wait, for ever, for a log that is not there yet and for a destination that does not answer
+    /// Wait indefinitely for a log that does not exist yet and for a destination that does not answer
     #[arg(long, help_heading = "As a service")]
     pub(super) wait: bool,
 }
@@ -358,7 +358,7 @@ fn gravest(ended: Vec<Result<(), Stop>>) -> Result<(), Stop> {
         Stop::Coded(code, _) => 3 + u16::from(*code),
         Stop::Gone => 0,
     });
-    let text = |text: String| format!("{failed} of {all} ended with an error, the gravest: {text}");
+    let text = |text: String| format!("{failed} of {all} ended with an error, the most severe: {text}");
     match stops.pop() {
         None => Ok(()),
         Some(Stop::Coded(code, why)) => Err(Stop::Coded(code, text(why))),

@@ -41,15 +41,15 @@ const LAST_WORDS: Duration = Duration::from_secs(15);
 pub(super) struct Ship {
     #[command(flatten)]
     one: Shipment,
-    /// A file with several logs and destinations, a line each: what stands behind `seawall log ship` for one, without the options of the service
+    /// Ship several logs: one line each, with the arguments of `seawall log ship` but the options of the service
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "to", "once"], help_heading = "As a service")]
     file: Option<PathBuf>,
     #[command(flatten)]
     serving: Serving,
-    /// Ship what is durable now, and end; 3 minutes without an acknowledgement are an error
+    /// Ship what is durable now and exit; 3 minutes without an acknowledgement are an error
     #[arg(long)]
     once: bool,
-    /// Say what would be shipped from where, and what an acknowledgement would outlive, and change nothing
+    /// Print what would be shipped and what an acknowledgement would outlive; change nothing
     #[arg(long, help_heading = "Safety")]
     dry_run: bool,
 }
@@ -60,21 +60,21 @@ struct Shipment {
     /// The log's folder
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where to: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, <az://CONTAINER/PREFIX>, <gs://BUCKET/PREFIX>, or folder:PATH
+    /// Destination: <nats://HOST:PORT/STREAM>, <kafka://HOST:PORT/TOPIC>, <s3://BUCKET/PREFIX>, <az://CONTAINER/PREFIX>, <gs://BUCKET/PREFIX>, or folder:PATH
     #[arg(long, value_name = "ADDRESS")]
     to: Option<String>,
     #[command(flatten)]
     place: Place,
-    /// Copies of each message in a stream or topic that is created
+    /// Replicas of each message in a stream or topic that is created
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: usize,
-    /// Size of the objects of an archive: batches are gathered up to it
+    /// Size of an archive's objects: batches are gathered up to it
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "8m")]
     object_bytes: ByteSize,
-    /// How long the oldest batch waits for others in an archive
+    /// Longest time that an archive's batch waits for others to share its object
     #[arg(long, value_name = "TIME", value_parser = amounts::time, default_value = "10s")]
     gather: Duration,
-    /// Compress each message (zstd), in a build that can; what reads them later must be one too
+    /// Compress messages (zstd); writers and readers need a build with the feature `zstd`
     #[arg(long)]
     compress: bool,
 }
@@ -89,22 +89,22 @@ struct Line {
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct Place {
-    /// Monitoring ports of NATS servers, HOST:PORT each: only they say when the servers sync
+    /// Monitoring ports of NATS servers, HOST:PORT each; the only source of their sync policy
     #[arg(long, value_name = "HOST:PORT")]
     nats_monitor: Vec<String>,
-    /// Let a password or token go unencrypted to another host
+    /// Allow a password or token to be sent unencrypted to another host
     #[arg(long)]
     nats_plain_password: bool,
-    /// File of librdkafka's properties: TLS and credentials of Kafka
+    /// File of librdkafka properties: TLS and credentials for Kafka
     #[arg(long, value_name = "FILE")]
     kafka_config: Option<PathBuf>,
-    /// The destination is at another site: what it acknowledges outlives the loss of this one
+    /// The destination is off-site: what it acknowledges outlives the loss of this site
     #[arg(long)]
     elsewhere: bool,
-    /// Memory for what is on its way, or read ahead
+    /// Memory for messages in flight and objects read ahead
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, default_value = "64m")]
     memory: ByteSize,
-    /// Send, or read of an archive, no more than so many bytes a second
+    /// Limit of the bytes a second that are sent, or read from an archive
     #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
     bandwidth: Option<ByteSize>,
 }
@@ -121,7 +121,7 @@ impl Place {
 
 #[derive(Debug, Args)]
 pub(super) struct Rebuild {
-    /// The folder of the log that is made: a new one, or an empty one such as the mount point of a new disk
+    /// Folder of the restored log: new or empty, such as the mount point of a new disk
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Where from, as in `seawall log ship`; more than once for several that hold the same log
@@ -131,16 +131,16 @@ pub(super) struct Rebuild {
     place: Place,
     #[command(flatten)]
     fence: Fence,
-    /// Make a copy and do not fence the old writer: the copy cannot be shipped to the same destination
+    /// Restore a copy and do not fence the old writer; the copy cannot be shipped to the same destination
     #[arg(long)]
     copy: bool,
-    /// Leave out the history that the log itself had trimmed: an archive's manifests say where to begin; of one source
+    /// Skip the history that the log had trimmed, by the manifests of one archive
     #[arg(long)]
     skip_trimmed: bool,
-    /// No batch that ends behind this LSN; makes a copy
+    /// Restore whole batches up to this LSN (a copy)
     #[arg(long, value_name = "LSN")]
     lsn: Option<Lsn>,
-    /// Leave out batches younger than this; makes a copy
+    /// Restore the state as of TIME ago (a copy)
     #[arg(long, value_name = "TIME", value_parser = amounts::time)]
     ago: Option<Duration>,
 }
@@ -152,7 +152,7 @@ pub(super) struct Drill {
     from: Vec<String>,
     #[command(flatten)]
     place: Place,
-    /// The folder of the log that is shipped there: what it knows to be acknowledged must be there
+    /// Folder of the shipped log; checks that everything it knows to be acknowledged is there
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
 }
@@ -175,7 +175,7 @@ fn print_promise(facts: &Facts) {
     for failure in Failure::ALL {
         match facts.outlives(failure) {
             Ok(()) if facts.reports.is_empty() => tell!("  outlives {}", failure.name()),
-            Ok(()) => tell!("  outlives {}, but for the reports below", failure.name()),
+            Ok(()) => tell!("  outlives {}, but see the reports below", failure.name()),
             Err(why) => tell!("  NOT {}: {}", failure.name(), printable(&why)),
         }
     }
@@ -187,7 +187,7 @@ fn print_promise(facts: &Facts) {
 impl Shipment {
     fn named(&self) -> Result<(&Path, &str), Stop> {
         let (Some(dir), Some(to)) = (&self.dir, &self.to) else {
-            let what = "name the folder of a log and --to ADDRESS, or --file with a line of these for each";
+            let what = "name a log's folder and --to ADDRESS, or --file with such a line for each log";
             return Err(Stop::Usage(what.to_owned()));
         };
         Ok((dir, to))
@@ -214,7 +214,7 @@ impl Shipment {
                 tell!("objects of at most {bytes}: an eighth of --memory {}", self.place.memory);
             }
             tell!(
-                "at most {requests} requests a day, lists included, two more for each {bytes} of the log, and one for each segment"
+                "at most {requests} requests a day, lists included, plus two for each {bytes} of the log and one for each segment"
             );
         }
     }
@@ -266,7 +266,7 @@ impl Shipment {
                     let (records, seconds, messages) = (risk.records, risk.time.as_secs(), stats.messages);
                     let acknowledged = stats.acknowledged;
                     format!(
-                        "acknowledged LSN {acknowledged}, behind {records} records, {bytes}, {seconds} s; {messages} messages sent"
+                        "acknowledged LSN {acknowledged}, lag {records} records, {bytes}, {seconds} s; {messages} messages sent"
                     )
                 }
                 Err(error) => printable(&error.to_string()).into_owned(),
@@ -399,12 +399,12 @@ fn print_only_here(shipping: &Shipping, error: &Error) {
     let from = shipping.acknowledged();
     match shipping.at_risk() {
         Ok(risk) if risk.records > 0 => tell!(
-            "only here: {} records behind LSN {from}; `seawall log cat DIR --from {from}` prints them",
+            "only here: {} records after LSN {from}; `seawall log cat DIR --from {from}` prints them",
             risk.records
         ),
-        Ok(_) => tell!("nothing is only here: all is acknowledged up to LSN {from}"),
+        Ok(_) => tell!("no record is only here: all are acknowledged up to LSN {from}"),
         Err(error) => {
-            tell!("what is only here cannot be counted: {}", printable(&error.to_string()));
+            tell!("cannot count the records that are only here: {}", printable(&error.to_string()));
         }
     }
 }
@@ -417,7 +417,7 @@ pub(super) fn progress() -> impl FnMut(Lsn, u64) {
 /// The same, and how long the rest takes, if it is known where the log begins and ends.
 fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     if let Some(Range { start, end }) = extent {
-        tell!("LSN {start} to {end} are there, {} to read", ByteSize(end.since(start)));
+        tell!("found LSN {start} to {end}, {} to read", ByteSize(end.since(start)));
     }
     let (begun, mut said) = (monotonic_ns(), monotonic_ns());
     move |lsn, bytes| {
@@ -453,7 +453,7 @@ pub(super) fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
         "read         {messages} messages of {bytes} in {seconds:.1} s, {ignored} left over from races"
     )?;
     if read.strays > 0 {
-        writeln!(output, "strays       {} that are no messages of a log: they are passed over", read.strays)?;
+        writeln!(output, "strays       {} that are not messages of a log: ignored", read.strays)?;
     }
     Ok(())
 }
@@ -483,7 +483,7 @@ fn opened(addresses: &[String], place: &Place) -> Result<Vec<Box<dyn Destination
 pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(), Stop>) -> Result<(), Stop> {
     print(&joined.outcome)?;
     let said = joined.wrong.iter().map(|wrong| {
-        let taken = if wrong.is_taken { "its writer is refused there" } else { "no writer is refused there" };
+        let taken = if wrong.is_taken { "its writer is fenced" } else { "no writer is fenced" };
         format!("{}: {} ({taken})", wrong.address, wrong.error)
     });
     let said: Vec<String> = said.collect();
@@ -498,7 +498,7 @@ pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(),
 pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     const ACT: Act = Act {
         command: "rebuild",
-        instead: "or --copy for a copy that leaves the writer be; --dry-run says whom",
+        instead: ", or --copy for a copy that fences nobody; --dry-run names the writer",
     };
     let is_copy = options.copy || options.lsn.is_some() || options.ago.is_some();
     let before = options.ago.map(|ago| u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
@@ -512,11 +512,11 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     }
     if options.skip_trimmed {
         let (Some(one), true) = (from.pop(), from.is_empty()) else {
-            return Err(Stop::Failed("--skip-trimmed takes one --from: name the archive alone".to_owned()));
+            return Err(Stop::Failed("--skip-trimmed takes one --from: name only the archive".to_owned()));
         };
         let untrimmed = Untrimmed::new(one, &until)?;
         if !untrimmed.is_known() {
-            tell!("no sound manifests say where to begin: everything is read");
+            tell!("no valid manifest says where to begin: everything is read");
         }
         from.push(Box::new(untrimmed));
     }
@@ -552,7 +552,7 @@ fn lacks_space(dir: &Path, bytes: u64) -> Option<String> {
     let (amount, at) = (ByteSize(free), at.display());
     (free < bytes && total > 0).then(|| {
         format!(
-            "only {amount} are free at {at}: it may not fit; no writer is refused before all of it is there"
+            "only {amount} are free at {at}: it may not fit; no writer is fenced before all of it is written"
         )
     })
 }
@@ -561,12 +561,12 @@ fn lacks_space(dir: &Path, bytes: u64) -> Option<String> {
 pub(super) fn print(rebuilt: &Rebuilt) -> Result<(), Stop> {
     let report = &rebuilt.report;
     let mut output = io::stdout().lock();
-    writeln!(output, "rebuilt      {} records, LSN {} to {}", report.records, report.first, report.end)?;
+    writeln!(output, "restored     {} records, LSN {} to {}", report.records, report.first, report.end)?;
     writeln!(output, "identity     {}", report.log_id)?;
     read(&mut output, &rebuilt.read)?;
     match rebuilt.term {
-        Some(term) => writeln!(output, "writer       taken over with term {term}: the old one is refused")?,
-        None => writeln!(output, "writer       left as it is: this is a copy")?,
+        Some(term) => writeln!(output, "writer       taken over with epoch {term}: the old one is fenced")?,
+        None => writeln!(output, "writer       not fenced: this is a copy")?,
     }
     Ok(())
 }
@@ -584,20 +584,20 @@ pub(super) fn check(options: &Drill) -> Result<(), Stop> {
 fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
-    writeln!(output, "identity     {}, term {}", drilled.log_id, drilled.term)?;
+    writeln!(output, "identity     {}, epoch {}", drilled.log_id, drilled.term)?;
     if let Some(between) = &drilled.between {
         let (end, behind) = (between.end, between.behind);
-        writeln!(output, "log          ends at LSN {end}, {behind} records are not there yet")?;
+        writeln!(output, "log          ends at LSN {end}, {behind} records are not shipped yet")?;
         if between.is_replaced {
             writeln!(output, "             another writer has taken over; nothing is only in this log")?;
         }
     }
     if let Some(ahead) = records::ahead(drilled.time_us) {
-        writeln!(output, "time         {ahead}; --ago goes by when messages were sent")?;
+        writeln!(output, "time         {ahead}; --ago uses the time at which messages were sent")?;
     }
     let Indexed { sound, lacking } = drilled.manifests;
     if sound + lacking > 0 {
-        writeln!(output, "manifests    {sound} sound, {lacking} segments have none")?;
+        writeln!(output, "manifests    {sound} valid, {lacking} segments have none")?;
     }
     Ok(read(&mut output, &drilled.read)?)
 }

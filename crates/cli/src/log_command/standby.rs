@@ -24,17 +24,17 @@ use crate::signals::{self, STOP};
 
 #[derive(Debug, Args)]
 pub(super) struct Standby {
-    /// The folder of the copy: a new one, or that of an earlier standby, which goes on
+    /// Folder of the copy: new, or that of an earlier standby to continue
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Where from, as in `seawall log ship`
+    /// Source address, as in `seawall log ship`
     #[arg(long, value_name = "ADDRESS")]
     from: String,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
     serving: Serving,
-    /// Read what is there now, and end
+    /// Copy what is there now and exit
     #[arg(long)]
     once: bool,
 }
@@ -44,7 +44,7 @@ pub(super) struct Takeover {
     /// The folder of a standby
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The one that the standby followed, as in `seawall log ship`; behind it others that the log is shipped to
+    /// Address that the standby followed; then the others that the log is shipped to
     #[arg(long, value_name = "ADDRESS", required = true)]
     from: Vec<String>,
     #[command(flatten)]
@@ -67,9 +67,8 @@ impl Gauges {
             metrics::describe_gauge!(name, says);
             metrics::gauge!(name, &labels)
         };
-        let lsn = gauge("seawall_standby_lsn", "up to which LSN the copy goes");
-        let behind =
-            gauge("seawall_standby_behind_seconds", "seconds since it had everything that was there");
+        let lsn = gauge("seawall_standby_lsn", "LSN up to which the copy is complete");
+        let behind = gauge("seawall_standby_behind_seconds", "seconds since the copy was last complete");
         Self { lsn, behind, caught_up_ns: monotonic_ns() }
     }
 
@@ -111,7 +110,10 @@ impl Told {
             Err(error) => {
                 let why = error.to_string();
                 if !std::mem::replace(&mut self.said, true) {
-                    tell!("it is not told there how far this standby is: {}", printable(&why));
+                    tell!(
+                        "cannot record the progress of this standby at its destination: {}",
+                        printable(&why)
+                    );
                 }
                 self.every = self.every.filter(|_| error.is_passing());
             }
@@ -162,18 +164,18 @@ impl Standby {
             told.tell(from.as_mut(), &standby);
             entry.say(|| {
                 let (lsn, term, seconds) = (standby.lsn(), standby.term(), behind.as_secs());
-                format!("followed to LSN {lsn}, term {term}, behind {seconds} s")
+                format!("followed to LSN {lsn}, epoch {term}, lag {seconds} s")
             });
             pause(standby.idle());
         }
         standby.save(true)?;
-        writeln!(io::stdout().lock(), "followed to LSN {}, term {}", standby.lsn(), standby.term())?;
+        writeln!(io::stdout().lock(), "followed to LSN {}, epoch {}", standby.lsn(), standby.term())?;
         Ok(())
     }
 }
 
 pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
-    const ACT: Act = Act { command: "takeover", instead: "; --dry-run says whom" };
+    const ACT: Act = Act { command: "takeover", instead: "; --dry-run names the writer" };
     let opened = options.from.iter().map(|address| source(address, &options.place));
     let mut opened = opened.collect::<Result<Vec<_>, Stop>>()?;
     match status::of_folder(&options.dir) {
@@ -191,10 +193,7 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
             let owner = held.flatten().map(|held| held.owner);
             if shipped.iter().any(|shipped| Some(shipped.note.owner) == owner) {
                 let (dir, end) = (view.dir().display(), view.end_lsn());
-                writeln!(
-                    io::stdout().lock(),
-                    "{dir} is the log already, up to LSN {end}: nothing is left to do"
-                )?;
+                writeln!(io::stdout().lock(), "{dir} is the log already, up to LSN {end}: nothing to do")?;
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! `seawall log status`: where a log is shipped, how far behind that is and what fails; of a folder, or of a destination.
+//! `seawall log status`: prints where a log is shipped, the lag and the last error, for a folder or a destination.
 //!
 //! Invariant: nothing is written, at neither place.
 
@@ -21,12 +21,12 @@ use super::{Answer, Stop};
 
 #[derive(Debug, Args)]
 pub(super) struct Status {
-    /// The folder of a log or of a standby, or the address of a destination as in `seawall log ship`
+    /// Folder of a log or a standby, or address of a destination as in `seawall log ship`
     #[arg(value_name = "DIR|ADDRESS")]
     at: String,
     #[command(flatten)]
     place: Place,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Answer,
 }
@@ -138,8 +138,8 @@ fn text(found: &Value) -> String {
     let mut lines = Vec::new();
     let word = |value: &Value| match value {
         Value::Null => "none".to_owned(),
-        Value::Bool(true) => "holds the log".to_owned(),
-        Value::Bool(false) => "none runs".to_owned(),
+        Value::Bool(true) => "running".to_owned(),
+        Value::Bool(false) => "none".to_owned(),
         Value::String(text) => printable(text).into_owned(),
         other => other.to_string(),
     };
@@ -171,5 +171,5 @@ fn text(found: &Value) -> String {
 
 fn behind(lag: &serde_json::Map<String, Value>) -> String {
     let bytes = ByteSize(lag["bytes"].as_u64().unwrap_or_default());
-    format!("{} records, {bytes}, the oldest for {} s", lag["records"], lag["seconds"])
+    format!("{} records, {bytes}, the oldest {} s old", lag["records"], lag["seconds"])
 }

@@ -151,10 +151,10 @@ impl Metrics {
                 "Bytes of the commits, without what the file system adds.",
                 commits * COMMIT_BYTES as u64,
             ),
-            counter("seawall_watch_bursts", "Bursts of commits that were made.", self.bursts),
+            counter("seawall_watch_bursts", "Bursts of commits.", self.bursts),
             counter(
                 "seawall_watch_put_off",
-                "Bursts that were not made because other programs kept the device busy.",
+                "Bursts postponed because other programs kept the device busy.",
                 self.put_off,
             ),
             counter(
@@ -164,14 +164,14 @@ impl Metrics {
             ),
             counter(
                 "seawall_watch_unread_intervals",
-                "Intervals in which the statistics of the device could not be read; their bursts were made.",
+                "Intervals in which the statistics of the device could not be read; their bursts ran.",
                 self.unread,
             ),
             gauge("seawall_watch_last_burst_timestamp_seconds", "When the last burst ended, since 1970.")
                 .with_all(self.last_burst_unix_s.map(|unix_s| (Vec::new(), unix_s))),
             gauge(
                 "seawall_watch_outlives",
-                "1 for the class of what an acknowledged commit outlives here, 0 for the others.",
+                "1 for the class that an acknowledged commit outlives here, 0 for the others.",
             )
             .with_all(holds),
             gauge(

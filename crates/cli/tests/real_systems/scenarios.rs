@@ -225,8 +225,8 @@ fn a_word_that_is_no_scenario_and_an_option_of_another_one_are_refused() {
     let work = folder();
     std::fs::create_dir(work.path().join("stall")).expect("a folder");
     let cases: [(&[&str], &[&str]); 6] = [
-        (&["--journal", "1MiB", "stall"], &["`stall`", "behind its name"]),
-        (&["stal", "."], &["`stal` is no scenario", "stall"]),
+        (&["--journal", "1MiB", "stall"], &["`stall`", "after its name"]),
+        (&["stal", "."], &["`stal` is not a scenario", "stall"]),
         (&["group", "--file", "1GiB"], &["--file", "--help"]),
         (&["cached", "--time", "5s"], &["--time", "--help"]),
         (&["cached", "--file", "17GiB"], &["--file", "16 GiB"]),
