@@ -1,7 +1,7 @@
 //! Runs a step, or a part of the soak, in a process group of its own, measures it, and ends it if it takes far too long.
 //!
 //! ```text
-//!   cargo xtask test ── starts ──► the same program with test --step NAME --outcome FILE, first of a process group
+//!   cargo xtask test ── starts ──► the same program with test NAME --outcome FILE, first of a process group
 //!                    ◄── reads ── FILE, once that process has ended
 //! ```
 //!

@@ -9,8 +9,8 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::options::value;
 use crate::shell::{cargo, command, has, output, root, status, target};
+use clap::Args;
 use std::path::{Path, PathBuf};
 
 /// What makes the header; the tests of `crates/ffi` name the same version.
@@ -18,7 +18,7 @@ const CBINDGEN: &str = "0.29.4";
 const CRATE: &str = "crates/ffi";
 
 /// Makes `include/seawall.h` anew from the source, and installs cbindgen first where it is missing.
-pub(crate) fn header(_: &[String]) -> Result {
+pub(crate) fn header() -> Result {
     provide()?;
     let made = output(command("cbindgen", &["--quiet", "--config", "crates/ffi/cbindgen.toml", CRATE]))?;
     files::write(&root().join(CRATE).join("include/seawall.h"), made)
@@ -41,30 +41,19 @@ pub(crate) fn provide() -> Result {
 }
 
 /// How and where the libraries are installed.
-#[derive(Debug, PartialEq)]
-struct Installation {
+#[derive(Args)]
+pub(crate) struct Installation {
+    /// Where to, such as /usr/local
+    #[arg(long, value_name = "DIR", value_parser = |prefix: &str| std::path::absolute(prefix))]
     prefix: PathBuf,
+    /// A debug build
+    #[arg(long)]
     debug: bool,
 }
 
 impl Installation {
-    fn parse(words: &[String]) -> Result<Self> {
-        let (mut prefix, mut debug) = (None, false);
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--prefix" => prefix = Some(PathBuf::from(value("--prefix", &mut words)?)),
-                "--debug" => debug = true,
-                _ => return Err(Error::usage(format!("there is no option {word}: --prefix DIR, --debug"))),
-            }
-        }
-        let prefix = prefix.ok_or_else(|| Error::usage("where to? --prefix DIR, such as /usr/local"))?;
-        let prefix = std::path::absolute(&prefix).map_err(Error::at(prefix.display()))?;
-        Ok(Self { prefix, debug })
-    }
-
     /// Builds the libraries and puts everything into its place.
-    fn make(&self) -> Result {
+    pub(crate) fn make(&self) -> Result {
         if !cfg!(target_os = "linux") {
             return Err(Error::lacking(
                 "this installs libraries by their names on Linux only; elsewhere `cargo build --release -p seawall-ffi` \
@@ -166,11 +155,6 @@ fn version() -> Result<String> {
     version.map(str::to_owned).ok_or_else(|| Error::check("Cargo.toml names no version of the workspace"))
 }
 
-/// `cargo xtask install-c --prefix DIR`.
-pub(crate) fn install(words: &[String]) -> Result {
-    Installation::parse(words)?.make()
-}
-
 /// Installs a debug build below the target folder, and compiles and runs the program of the README by what was installed.
 ///
 /// # Errors
@@ -243,20 +227,9 @@ const CMAKE_PROGRAM: &str = "cmake_minimum_required(VERSION 3.10)\nproject(order
 
 #[cfg(test)]
 mod tests {
-    use super::{CBINDGEN, Installation, pc, version};
-    use crate::options::{refuses, words};
+    use super::{CBINDGEN, pc, version};
     use crate::shell::root;
     use std::path::Path;
-
-    #[test]
-    fn a_prefix_is_needed_and_other_words_are_refused() {
-        let parse = |given: &[&str]| Installation::parse(&words(given));
-        let installation = parse(&["--prefix", "/opt/seawall", "--debug"]).expect("is understood");
-        assert_eq!(installation, Installation { prefix: "/opt/seawall".into(), debug: true });
-        assert!(refuses(&parse(&[]).expect_err("no prefix"), "--prefix"));
-        assert!(refuses(&parse(&["--prefix"]).expect_err("no value"), "--prefix"));
-        assert!(refuses(&parse(&["--root", "/"]).expect_err("no such option"), "--root"));
-    }
 
     #[test]
     fn pkg_config_gets_the_prefix_and_the_version_of_the_crates() {

@@ -15,9 +15,9 @@
 //! and a program that takes far too long has failed.
 
 use crate::error::{Error, Result};
-use crate::options::above_zero;
 use crate::shell::{cargo, command, output, root, status};
 use crate::{files, runner, second_kernel};
+use clap::Args;
 use std::path::Path;
 
 /// States of the simulated disk for every change, and of the campaign.
@@ -36,18 +36,43 @@ const STANDING: [&str; 3] =
 /// From here on a page of results is written by hand.
 const BY_HAND: &str = "\n## Besides\n";
 
+/// The words behind the command.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The campaign, which resumes where it stopped
+    #[arg(long, conflicts_with_all = ["second_kernel", "more"])]
+    long: bool,
+    /// Of the campaign
+    #[arg(long, value_name = "N", requires = "long", default_value_t = 180)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: u64,
+    /// Power cuts of Debian's kernel in an emulator
+    #[arg(long)]
+    second_kernel: bool,
+    /// The version of that kernel
+    #[arg(long, requires = "second_kernel", default_value = second_kernel::VERSIONS[0], value_parser = second_kernel::VERSIONS)]
+    linux: String,
+    /// No cuts, but the table of stacks of the tests on that kernel
+    #[arg(long, requires = "second_kernel", conflicts_with = "more")]
+    stacks: bool,
+    /// Behind these: options of `seawall-crash`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    more: Vec<String>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// What did not hold.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "--second-kernel") {
-        return second_kernel::run(rest);
+pub(crate) fn run(options: &Options) -> Result {
+    let Options { long: campaign, minutes, second_kernel: elsewhere, linux, stacks, more } = options;
+    if *elsewhere {
+        return second_kernel::run(linux, *stacks, more);
     }
-    if arguments.iter().any(|argument| argument == "--long") {
-        return long(arguments);
+    if *campaign {
+        return long(*minutes);
     }
-    let skipped = bounded(arguments)?;
+    let skipped = bounded(more)?;
     if !skipped.is_empty() {
         println!("SKIPPED: {} parts did not run: {}", skipped.len(), skipped.join("; "));
     }
@@ -102,14 +127,7 @@ fn skipped(report: &Path) -> Result<Vec<String>> {
 }
 
 /// The campaign: a third of the time for each of the three at most, and each goes on where it stopped.
-fn long(arguments: &[String]) -> Result {
-    let minutes = match arguments {
-        [_] => 180,
-        [long, flag, ..] if long == "--long" && flag == "--minutes" && arguments.len() <= 3 => {
-            above_zero::<u64>(flag, &mut arguments[2..].iter())?
-        }
-        _ => return Err(Error::usage("the campaign is started by: cargo xtask crash --long [--minutes N]")),
-    };
+fn long(minutes: u64) -> Result {
     let third = (minutes / 3).max(1).to_string();
     files::make_folder(&root().join(RESULTS))?;
     let timed = |standing| ["--progress", standing, "--minutes", &third];
@@ -156,20 +174,7 @@ fn by_hand(page: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{BY_HAND, by_hand, run, skipped};
-    use crate::options::{refuses, words};
-
-    #[test]
-    fn a_campaign_that_is_asked_for_wrongly_is_not_started() {
-        for wrong in [
-            &["--long", "--minutes"][..],
-            &["--long", "--hours", "1"],
-            &["--long", "--minutes", "x"],
-            &["--long", "--minutes", "1", "2"],
-        ] {
-            assert!(run(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
-        }
-    }
+    use super::{BY_HAND, by_hand, skipped};
 
     #[test]
     fn what_was_written_by_hand_stays() {

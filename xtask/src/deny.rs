@@ -10,7 +10,7 @@ pub(crate) fn present() -> bool {
 }
 
 /// Runs cargo-deny, and installs it first where it is missing.
-pub(crate) fn run(_: &[String]) -> Result {
+pub(crate) fn run() -> Result {
     if let Some(left_out) = provided()? {
         println!("{left_out}");
     }

@@ -22,8 +22,6 @@ macro_rules! ensure {
 /// Why a developer command failed.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The words behind the command: what is wrong with them, and what there is.
-    Usage(String),
     /// A program could not be started or waited for.
     Start { program: String, cause: io::Error },
     /// A program ended without success. `stderr` is empty where it was passed through.
@@ -37,10 +35,6 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    pub(crate) fn usage(text: impl Into<String>) -> Self {
-        Self::Usage(text.into())
-    }
-
     pub(crate) fn lacking(text: impl Into<String>) -> Self {
         Self::Lacking(text.into())
     }
@@ -58,7 +52,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Lacking(text) | Self::Check(text) => out.write_str(text),
+            Self::Lacking(text) | Self::Check(text) => out.write_str(text),
             Self::Start { program, cause } => write!(out, "cannot run `{program}`: {cause}"),
             Self::Ended { program, status, stderr } if stderr.is_empty() => {
                 write!(out, "`{program}` ended with {status}")
@@ -76,7 +70,7 @@ impl std::error::Error for Error {
         match self {
             Self::Start { cause, .. } => Some(cause),
             Self::At { cause, .. } => Some(cause.as_ref()),
-            Self::Usage(_) | Self::Ended { .. } | Self::Lacking(_) | Self::Check(_) => None,
+            Self::Ended { .. } | Self::Lacking(_) | Self::Check(_) => None,
         }
     }
 }

@@ -11,16 +11,16 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::options::{above_zero, number, value};
 use crate::shell::{cargo, command, has, output, root, status, target, tests};
 use crate::tally::Counts;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use std::fs::File;
 use std::process::Command;
 
 /// Fuzz targets, and the longest input of each in bytes.
 pub(crate) const FUZZ_TARGETS: [(&str, u32); 3] =
     [("batch", 16_384), ("recovery", 16_384), ("results", 65_536)];
-const FUZZ_SECONDS: u32 = 60;
 /// What is shown of a target that found something.
 const LINES_OF_A_FINDING: usize = 80;
 
@@ -115,37 +115,17 @@ fn cargo_fuzz(words: &[&str]) -> Command {
 }
 
 /// How long, from which seed, and which targets.
-struct FuzzOptions {
-    seconds: u32,
-    /// 0: another one each time.
-    seed: u32,
-    targets: Vec<(&'static str, u32)>,
-}
-
-fn fuzz_options(arguments: &[String]) -> Result<FuzzOptions> {
-    let mut options = FuzzOptions { seconds: FUZZ_SECONDS, seed: 0, targets: FUZZ_TARGETS.to_vec() };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--seconds" => options.seconds = above_zero(word, &mut words)?,
-            "--seed" => options.seed = number(word, &mut words)?,
-            "--target" => {
-                let value = value(word, &mut words)?;
-                options.targets.retain(|(name, _)| *name == value);
-                if options.targets.is_empty() {
-                    let known = FUZZ_TARGETS.map(|(name, _)| name).join(", ");
-                    return Err(Error::usage(format!(
-                        "there is no fuzz target `{value}`; there are: {known}"
-                    )));
-                }
-            }
-            other => {
-                let known = "there are --seconds N, --seed N and --target T";
-                return Err(Error::usage(format!("{other} is no option; {known}")));
-            }
-        }
-    }
-    Ok(options)
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long each target runs
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Of the random inputs; 0: another one each time
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    pub(crate) seed: u64,
+    /// Only this target
+    #[arg(long, value_name = "T", value_parser = PossibleValuesParser::new(FUZZ_TARGETS.map(|(name, _)| name)))]
+    pub(crate) target: Vec<String>,
 }
 
 /// What a target that found nothing printed at its end, in one line.
@@ -172,11 +152,12 @@ fn last_lines(printed: &str) -> String {
 }
 
 /// Runs the fuzz targets side by side, each for as long as asked.
-pub(crate) fn fuzz(arguments: &[String]) -> Result {
-    let options = fuzz_options(arguments)?;
-    prepare_fuzzing(&options.targets)?;
+pub(crate) fn fuzz(options: &Options) -> Result {
+    let mut targets = FUZZ_TARGETS.to_vec();
+    targets.retain(|(name, _)| options.target.is_empty() || options.target.iter().any(|one| one == name));
+    prepare_fuzzing(&targets)?;
     let mut running = Vec::new();
-    for (name, bytes_max) in &options.targets {
+    for (name, bytes_max) in &targets {
         let learned = target().join("fuzz/learned").join(name);
         files::make_folder(&learned)?;
         let (learned, corpus) = (learned.display().to_string(), format!("fuzz/corpus/{name}"));
@@ -219,8 +200,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUZZ_TARGETS, fuzz_options, last_lines, summary};
-    use crate::options::{refuses, words};
+    use super::{FUZZ_TARGETS, last_lines, summary};
     use crate::shell::root;
 
     #[test]
@@ -242,23 +222,5 @@ mod tests {
         let many = (0..200).map(|line| line.to_string()).collect::<Vec<_>>().join("\n");
         assert!(last_lines(&many).starts_with("120\n") && last_lines(&many).ends_with("\n199"));
         assert_eq!(last_lines("one"), "one");
-    }
-
-    #[test]
-    fn options_are_understood_or_refused_by_name() {
-        let seconds_and_targets = |given: &[&str]| {
-            let options = fuzz_options(&words(given)).expect("is understood");
-            (options.seconds, options.targets.len())
-        };
-        assert_eq!(seconds_and_targets(&[]), (60, FUZZ_TARGETS.len()));
-        assert_eq!(seconds_and_targets(&["--seconds", "5", "--target", "batch"]), (5, 1));
-        for (given, named) in [
-            (&["--seconds", "0"][..], "above 0"),
-            (&["--target", "nothing"], "recovery"),
-            (&["--minutes", "1"], "--seconds"),
-            (&["--seconds"], "needs a value"),
-        ] {
-            assert!(fuzz_options(&words(given)).is_err_and(|error| refuses(&error, named)), "{given:?}");
-        }
     }
 }

@@ -14,23 +14,44 @@ use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
 use crate::shell::{captured, cargo, command, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
+use clap::{Args, Subcommand};
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::{Path, PathBuf};
 
 const POM: &str = "java/pom.xml";
-const USAGE: &str = "usage: cargo xtask java | java install | java bench [DIR] [--rounds N] [--seconds S]";
 
-/// Tests, installs if the first argument is `install`, or measures if it is `bench`.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    match arguments.split_first() {
+/// What is done in place of the tests.
+#[derive(Subcommand)]
+pub(crate) enum More {
+    /// Puts both jars into the Maven repository of this user
+    Install,
+    /// Measures it beside Chronicle Queue, Artemis' journal and `FileChannel`, in five minutes
+    Bench(Order),
+}
+
+/// What `bench` is to do.
+#[derive(Args)]
+pub(crate) struct Order {
+    /// Where it measures
+    #[arg(default_value_os_t = target().join("java/bench"))]
+    dir: PathBuf,
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    rounds: u32,
+    /// Of a round
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    seconds: f64,
+}
+
+/// Tests, installs or measures.
+pub(crate) fn run(more: Option<More>) -> Result {
+    match more {
         None => {
             let (counts, result) = test(false)?;
             println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
             result
         }
-        Some((word, [])) if word == "install" => install(),
-        Some((word, rest)) if word == "bench" => bench(rest),
-        Some(_) => Err(Error::usage(USAGE)),
+        Some(More::Install) => install(),
+        Some(More::Bench(order)) => bench(&order),
     }
 }
 
@@ -159,34 +180,8 @@ fn install() -> Result {
     Ok(())
 }
 
-/// What `bench` is to do.
-struct Order {
-    dir: PathBuf,
-    rounds: String,
-    seconds: String,
-}
-
-impl Order {
-    fn read(arguments: &[String]) -> Result<Self> {
-        let mut order =
-            Self { dir: target().join("java/bench"), rounds: "7".to_owned(), seconds: "1".to_owned() };
-        let mut rest = arguments.iter();
-        while let Some(word) = rest.next() {
-            let mut value = || rest.next().cloned().ok_or_else(|| Error::usage(USAGE));
-            match word.as_str() {
-                "--rounds" => order.rounds = value()?,
-                "--seconds" => order.seconds = value()?,
-                dir if !dir.starts_with('-') => order.dir = PathBuf::from(dir),
-                _ => return Err(Error::usage(USAGE)),
-            }
-        }
-        Ok(order)
-    }
-}
-
 /// Builds everything for speed and runs both benchmarks: appends by JMH, then durable commits.
-fn bench(arguments: &[String]) -> Result {
-    let order = Order::read(arguments)?;
+fn bench(order: &Order) -> Result {
     let newest = newest()?;
     status(cargo(&["build", "--quiet", "--release", "--package=seawall", "--example=commits"]))?;
     stage()?;
@@ -203,7 +198,8 @@ fn bench(arguments: &[String]) -> Result {
     print!("{}", read(&appends)?);
     let program = target().join("release/examples/commits");
     let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
-    let commits = ["seawall.bench.CommitBench", &dir, &program, &order.rounds, &order.seconds];
+    let (rounds, seconds) = (order.rounds.to_string(), order.seconds.to_string());
+    let commits = ["seawall.bench.CommitBench", &dir, &program, &rounds, &seconds];
     status(java(&newest, &order.dir, &commits))?;
     remove_folder(&order.dir)
 }
@@ -236,21 +232,4 @@ fn java(jdk: &Jdk, dir: &Path, arguments: &[&str]) -> std::process::Command {
     all.extend(["-cp".to_owned(), class_path]);
     all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
     command(jdk.home.join("bin/java"), &all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Order;
-
-    #[test]
-    fn an_order_is_read_or_refused() {
-        let read =
-            |words: &[&str]| Order::read(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let order = read(&["/data", "--rounds", "3", "--seconds", "0.5"]).expect("is one");
-        assert_eq!(
-            (order.dir.to_str(), order.rounds.as_str(), order.seconds.as_str()),
-            (Some("/data"), "3", "0.5")
-        );
-        assert!(read(&["--rounds"]).is_err() && read(&["--round", "3"]).is_err());
-    }
 }

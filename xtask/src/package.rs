@@ -17,9 +17,10 @@ mod linux;
 mod targets;
 
 use crate::error::{Error, Result};
-use crate::options::value;
 use crate::shell::{cargo, command, is_root, output, root, target as builds};
 use crate::{files, python as environments};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use contents::Runs;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -79,38 +80,23 @@ impl Release {
 }
 
 /// The words behind the command.
-#[derive(Debug, Default, PartialEq)]
-struct Options {
-    triples: Vec<String>,
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// Only for this target; otherwise for all that can be made here
+    #[arg(long, value_name = "TRIPLE", value_parser = PossibleValuesParser::new(TARGETS.map(|target| target.triple)))]
+    target: Vec<String>,
+    /// Tries what was made
+    #[arg(long = "try")]
     tried: bool,
-    /// Only sums and channels, for the files that other machines made.
+    /// Only sums and channels, for the files that other machines made
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "tried"])]
     collect: Option<PathBuf>,
-}
-
-fn parse(arguments: &[String]) -> Result<Options> {
-    let (mut options, mut words) = (Options::default(), arguments.iter());
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--try" => options.tried = true,
-            "--target" => options.triples.push(value("--target", &mut words)?.to_owned()),
-            "--collect" => options.collect = Some(value("--collect", &mut words)?.into()),
-            other => {
-                let how = "`cargo xtask package [--target TRIPLE]… [--try]`, or `--collect DIR`";
-                return Err(Error::usage(format!("`package {other}`: {how}")));
-            }
-        }
-    }
-    Ok(options)
 }
 
 /// The rows that are meant: those named, else all that can be made here.
 fn chosen(options: &Options) -> Result<Vec<Target>> {
-    let known = || TARGETS.iter().map(|target| target.triple).collect::<Vec<_>>().join(", ");
-    let named = options.triples.iter().map(|triple| {
-        let found = TARGETS.into_iter().find(|target| target.triple == triple);
-        found.ok_or_else(|| Error::usage(format!("--target {triple}: there are {}", known())))
-    });
-    let named = named.collect::<Result<Vec<_>>>()?;
+    let named = TARGETS.into_iter().filter(|target| options.target.iter().any(|name| name == target.triple));
+    let named: Vec<Target> = named.collect();
     if let Some(away) = named.iter().find(|target| !target.is_here()) {
         return Err(Error::lacking(format!("{} cannot be built or tried on this system", away.triple)));
     }
@@ -122,13 +108,12 @@ fn chosen(options: &Options) -> Result<Vec<Target>> {
 }
 
 /// Makes the packages, and with `--try` tries them.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    let options = parse(arguments)?;
+pub(crate) fn run(options: &Options) -> Result {
     let release = Release::read()?;
     if let Some(folder) = &options.collect {
         channels::write(folder, &release)?;
     } else {
-        for target in chosen(&options)? {
+        for target in chosen(options)? {
             make(&target, &release, options.tried)?;
         }
         channels::write(&out(), &release)?;
@@ -166,7 +151,7 @@ fn unset(repository: &str, nfpm: &str, pom: &str) -> Vec<String> {
 /// # Errors
 /// What failed, or is lacking.
 pub(crate) fn check() -> Result {
-    run(&["--target".to_owned(), TARGETS[0].triple.to_owned(), "--try".to_owned()])
+    run(&Options { target: vec![TARGETS[0].triple.to_owned()], tried: true, collect: None })
 }
 
 fn make(target: &Target, release: &Release, tried: bool) -> Result {
@@ -231,21 +216,9 @@ fn filled(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, Release, chosen, filled, parse, unset};
+    use super::{Release, filled, unset};
     use crate::files;
-    use crate::options::{refuses, words};
     use crate::shell::root;
-
-    #[test]
-    fn options_are_read_and_others_refused() {
-        let read = parse(&words(&["--target", "x86_64-pc-windows-gnu", "--try"])).expect("options");
-        assert_eq!((read.triples.len(), read.tried), (1, true));
-        assert_eq!(parse(&[]).expect("none"), Options::default());
-        assert!(refuses(&parse(&words(&["--all"])).expect_err("unknown"), "--all"));
-        assert!(refuses(&parse(&words(&["--target"])).expect_err("no value"), "--target"));
-        let unknown = parse(&words(&["--target", "z80"])).expect("a word");
-        assert!(chosen(&unknown).is_err_and(|error| refuses(&error, "z80")));
-    }
 
     #[test]
     fn what_is_to_be_set_before_publication_is_said_until_it_is_set() {

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::files;
 use crate::shell::{cargo, command, rest_and_print_load, root, status, target};
 use crate::tools;
+use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,10 +22,21 @@ pub(crate) fn prepare() -> Result<PathBuf> {
     Ok(target().join("peers/release/seawall-peers"))
 }
 
-/// Builds the program and, unless `--build` is all that is asked for, runs `bench peers` with the arguments.
-pub(crate) fn run(arguments: &[String]) -> Result {
+/// The words behind the command.
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// Only builds it
+    #[arg(long)]
+    build: bool,
+    /// [DIR] [--rounds N] …: as those of `bench peers`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    more: Vec<String>,
+}
+
+/// Builds the program and, unless `--build` is all that is asked for, runs `bench peers` with the others.
+pub(crate) fn run(Options { build, more }: &Options) -> Result {
     let program = prepare()?;
-    if arguments == ["--build"] {
+    if *build {
         return Ok(());
     }
     let folder = target().join("peers/journals");
@@ -32,10 +44,10 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     rest_and_print_load();
     let json = target().join("peers/result.json");
     let mut bench = command(&program, &["bench", "peers", "--no-out"]);
-    if arguments.first().is_none_or(|first| first.starts_with('-')) {
+    if more.first().is_none_or(|first| first.starts_with('-')) {
         bench.arg(&folder);
     }
-    bench.args(arguments).arg("--json").arg(&json);
+    bench.args(more).arg("--json").arg(&json);
     status(bench)?;
     let rows = unsynced(&files::read_json(&json)?);
     ensure!(

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, find_program, output, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
+use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -41,14 +42,22 @@ fn of(environment: &str, program: &str) -> PathBuf {
     folder(environment).join(programs).join(program)
 }
 
-/// Runs the tests; with `bench` first, the measurements in place of them.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    match arguments.split_first() {
-        Some((first, rest)) if first == "bench" => bench(rest),
+/// What is done in place of the tests.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Measures it beside sqlite3 and persist-queue
+    Bench {
+        /// [DIR] [--rounds N] …: as those of bench.py
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        more: Vec<String>,
+    },
+}
+
+/// Runs the tests or the measurements.
+pub(crate) fn run(bench: Option<Bench>) -> Result {
+    match bench {
         None => test()?.1,
-        Some((other, _)) => {
-            Err(Error::usage(format!("`python {other}`: `cargo xtask python [bench [DIR] [--rounds N] …]`")))
-        }
+        Some(Bench::Bench { more }) => measure(&more),
     }
 }
 
@@ -202,7 +211,7 @@ fn clean(python: &Path, minor: u32, wheel: &Path) -> Result {
 }
 
 /// Runs the measurements beside the log without an interpreter and the peers.
-fn bench(arguments: &[String]) -> Result {
+fn measure(arguments: &[String]) -> Result {
     tools(&find()?)?;
     status(pip(&["install", "persist-queue==1.1.0"]))?;
     install("tools", &build(&["--release"])?)?;

@@ -85,12 +85,8 @@ const KAFKA: EngineTest = EngineTest {
 const SHIPPED: [&str; 3] = ["block", "within", "behind"];
 
 /// `cargo xtask replicated [--kafka]`.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    match arguments {
-        [] => nats(),
-        [option] if option == "--kafka" => check(&KAFKA),
-        _ => Err(Error::usage("there is one option, --kafka: Kafka in place of NATS")),
-    }
+pub(crate) fn run(kafka: bool) -> Result {
+    if kafka { check(&KAFKA) } else { nats() }
 }
 
 /// What the step of `cargo xtask test` runs.
@@ -155,7 +151,7 @@ impl Bench<'_> {
 
     fn up(&self, sync: &str) -> Result<Cluster> {
         let folder = self.folder.join(format!("{}-{sync}", self.engine.name));
-        let mut cluster = Cluster::new(cluster::engine(self.engine.name)?, sync, &folder, None, None)?;
+        let mut cluster = Cluster::new(cluster::engine(self.engine.name)?, sync, &folder, None)?;
         cluster.up()?;
         println!("{} {sync}: {}", self.engine.name, cluster.options().join(" "));
         Ok(cluster)

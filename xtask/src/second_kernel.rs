@@ -26,25 +26,22 @@ const KERNELS: [Kernel; 2] = [
     Kernel { version: "6.1", package: "linux-image-cloud-amd64", folder: "second-kernel" },
     Kernel { version: "6.12", package: "linux-image-6.12-cloud-amd64", folder: "second-kernel-6.12" },
 ];
+pub(crate) const VERSIONS: [&str; 2] = [KERNELS[0].version, KERNELS[1].version];
 
-/// Provides everything and makes the cuts; the arguments go to `seawall-crash second-kernel`.
+/// Provides everything and makes the cuts, for which `more` is handed on to `seawall-crash second-kernel`, or runs the table of
+/// stacks.
 ///
 /// # Errors
 /// What is missing or failed.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let victim = target().join(GUEST).join("release/seawall-crash").display().to_string();
-    let mut kernel = &KERNELS[0];
-    if let Some(at) = words.iter().position(|word| *word == "--linux") {
-        let version = words.get(at + 1).copied().unwrap_or_default();
-        let known = KERNELS.iter().find(|kernel| kernel.version == version);
-        kernel = known.ok_or_else(|| Error::usage(format!("--linux is 6.1 or 6.12, not {version:?}")))?;
-        words.drain(at..at + 2);
-    }
+pub(crate) fn run(version: &str, stacks: bool, more: &[String]) -> Result {
+    let kernel = KERNELS.iter().find(|kernel| kernel.version == version);
+    let kernel = kernel.ok_or_else(|| Error::check(format!("no kernel is called {version}")))?;
     let prepared = with(kernel)?;
-    if words == ["--stacks"] {
+    if stacks {
         return prepared.stacks();
     }
+    let mut words: Vec<&str> = more.iter().map(String::as_str).collect();
+    let victim = target().join(GUEST).join("release/seawall-crash").display().to_string();
     if words.contains(&"--states") {
         let wanted = ["--package", "seawall-crash", "--features", "mutants", "--target", GUEST];
         status(cargo(&[&["build", "--release", "--quiet"][..], &wanted].concat()))?;

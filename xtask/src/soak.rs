@@ -16,10 +16,10 @@
 
 use crate::apart::{Ran, Starter};
 use crate::error::{Error, Result};
-use crate::options::above_zero;
 use crate::outcome::StepOutcome;
 use crate::shell::{built_from, captured, command, is_root, root, status, target};
 use crate::{explore, files, peers, replicated, runner, second_kernel};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -90,57 +90,38 @@ struct Progress {
     parts: BTreeMap<String, Done>,
 }
 
-/// What the command line asks for.
-#[derive(Debug, PartialEq)]
-enum SoakRequest {
-    Soak {
-        minutes: u64,
-    },
-    /// What [`crate::apart`] starts, with its outcome going to a file: what a part needs, or with minutes and a seed its
-    /// turn.
-    Part {
-        name: String,
-        turn: Option<(u64, u64)>,
-        outcome: PathBuf,
-    },
+/// The words behind the command. With a part, which [`crate::apart`] starts: what it needs, or with a seed its turn.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: u64,
+    #[arg(long, hide = true, requires = "outcome")]
+    part: Option<String>,
+    #[arg(long, hide = true)]
+    seed: Option<u64>,
+    #[arg(long, hide = true)]
+    outcome: Option<PathBuf>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// A wrong word, what was found, or that the standing cannot be read or written.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    match request(arguments)? {
-        SoakRequest::Soak { minutes } => soak(minutes),
-        SoakRequest::Part { name, turn, outcome } => {
-            let part = PARTS.iter().find(|part| part.name == name);
-            let part = part.ok_or_else(|| Error::usage(format!("the soak has no part `{name}`")))?;
-            let ended = match turn {
-                None => (part.prepare)().into(),
-                Some((minutes, seed)) => {
-                    let turn = Turn { minutes, seed, folder: root().join(FOLDER) };
-                    (part.run)(&turn).map_or_else(StepOutcome::from, StepOutcome::HeldWith)
-                }
-            };
-            ended.write(&outcome)
+/// What was found, or that the standing cannot be read or written.
+pub(crate) fn run(options: &Options) -> Result {
+    let (Some(name), Some(outcome)) = (&options.part, &options.outcome) else {
+        return soak(options.minutes);
+    };
+    let part = PARTS.iter().find(|part| part.name == name);
+    let part = part.ok_or_else(|| Error::check(format!("the soak has no part `{name}`")))?;
+    let ended = match options.seed {
+        None => (part.prepare)().into(),
+        Some(seed) => {
+            let turn = Turn { minutes: options.minutes, seed, folder: root().join(FOLDER) };
+            (part.run)(&turn).map_or_else(StepOutcome::from, StepOutcome::HeldWith)
         }
-    }
-}
-
-fn request(arguments: &[String]) -> Result<SoakRequest> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let numbered = |option: &str, word: &str| above_zero(option, &mut [word.to_owned()].iter());
-    match words[..] {
-        ["--minutes", minutes] => Ok(SoakRequest::Soak { minutes: numbered("--minutes", minutes)? }),
-        ["--part", name, "--outcome", path] => {
-            Ok(SoakRequest::Part { name: name.to_owned(), turn: None, outcome: path.into() })
-        }
-        ["--part", name, minutes, seed, "--outcome", path] => {
-            let turn = Some((numbered("the minutes", minutes)?, numbered("the seed", seed)?));
-            Ok(SoakRequest::Part { name: name.to_owned(), turn, outcome: path.into() })
-        }
-        _ => Err(Error::usage("it is `cargo xtask soak --minutes N`, N above 0")),
-    }
+    };
+    ended.write(outcome)
 }
 
 fn soak(minutes: u64) -> Result {
@@ -156,7 +137,7 @@ fn soak(minutes: u64) -> Result {
         let left = minutes.saturating_sub(whole_minutes(spent_seconds));
         let over: BTreeSet<&str> = skipped.keys().chain(&found).copied().collect();
         let Some(part) = standing.next(&over, left) else { break };
-        let prepared = starter.run(&["soak", "--part", part.name], LONGER);
+        let prepared = starter.run(&["soak", "--minutes", "1", "--part", part.name], LONGER);
         if prepared.outcome != StepOutcome::Held {
             if !matches!(prepared.outcome, StepOutcome::Skipped(_)) {
                 broken.push(part.name);
@@ -169,8 +150,11 @@ fn soak(minutes: u64) -> Result {
         let seed = standing.take_seed();
         standing.write(&folder)?;
         println!("\n== {}: {minutes} minutes, seed {seed} ==", part.name);
-        let words = ["soak", "--part", part.name, &minutes.to_string(), &seed.to_string()];
-        let ran = starter.run(&words, Duration::from_mins(minutes) + LONGER);
+        let turn = ["--minutes", &minutes.to_string(), "--seed", &seed.to_string()];
+        let ran = starter.run(
+            &[&["soak", "--part", part.name], &turn[..]].concat(),
+            Duration::from_mins(minutes) + LONGER,
+        );
         spent_seconds += ran.wall_seconds;
         let held = matches!(ran.outcome, StepOutcome::HeldWith(_));
         println!("{}{}", if held { "" } else { "FINDING: " }, reason(&ran.outcome));
@@ -345,8 +329,8 @@ fn real_programs(turn: &Turn) -> Result<String> {
 
 /// With seeds that no turn had; findings and new inputs stay below the build folder.
 fn fuzzing(turn: &Turn) -> Result<String> {
-    let (seconds, seed) = ((turn.minutes * 60).to_string(), (turn.seed - FIRST_SEED + 2).to_string());
-    explore::fuzz(&["--seconds", &seconds, "--seed", &seed].map(str::to_owned))?;
+    let seed = turn.seed - FIRST_SEED + 2;
+    explore::fuzz(&explore::Options { seconds: turn.minutes * 60, seed, target: Vec::new() })?;
     Ok(format!("{} targets, seed {seed}", explore::FUZZ_TARGETS.len()))
 }
 
@@ -367,16 +351,13 @@ fn shipped(turn: &Turn) -> Result<String> {
 
 /// Each of the other logs, and whether it still syncs every commit.
 fn against_peers(_: &Turn) -> Result<String> {
-    peers::run(&[])?;
+    peers::run(&peers::Options::default())?;
     Ok("every row syncs every commit".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        BTreeMap, BTreeSet, FIRST_SEED, PARTS, Progress, Ran, SoakRequest, StepOutcome, request, turn_line,
-    };
-    use crate::options::{refuses, words};
+    use super::{BTreeMap, BTreeSet, FIRST_SEED, PARTS, Progress, Ran, StepOutcome, turn_line};
 
     fn new() -> Progress {
         Progress { next_seed: FIRST_SEED, parts: BTreeMap::new() }
@@ -388,34 +369,6 @@ mod tests {
 
     fn held(line: &str) -> StepOutcome {
         StepOutcome::HeldWith(line.to_owned())
-    }
-
-    #[test]
-    fn minutes_are_understood_or_refused() {
-        assert_eq!(
-            request(&words(&["--minutes", "7"])).expect("is understood"),
-            SoakRequest::Soak { minutes: 7 }
-        );
-        for wrong in [
-            &[][..],
-            &["--minutes"],
-            &["--minutes", "0"],
-            &["--minutes", "-1"],
-            &["--hours", "1"],
-            &["--minutes", "x"],
-            &["--minutes", "1", "2"],
-        ] {
-            assert!(request(&words(wrong)).is_err_and(|error| refuses(&error, "--minutes")), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_part_is_prepared_or_given_a_turn_of_minutes_and_a_seed() {
-        let of =
-            |given: &[&str]| request(&words(&[given, &["--outcome", "/x"]].concat())).expect("is understood");
-        let part = |turn| SoakRequest::Part { name: "fuzzing".to_owned(), turn, outcome: "/x".into() };
-        assert_eq!(of(&["--part", "fuzzing"]), part(None));
-        assert_eq!(of(&["--part", "fuzzing", "3", "17"]), part(Some((3, 17))));
     }
 
     #[test]

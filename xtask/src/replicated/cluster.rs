@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{command, output, status, target, within};
 use crate::tools;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,9 +91,8 @@ impl Engine {
 /// The engine of this name.
 pub(super) fn engine(name: &str) -> Result<&'static Engine> {
     const TABLE: &[Engine] = &ENGINES;
-    TABLE.iter().find(|engine| engine.name == name).ok_or_else(|| {
-        Error::usage(format!("no engine is called {name}: name nats or kafka (--engine of `shipped`: or s3)"))
-    })
+    let found = TABLE.iter().find(|engine| engine.name == name);
+    found.ok_or_else(|| Error::check(format!("no engine is called {name}")))
 }
 
 /// Kafka's archives, fetched by Maven, which refuses one whose checksum is not the registry's.
@@ -195,16 +196,14 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Three nodes below `folder`, none of which runs yet; without `program`, the engine's is fetched. What an earlier cluster
-    /// left there is removed.
+    /// Three nodes below `folder`, none of which runs yet. What an earlier cluster left there is removed.
     pub(super) fn new(
         engine: &'static Engine,
         sync: &str,
         folder: &Path,
-        program: Option<PathBuf>,
         network: Option<Network>,
     ) -> Result<Self> {
-        let program = program.map_or_else(|| engine.program(), Ok)?;
+        let program = engine.program()?;
         let host = |node| network.as_ref().map_or("127.0.0.1".to_owned(), |network| network.host(node));
         let ports = free_ports::<{ NODES * PER_NODE }>()?.into_iter().enumerate();
         let addresses: Vec<String> =
@@ -324,18 +323,23 @@ impl Drop for Cluster {
     }
 }
 
-/// `cargo xtask cluster nats|kafka [--sync default|always|TIME]`: stays until Ctrl-C.
-pub(crate) fn run(arguments: &[String]) -> Result {
+/// The words behind `cluster`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[arg(value_parser = PossibleValuesParser::new(ENGINES.map(|engine| engine.name)))]
+    engine: String,
+    /// When its nodes sync: default, always or each time that so much has passed, such as 10s
+    #[arg(long, value_name = "WHEN", default_value = "default")]
+    sync: String,
+}
+
+/// `cargo xtask cluster`: stays until Ctrl-C.
+pub(crate) fn run(Options { engine: name, sync }: &Options) -> Result {
     static STOP: AtomicBool = AtomicBool::new(false);
-    let (name, sync) = match arguments {
-        [name] => (name, "default"),
-        [name, option, sync] if option == "--sync" => (name, sync.as_str()),
-        _ => return Err(Error::usage("cluster nats|kafka [--sync default|always|TIME]")),
-    };
     let engine = engine(name)?;
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed)).map_err(Error::at("interrupts"))?;
     let folder = target().join("clusters").join(format!("{name}-{sync}"));
-    let mut cluster = Cluster::new(engine, sync, &folder, None, None)?;
+    let mut cluster = Cluster::new(engine, sync, &folder, None)?;
     cluster.up()?;
     let options = cluster.options();
     println!("seawall bench replicated {}", options.join(" "));

@@ -18,16 +18,16 @@ mod bucket;
 mod faults;
 mod proxy;
 
-use super::cluster::{Cluster, ENGINES, Engine, engine};
+use super::cluster::{Cluster, ENGINES, engine};
 use super::end;
 use super::network::Network;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::options::{above_zero, number, value};
 use crate::runner;
 use crate::shell::{cargo, output, status, target};
 use crate::tools;
 use bucket::Bucket;
+use clap::Args;
 use faults::FAULTS;
 use seawall_sys::clock::monotonic_ns;
 use serde_json::{Value, json};
@@ -40,95 +40,49 @@ use std::time::Duration;
 /// The engine that is no cluster.
 const S3: &str = "s3";
 
-/// When it ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Until {
-    Faults(u64),
-    Time(Duration),
-}
-
-/// What the command line asks for.
-struct Request {
-    /// The nodes; none is the S3-compatible store.
-    kind: Option<&'static Engine>,
-    until: Until,
+/// The words behind the command.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What the log is shipped to: nodes of it, or the S3-compatible store
+    #[arg(long, default_value = "nats", value_parser = ["nats", "kafka", S3])]
+    engine: String,
+    /// It ends behind so many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    faults: u64,
+    /// It ends behind so many, however many faults there were
+    #[arg(long, value_name = "N", conflicts_with = "faults", value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: Option<u64>,
+    /// Of the faults
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    program: Option<PathBuf>,
-    server: Option<PathBuf>,
+    /// The file that the counts are added to
+    #[arg(skip)]
     tally: Option<PathBuf>,
 }
 
-impl Request {
-    fn engine(&self) -> &'static str {
-        self.kind.map_or(S3, |kind| kind.name)
-    }
-}
-
-fn request(arguments: &[String]) -> Result<Request> {
-    let mut asked = Request {
-        kind: Some(engine("nats")?),
-        until: Until::Faults(50),
-        seed: 1,
-        program: None,
-        server: None,
-        tally: None,
-    };
-    let mut words = arguments.iter();
-    while let Some(option) = words.next() {
-        match option.as_str() {
-            "--engine" => {
-                let name = value(option, &mut words)?;
-                asked.kind = if name == S3 { None } else { Some(engine(name)?) };
-            }
-            "--faults" => asked.until = Until::Faults(number(option, &mut words)?),
-            "--minutes" => asked.until = Until::Time(Duration::from_mins(above_zero(option, &mut words)?)),
-            "--seed" => asked.seed = number(option, &mut words)?,
-            "--program" => asked.program = Some(value(option, &mut words)?.into()),
-            "--tally" => asked.tally = Some(value(option, &mut words)?.into()),
-            "--server" => asked.server = Some(value(option, &mut words)?.into()),
-            _ => {
-                return Err(Error::usage(
-                    "--engine nats|kafka|s3, --faults N or --minutes N, --seed N, --program SEAWALL (default: built anew), \
-                     --server NATS-SERVER or a folder of Kafka's archives, --tally FILE to add the counts to",
-                ));
-            }
-        }
-    }
-    Ok(asked)
-}
-
-/// `cargo xtask shipped [--engine nats|kafka|s3] [--faults N | --minutes N] [--seed N] [--program SEAWALL] [--server PATH]
-/// [--tally FILE]`.
-pub(crate) fn run(arguments: &[String]) -> Result {
-    campaign(arguments).map(drop)
-}
-
-fn campaign(arguments: &[String]) -> Result<String> {
-    let asked = request(arguments)?;
-    let seawall = match &asked.program {
-        Some(seawall) => seawall.clone(),
-        None => build(asked.engine())?,
-    };
-    let folder = target().join("shipped").join(asked.engine());
+/// `cargo xtask shipped`; in a line what it came to.
+pub(crate) fn run(options: &Options) -> Result<String> {
+    let name = options.engine.as_str();
+    let seawall = build(name)?;
+    let folder = target().join("shipped").join(name);
     files::empty_folder(&folder)?;
-    let cluster = match asked.kind {
-        Some(kind) => {
-            let network = if Network::lacking().is_none() { Some(Network::new()?) } else { None };
-            Some(Cluster::new(kind, "always", &folder, asked.server.clone(), network)?)
-        }
-        None => None,
+    let cluster = if name == S3 {
+        None
+    } else {
+        let network = if Network::lacking().is_none() { Some(Network::new()?) } else { None };
+        Some(Cluster::new(engine(name)?, "always", &folder, network)?)
     };
     if let Some(lacking) = Network::lacking().filter(|_| cluster.is_some()) {
         println!("SKIPPED: no network is cut: {lacking}");
     }
     let bucket = Bucket::start(bucket::program()?, &folder)?;
-    let mut campaign = Campaign::begin(&folder, seawall, cluster, bucket, asked.seed);
-    let line = campaign.run(asked.until)?;
-    if let Some(tally) = &asked.tally {
-        let after = campaign.add_to(counts(tally)?, asked.engine(), asked.seed);
+    let mut campaign = Campaign::begin(&folder, seawall, cluster, bucket, options.seed);
+    let line = campaign.run(options)?;
+    if let Some(tally) = &options.tally {
+        let after = campaign.add_to(counts(tally)?, name, options.seed);
         files::write(tally, serde_json::to_vec_pretty(&after).map_err(Error::at(tally.display()))?)?;
     }
-    Ok(format!("{}: {line}", asked.engine()))
+    Ok(format!("{name}: {line}"))
 }
 
 /// Provides what an engine needs, and builds `seawall`.
@@ -159,10 +113,8 @@ pub(crate) fn prepare(tally: &Path) -> Result {
 /// # Errors
 /// What was found.
 pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
-    let engine = fewest_runs(&counts(tally)?);
-    let (minutes, seed, tally) = (minutes.to_string(), seed.to_string(), tally.display().to_string());
-    let words = ["--engine", engine, "--minutes", &minutes, "--seed", &seed, "--tally", &tally];
-    campaign(&words.map(str::to_owned))
+    let engine = fewest_runs(&counts(tally)?).to_owned();
+    run(&Options { engine, faults: 0, minutes: Some(minutes), seed, tally: Some(tally.to_owned()) })
 }
 
 /// What the step of `cargo xtask test` runs: a few faults on `JetStream`, of most kinds, the same each time.
@@ -171,7 +123,7 @@ pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
 /// What was found, or that it cannot be run here.
 pub(crate) fn few() -> Result {
     super::possible()?;
-    campaign(&["--faults", "15", "--seed", "114"].map(str::to_owned)).map(drop)
+    run(&Options { engine: "nats".to_owned(), faults: 15, minutes: None, seed: 114, tally: None }).map(drop)
 }
 
 /// The counts of earlier campaigns.
@@ -419,7 +371,7 @@ impl Campaign {
         Ok(())
     }
 
-    fn run(&mut self, until: Until) -> Result<String> {
+    fn run(&mut self, options: &Options) -> Result<String> {
         let begun_ns = monotonic_ns();
         if let Some(cluster) = &mut self.cluster {
             for node in 0..3 {
@@ -432,9 +384,9 @@ impl Campaign {
         self.append(20)?;
         let able: Vec<usize> = (0..FAULTS.len()).filter(|kind| (FAULTS[*kind].possible)(self)).collect();
         let weights: u64 = able.iter().map(|kind| FAULTS[*kind].weight).sum();
-        let goes_on = |done: u64| match until {
-            Until::Faults(faults) => done < faults,
-            Until::Time(time) => Duration::from_nanos(monotonic_ns() - begun_ns) < time,
+        let goes_on = |done: u64| match options.minutes {
+            None => done < options.faults,
+            Some(minutes) => Duration::from_nanos(monotonic_ns() - begun_ns) < Duration::from_mins(minutes),
         };
         for number in (0..).take_while(|number| goes_on(*number)) {
             let steps = self.draw(15) + 1;
@@ -605,27 +557,11 @@ fn running(child: &mut Option<Child>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Until, fewest_runs, in_order, request, same};
-    use crate::options::{refuses, words};
+    use super::{fewest_runs, in_order, same};
     use serde_json::json;
-    use std::time::Duration;
 
-    #[test]
-    fn what_is_asked_for_is_understood_or_refused() {
-        let asked = request(&[]).expect("is understood");
-        assert_eq!((asked.engine(), asked.until, asked.seed), ("nats", Until::Faults(50), 1));
-        let asked = request(&words(&["--engine", "kafka", "--minutes", "3", "--seed", "7"]));
-        let asked = asked.expect("is understood");
-        assert_eq!((asked.engine(), asked.until), ("kafka", Until::Time(Duration::from_mins(3))));
-        assert_eq!(request(&words(&["--engine", "s3"])).expect("is understood").engine(), "s3");
-        for (wrong, named) in [
-            (&["--engine", "x"][..], "--engine"),
-            (&["--minutes", "0"], "--minutes"),
-            (&["--faults"], "--faults"),
-            (&["--hours", "1"], "--minutes"),
-        ] {
-            assert!(request(&words(wrong)).is_err_and(|error| refuses(&error, named)), "{wrong:?}");
-        }
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     #[test]

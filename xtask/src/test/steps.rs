@@ -203,10 +203,10 @@ fn tests_of_peers() -> StepOutcome {
 }
 
 /// The same inputs for every change: what `cargo xtask soak` finds with other seeds goes into the corpus.
-const FUZZING: [&str; 4] = ["--seed", "1", "--seconds", "20"];
+const FUZZING: explore::Options = explore::Options { seconds: 20, seed: 1, target: Vec::new() };
 
 fn fuzzing() -> StepOutcome {
-    explore::fuzz(&FUZZING.map(str::to_owned)).into()
+    explore::fuzz(&FUZZING).into()
 }
 
 fn builds_for(target: &str) -> StepOutcome {
