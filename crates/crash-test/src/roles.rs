@@ -1,4 +1,6 @@
 //! Names files by what they are for: `data/00017.log` and `data/00018.log` have one role, `data/#.log`.
+//!
+//! Temporary files have random names; those that are renamed to one role have one role, `data/tmp*`.
 
 use crate::call::{Call, Record};
 use crate::tree::{Inode, Kind, Name, ROOT};
@@ -45,6 +47,26 @@ fn shown(name: &[u8]) -> String {
     seawall_sys::text::printable(&String::from_utf8_lossy(name)).into_owned()
 }
 
+/// One role for the names of each set, up to where they differ.
+fn temporary(sets: impl Iterator<Item = BTreeSet<String>>) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for names in sets.filter(|names| names.len() > 1) {
+        let folder = names.first().and_then(|name| name.rfind('/')).map_or(0, |slash| slash + 1);
+        let common = names.iter().map(String::as_str).reduce(common).unwrap_or_default();
+        // Names that begin in different ways are different files.
+        if common.len() > folder {
+            all.extend(names.iter().map(|name| (name.clone(), format!("{common}*"))));
+        }
+    }
+    all
+}
+
+/// With what both begin.
+fn common<'a>(one: &'a str, other: &str) -> &'a str {
+    let same = one.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+    &one[..same.map_or(one.len().min(other.len()), |((at, _), _)| at)]
+}
+
 /// A path with every run of digits as `#`.
 pub(crate) fn role(path: &str) -> String {
     let mut role = String::with_capacity(path.len());
@@ -70,6 +92,7 @@ impl Roles {
             |(inode, node): (&Inode, &crate::tree::Node)| (node.kind == Kind::Folder).then_some(*inode);
         let mut folders: BTreeSet<Inode> = record.before.nodes.iter().filter_map(is_folder).collect();
         let (mut paths, mut inodes) = (Vec::with_capacity(record.events.len()), Vec::new());
+        let mut renamed: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
         for event in &record.events {
             let inode = match &event.call {
                 Call::Create { parent, name, inode, .. } | Call::Link { inode, parent, name } => {
@@ -77,7 +100,10 @@ impl Roles {
                     *inode
                 }
                 Call::Rename { from, to, inode, over, exchange } => {
+                    let old = role(&places.path(*inode));
                     places.0.insert(*inode, to.clone());
+                    let target = (Self::folder_of(&old), role(&places.path(*inode)));
+                    renamed.entry(target).or_default().insert(old);
                     if let (Some(over), true) = (over, exchange) {
                         places.0.insert(*over, from.clone());
                     }
@@ -98,7 +124,12 @@ impl Roles {
             paths.push(places.path(inode));
             inodes.push(inode);
         }
-        Self { of: paths.iter().map(|path| role(path)).collect(), paths, inodes, folders }
+        let temporary = temporary(renamed.into_values());
+        let role = |path: &String| {
+            let role = role(path);
+            temporary.get(&role).cloned().unwrap_or(role)
+        };
+        Self { of: paths.iter().map(role).collect(), paths, inodes, folders }
     }
 
     /// The role of the folder of a path.
@@ -127,12 +158,21 @@ impl Roles {
 
 #[cfg(test)]
 mod tests {
-    use super::role;
+    use super::{role, temporary};
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn a_run_of_digits_is_one_sign() {
         assert_eq!(role("data/00017.log"), "data/#.log");
         assert_eq!(role("key#1"), "key#");
         assert_eq!(role("."), ".");
+    }
+
+    #[test]
+    fn temporary_files_have_one_role() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let sets = [set(&["d/tmpq#x", "d/tmpü", "d/tmpa"]), set(&["d/a", "d/b"]), set(&["new"])];
+        let expected = ["d/tmpa", "d/tmpq#x", "d/tmpü"].map(|name| (name.to_owned(), "d/tmp*".to_owned()));
+        assert_eq!(temporary(sets.into_iter()), BTreeMap::from(expected));
     }
 }
