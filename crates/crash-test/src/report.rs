@@ -62,8 +62,8 @@ pub fn calls(record: &Record, finding: &Finding) -> String {
     }
     let _ = writeln!(
         text,
-        "        --- power cut, {} lines acknowledged ---",
-        record.acknowledged(finding.cut).len()
+        "        --- power cut, {} acknowledged ---",
+        count(record.acknowledged(finding.cut).len() as u64, "line")
     );
     text
 }
@@ -119,7 +119,7 @@ fn wrapped(text: &str, indent: usize, width: usize) -> String {
 }
 
 fn row(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "{label:<11}{}", wrapped(value, 11, 79));
+    let _ = writeln!(text, "{label:<14}{}", wrapped(value, 14, 79));
 }
 
 /// The verdict for a terminal; `kept` has the folder of each finding.
@@ -133,8 +133,9 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         &mut text,
         "recorded",
         &format!(
-            "{}, {acknowledged} lines acknowledged, {:.1} s",
+            "{}, {} acknowledged, {:.1} s",
             count(calls_made as u64, "call"),
+            count(acknowledged as u64, "line"),
             verdict.recorded.as_secs_f64()
         ),
     );
