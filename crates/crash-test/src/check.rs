@@ -1,5 +1,6 @@
 //! Judges a state: by a command on a directory, or in this process.
 
+use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::recorder::mount::ready;
 use crate::recorder::{command, owner};
@@ -13,7 +14,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -299,7 +300,7 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
                     fs::create_dir(&path)
                 }
                 (_, Some(other)) => fs::hard_link(other, &path),
-                (Kind::File, None) => fs::write(&path, &node.content[..]),
+                (Kind::File, None) => write(&path, &node.content),
                 (Kind::Symlink(target), None) => symlink(OsStr::from_bytes(target), &path),
                 (Kind::Special(_), None) => {
                     mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::from(0o600), 0).map_err(Into::into)
@@ -321,6 +322,15 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
         }
     }
     Ok(())
+}
+
+/// Makes a file; its holes stay holes.
+fn write(path: &Path, content: &Content) -> io::Result<()> {
+    let file = File::create_new(path)?;
+    for (offset, bytes) in content.pieces() {
+        file.write_all_at(bytes, offset)?;
+    }
+    file.set_len(content.len() as u64)
 }
 
 /// The directory as it is on the disk, and its permission bits.
@@ -359,7 +369,8 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
             match node.kind {
                 Kind::Folder => due.push((inode, path.clone())),
                 Kind::File => {
-                    node.content = Arc::new(fs::read(&path).map_err(Error::file("reading", &path))?);
+                    let bytes = fs::read(&path).map_err(Error::file("reading", &path))?;
+                    node.content = Arc::new(bytes[..].into());
                 }
                 _ => {}
             }

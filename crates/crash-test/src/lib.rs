@@ -5,7 +5,7 @@
 //! ```
 //!
 //! In reading order:
-//! * [`call`] is what the recorder saw, [`tree`] a directory in memory.
+//! * [`call`] is what the recorder saw, [`tree`] a directory in memory, [`content`] what a file holds.
 //! * `recorder` runs the program and records it.
 //! * `model` says what of a record may have arrived on the disk, by the [`rule`] of a file system.
 //! * [`membership`] decides whether a directory is one that a rule allows.
@@ -23,6 +23,7 @@
 pub mod call;
 pub mod check;
 mod choices;
+pub mod content;
 mod error;
 mod explain;
 pub mod kept;

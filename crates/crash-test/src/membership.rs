@@ -96,7 +96,7 @@ fn same_names(
         return Err(format!("{}: a {:?} in place of a {:?}", here(path), other_node.kind, one_node.kind));
     }
     if one_node.kind == Kind::File {
-        return content(model, arrival, one, &other_node.content)
+        return content(model, arrival, one, &other_node.content.to_vec())
             .map_err(|why| format!("{}: {why}", here(path)));
     }
     let names = |node: &crate::tree::Node| node.names.keys().cloned().collect::<Vec<Name>>();
@@ -132,7 +132,7 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
     };
     let mut reason = String::new();
     for end in ends {
-        match sectors(model.rule(), (certain, changes, end), found) {
+        match sectors(model.rule(), (&certain, changes, end), found) {
             Ok(()) => return Ok(()),
             Err(why) => reason = why,
         }

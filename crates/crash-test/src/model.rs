@@ -16,9 +16,10 @@
 //! the states of every rule are states of posix.
 
 use crate::call::{Call, Event, Record};
+use crate::content::Content;
 use crate::rule::Rule;
-use crate::tree::{Inode, Kind, Name, Node, Tree};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::tree::{Inode, Kind, Name, Tree};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Pages are written back as a whole.
@@ -110,6 +111,18 @@ struct Changed {
     at_all: usize,
     /// In a way that reading its data back needs.
     data: usize,
+}
+
+/// Contents by what they were made of: most choices differ in one file.
+#[derive(Debug, Default)]
+pub(crate) struct Made(HashMap<Makings, (Arc<Content>, Arc<Content>)>);
+
+/// Where the certain content of a file lies, and what of its changes arrived.
+type Makings = (usize, Vec<(usize, Part)>);
+
+impl Made {
+    /// Contents that are kept alive for it.
+    const MAX: usize = 1024;
 }
 
 /// A sync that has not been answered yet.
@@ -358,8 +371,8 @@ impl Model {
     }
 
     /// What a file certainly holds.
-    pub(crate) fn certain_content(&self, inode: Inode) -> &[u8] {
-        self.certain.nodes.get(&inode).map_or(&[], |node| &node.content)
+    pub(crate) fn certain_content(&self, inode: Inode) -> Vec<u8> {
+        self.certain.nodes.get(&inode).map(|node| node.content.to_vec()).unwrap_or_default()
     }
 
     /// Whether nothing is open, so that there is one state only.
@@ -480,6 +493,11 @@ impl Model {
 
     /// The directory of this choice, which [`Self::close`] has made a legal one.
     pub(crate) fn state(&self, arrival: &Arrival) -> Tree {
+        self.state_by(arrival, &mut Made::default())
+    }
+
+    /// The same, with the contents that `made` has from choices before.
+    pub(crate) fn state_by(&self, arrival: &Arrival, made: &mut Made) -> Tree {
         let mut tree = self.certain.clone();
         for (change, arrived) in self.names.iter().zip(&arrival.names) {
             if *arrived {
@@ -487,29 +505,42 @@ impl Model {
             }
         }
         for (inode, parts) in &arrival.data {
-            let node: &mut Node = tree.node(*inode);
-            // Behind a cut that is lost, data arrives only in the pages that the file had and kept.
-            let mut kept: Option<Kept> = None;
-            for (change, part) in self.files[inode].iter().zip(parts) {
-                match (&change.call, part) {
-                    (Call::Resize { bytes, .. }, Part::Nothing) => {
-                        let size = node.content.len() as u64;
-                        let pages =
-                            kept.map_or(size, |kept| kept.pages).min(bytes.next_multiple_of(PAGE)).min(size);
-                        kept = Some(Kept { pages, zeros: *bytes });
-                    }
-                    (_, Part::Nothing) => {}
-                    (call, part) => {
-                        let content = Arc::make_mut(&mut node.content);
-                        match kept {
-                            Some(kept) => kept.apply(content, call, part),
-                            None => apply(content, call, part, self.rule == Rule::Posix),
-                        }
-                    }
-                }
+            let changes = &self.files[inode];
+            let content = &mut tree.node(*inode).content;
+            let certain = self.certain.nodes.get(inode).map_or(0, |node| Arc::as_ptr(&node.content).addr());
+            let key = changes.iter().zip(parts).map(|(change, part)| (change.event, part.clone())).collect();
+            if made.0.len() >= Made::MAX {
+                made.0.clear();
             }
+            // The certain content is kept, so that no other one comes to lie at its address.
+            let new = || (Arc::clone(content), Arc::new(self.content(content, changes, parts)));
+            let (_, whole) = made.0.entry((certain, key)).or_insert_with(new);
+            *content = Arc::clone(whole);
         }
         tree.reachable()
+    }
+
+    /// What a file holds when `parts` of its changes arrived.
+    fn content(&self, certain: &Content, changes: &[DataChange], parts: &[Part]) -> Content {
+        let mut content = certain.clone();
+        // Behind a cut that is lost, data arrives only in the pages that the file had and kept.
+        let mut kept: Option<Kept> = None;
+        for (change, part) in changes.iter().zip(parts) {
+            match (&change.call, part) {
+                (Call::Resize { bytes, .. }, Part::Nothing) => {
+                    let size = content.len() as u64;
+                    let pages =
+                        kept.map_or(size, |kept| kept.pages).min(bytes.next_multiple_of(PAGE)).min(size);
+                    kept = Some(Kept { pages, zeros: *bytes });
+                }
+                (_, Part::Nothing) => {}
+                (call, part) => match kept {
+                    Some(kept) => kept.apply(&mut content, call, part),
+                    None => apply(&mut content, call, part, self.rule == Rule::Posix),
+                },
+            }
+        }
+        content
     }
 
     /// The events that did not arrive as a whole, and what of them did.
@@ -555,10 +586,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn apply(self, content: &mut [u8], call: &Call, part: &Part) {
+    fn apply(self, content: &mut Content, call: &Call, part: &Part) {
         let size = content.len() as u64;
         let end = self.pages.min(size);
-        let mut within = content[..at(end)].to_vec();
+        let mut within = content.clone();
+        within.resize(at(end));
         let first = self.zeros / PAGE * PAGE;
         let (from, to) = match (call, part) {
             (Call::Write { offset, data, .. }, Part::Whole) => (*offset, *offset + data.len() as u64),
@@ -566,15 +598,15 @@ impl Kept {
             _ => (0, 0),
         };
         if from < first + PAGE && to > first && self.zeros < end {
-            within[at(self.zeros)..].fill(0);
+            within.zero(at(self.zeros), at(end));
         }
         apply(&mut within, call, part, false);
-        content[..at(end)].copy_from_slice(&within[..at(end)]);
+        content.write(0, &within.read(0, at(end)));
     }
 }
 
 /// Carries out `part` of a change of a content.
-fn apply(content: &mut Vec<u8>, call: &Call, part: &Part, size_apart: bool) {
+fn apply(content: &mut Content, call: &Call, part: &Part, size_apart: bool) {
     match call {
         Call::Write { offset, data, .. } => {
             let end = offset + data.len() as u64;
@@ -587,18 +619,16 @@ fn apply(content: &mut Vec<u8>, call: &Call, part: &Part, size_apart: bool) {
             let size = if size_apart { end } else { to };
             let (size, from, to, start) = (at(size), at(from), at(to), at(*offset));
             if content.len() < size {
-                content.resize(size, 0);
+                content.resize(size);
             }
             if from < to {
-                content[from..to].copy_from_slice(&data[from - start..to - start]);
+                content.write(from, &data[from - start..to - start]);
             }
         }
         Call::Zero { offset, bytes, .. } => {
-            let end = at(offset.saturating_add(*bytes)).min(content.len());
-            let start = at(*offset).min(end);
-            content[start..end].fill(0);
+            content.zero(at(*offset), at(offset.saturating_add(*bytes)));
         }
-        Call::Resize { bytes, .. } => content.resize(at(*bytes), 0),
+        Call::Resize { bytes, .. } => content.resize(at(*bytes)),
         _ => {}
     }
 }

@@ -12,12 +12,13 @@
 use crate::call::{Call, Event, Record};
 use crate::check::{Answer, Check};
 use crate::choices::{Choice, arrival, choices};
+use crate::content::Hashes;
 use crate::error::{Error, Result};
 use crate::explain;
-use crate::model::{Arrival, Model};
+use crate::model::{Arrival, Made, Model};
 use crate::roles::Roles;
 use crate::rule::Rule;
-use crate::tree::{Hashes, Tree};
+use crate::tree::Tree;
 use seawall_sys::clock::monotonic_ns;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -347,7 +348,7 @@ impl Drawn {
     ) -> Vec<Candidate> {
         let mut model = Model::new(record, rule);
         let (mut taken, mut acknowledged) = (0, 0);
-        let (mut found, mut hashes) = (Vec::new(), Hashes::default());
+        let (mut found, mut hashes, mut made) = (Vec::new(), Hashes::default(), Made::default());
         // Drawing may take a sixth of the time for each rule; what is judged is worth more than what is counted.
         let drawing_until = judge.now() + until.saturating_sub(judge.now()) / 6;
         for &Cut { behind: cut, kind, place } in cuts {
@@ -364,7 +365,7 @@ impl Drawn {
                 if !same.insert(model.lost(&arrival)) {
                     continue;
                 }
-                let content = model.state(&arrival).fingerprint_by(&mut hashes);
+                let content = model.state_by(&arrival, &mut made).fingerprint_by(&mut hashes);
                 if !self.seen.insert((content, acknowledged)) {
                     continue;
                 }

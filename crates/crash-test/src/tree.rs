@@ -1,9 +1,10 @@
 //! A directory in memory: names, and the contents of the files behind them.
 
 use crate::call::Call;
+use crate::content::{Content, Hashes, hash};
 use seawall_sys::chance::mix;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A file, folder or link; never used twice in a record.
@@ -29,12 +30,12 @@ pub enum Kind {
 }
 
 /// A file, folder or link of a tree.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// What it is.
     pub kind: Kind,
     /// Of a file: its content.
-    pub content: Arc<Vec<u8>>,
+    pub content: Arc<Content>,
     /// Of a folder: its names, and what they stand for.
     pub names: BTreeMap<Name, Inode>,
 }
@@ -141,35 +142,4 @@ impl Tree {
             mix(all ^ hash(6, name)).wrapping_add(mix(self.fingerprint_below(*inode, depth + 1, hashes)))
         })
     }
-}
-
-/// The numbers of contents, so that one that many states share is read once.
-#[derive(Debug, Default)]
-pub(crate) struct Hashes(HashMap<usize, (Arc<Vec<u8>>, u64)>);
-
-impl Hashes {
-    /// Contents that are kept alive for it.
-    const MAX: usize = 512;
-
-    fn of(&mut self, content: &Arc<Vec<u8>>) -> u64 {
-        if self.0.len() >= Self::MAX {
-            self.0.clear();
-        }
-        // The content is kept, so that no other one comes to lie at its address.
-        let new = || (Arc::clone(content), hash(2, content));
-        self.0.entry(Arc::as_ptr(content).addr()).or_insert_with(new).1
-    }
-}
-
-/// A number for some bytes: fast, and not for adversaries.
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    // Four lanes, because one multiplication waits for the one before.
-    let mut lanes = [seed, seed ^ 1, seed ^ 2, seed ^ 3];
-    for (at, word) in words.iter().enumerate() {
-        let lane = &mut lanes[at % 4];
-        *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-    let tail = rest.iter().fold(bytes.len() as u64, |all, byte| all << 8 ^ u64::from(*byte) ^ all >> 56);
-    lanes.iter().fold(mix(tail ^ seed), |all, lane| mix(all ^ lane))
 }

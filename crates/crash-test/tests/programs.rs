@@ -126,7 +126,7 @@ fn a_shell_program_is_recorded_and_the_disk_is_not_touched() {
         fs::read_dir(&ground.directory).expect("read").map(|entry| entry.expect("one").file_name()).collect();
     assert_eq!(left, ["old"]);
     assert_eq!(fs::read(ground.directory.join("old")).expect("read"), b"before");
-    assert_eq!(record.before.nodes[&1].content.as_slice(), b"before");
+    assert_eq!(record.before.nodes[&1].content.to_vec(), b"before");
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn is_root() -> bool {
 fn one_file(content: &[u8]) -> Tree {
     let mut tree = Tree::default();
     let mut file = tree.nodes[&ROOT].clone();
-    (file.kind, file.content) = (Kind::File, Arc::new(content.to_vec()));
+    (file.kind, file.content) = (Kind::File, Arc::new(content.into()));
     tree.nodes.insert(1, file);
     tree.nodes.get_mut(&ROOT).expect("the root").names.insert(b"data".as_slice().into(), 1);
     tree

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use seawall::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
 
 use crate::bytes::index;
+use seawall_crash_test::content::Content;
 
 /// The files of one image.
-pub(crate) type Files = BTreeMap<String, Arc<Vec<u8>>>;
+pub(crate) type Files = BTreeMap<String, Arc<Content>>;
 
 /// A disk in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryDisk {
     names: BTreeMap<String, usize>,
-    contents: Vec<Arc<Vec<u8>>>,
+    contents: Vec<Arc<Content>>,
     ended: VecDeque<Completion>,
     tokens: u64,
 }
@@ -93,10 +94,9 @@ impl Disk for MemoryDisk {
 
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let content = &self.contents[file.0 as usize];
-        let from = index(offset).min(content.len());
-        let to = from.saturating_add(buf.len()).min(content.len());
-        buf[..to - from].copy_from_slice(&content[from..to]);
-        Ok(to - from)
+        let read = content.read(index(offset), index(offset).saturating_add(buf.len()));
+        buf[..read.len()].copy_from_slice(&read);
+        Ok(read.len())
     }
 
     fn submit(&mut self, op: Op<'_>) -> Token {
@@ -105,11 +105,7 @@ impl Disk for MemoryDisk {
         let mut written = 0;
         if let Op::Write { file, offset, buf, .. } = op {
             let content = Arc::make_mut(&mut self.contents[file.0 as usize]);
-            let end = index(offset) + buf.len();
-            if content.len() < end {
-                content.resize(end, 0);
-            }
-            content[end - buf.len()..end].copy_from_slice(buf);
+            content.write(index(offset), buf);
             written = buf.len();
         }
         self.ended.push_back(Completion { token, result: Ok(written) });

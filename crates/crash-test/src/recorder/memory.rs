@@ -6,6 +6,7 @@ use super::mount::{Answer, Served};
 use super::wire::{self, Attributes, OPEN_KEEP_CACHE, Reply, Request, WRITE_CACHE, errno, opcode};
 use super::{Fault, FaultOn};
 use crate::call::{Call, Event};
+use crate::content::Content;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};
 use seawall_sys::clock::unix_seconds;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ const EXCHANGE: u32 = 2;
 #[derive(Debug)]
 struct Node {
     kind: Kind,
-    content: Vec<u8>,
+    content: Content,
     names: BTreeMap<Name, Inode>,
     mode: u32,
     links: u32,
@@ -69,7 +70,7 @@ impl Memory {
                 .count();
             let made = Node {
                 kind: node.kind.clone(),
-                content: node.content.to_vec(),
+                content: Content::clone(&node.content),
                 names: node.names.clone(),
                 mode: modes.get(inode).copied().unwrap_or(0o755),
                 links: u32::try_from(links).unwrap_or(1).max(1),
@@ -175,7 +176,7 @@ impl State {
         let new = self.next;
         let node = Node {
             kind: kind.clone(),
-            content: Vec::new(),
+            content: Content::default(),
             names: BTreeMap::new(),
             mode: mode & 0o7777,
             links: u32::from(name.is_some()),
@@ -291,7 +292,7 @@ impl State {
     fn resize(&mut self, request: &Request<'_>, bytes: u64) -> Result<(), i32> {
         let length = self.length(bytes)?;
         let node = self.node(request.node)?;
-        node.content.resize(length, 0);
+        node.content.resize(length);
         node.changed_seconds = unix_seconds();
         self.note(Call::Resize { inode: inode(request.node), bytes }, request.thread);
         Ok(())
@@ -333,10 +334,7 @@ impl State {
         let end = self.length(offset.saturating_add(length))?;
         self.bytes += length;
         let node = self.node(request.node)?;
-        if node.content.len() < end {
-            node.content.resize(end, 0);
-        }
-        node.content[end - data.len()..end].copy_from_slice(data);
+        node.content.write(end - data.len(), data);
         node.changed_seconds = unix_seconds();
         let mapped = request.u32(20) & WRITE_CACHE != 0;
         let call = Call::Write { inode: inode(request.node), offset, data: data.into(), mapped };
@@ -350,9 +348,8 @@ impl State {
     fn read(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
         let (offset, size) = request.span();
         let content = &self.node(request.node)?.content;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
-        let to = from.saturating_add(size as usize).min(content.len());
-        Ok(Reply::default().bytes(&content[from..to]))
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        Ok(Reply::default().bytes(&content.read(from, from.saturating_add(size as usize))))
     }
 
     fn allocate(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
@@ -365,7 +362,7 @@ impl State {
         }
         if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 && offset < size {
             let (from, to) = (self.length(offset)?, self.length(end.min(size))?);
-            self.node(request.node)?.content[from..to].fill(0);
+            self.node(request.node)?.content.zero(from, to);
             self.note(
                 Call::Zero { inode: inode(request.node), offset, bytes: end.min(size) - offset },
                 request.thread,
