@@ -54,14 +54,14 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// No space is left for another segment. Nothing was written and the log stays open; try again when there is space.
+    /// No space is left for another segment. Nothing was written and the log stays open; retry when there is space.
     DiskFull {
         /// The file that could not be prepared.
         path: PathBuf,
         /// The operating system's answer.
         source: io::Error,
     },
-    /// The log takes as much of the disk as [`crate::Options::disk_bytes_max`] allows, and another segment does not fit.
+    /// The log has reached [`crate::Options::disk_bytes_max`], and another segment does not fit.
     /// Nothing was written and an open log stays open. Trim it, or open it with a larger bound.
     DiskCap {
         /// The directory.
@@ -78,12 +78,12 @@ pub enum Error {
         /// The lock file.
         path: PathBuf,
     },
-    /// A write or a sync failed earlier; what became of it is unknown. Reopen the log to learn what is durable.
+    /// A write or a sync failed earlier; its outcome is unknown. Reopen the log to learn what is durable.
     Failed {
         /// The first failure.
         cause: Arc<Error>,
     },
-    /// Acknowledged data is damaged. It is never cut off in silence: `verify` reports, `salvage` copies what is
+    /// Acknowledged data is damaged. It is never cut off silently: `verify` reports it, `salvage` copies what is
     /// intact.
     Corrupt(Damage),
     /// A segment was written by a newer version of this library.
@@ -107,9 +107,9 @@ pub enum Error {
         /// What it needs, in words.
         feature: String,
     },
-    /// Segments of different logs lie in this directory.
+    /// The directory contains segments of different logs.
     ForeignSegment {
-        /// A segment that belongs to another log than the last one does.
+        /// A segment of another log than the last segment's.
         path: PathBuf,
     },
     /// A foreign file in the directory has the name of a segment.
@@ -117,7 +117,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Another log was put at the path of the one that was followed.
+    /// Another log has replaced the one that was followed.
     OtherLog {
         /// The directory.
         path: PathBuf,
@@ -127,12 +127,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory holds a log that is being rebuilt or copied, as a standby does: a part of one, which is no log before it is finished.
+    /// The directory holds an unfinished restore, copy or standby, which is not a log before it is finished.
     Rebuilding {
         /// The directory.
         path: PathBuf,
     },
-    /// The disk takes no writes as small as the log's blocks. Nothing of the log was changed; it can be read and copied.
+    /// The disk's sectors are larger than the log's blocks. Nothing was changed; the log can be read and copied.
     BlocksTooSmall {
         /// The file that was to be written.
         path: PathBuf,
@@ -151,11 +151,11 @@ pub enum Error {
     /// The memory for appends is full, or no prepared segment has room, and the caller requested not to wait: nothing was
     /// accepted. See [`crate::Log::append_no_wait`].
     WouldBlock,
-    /// A wait with a deadline ended without a result. Nothing was cancelled: what was appended before is still to be
-    /// written, or is just being written, and may become durable at any time. Wait for the same LSN again, or compare it with
-    /// [`crate::Log::durable_lsn`]; only after the log was reopened it is certain that something is not durable.
+    /// A wait with a deadline ended without a result. Nothing was cancelled: what was appended before may
+    /// become durable at any time. Wait for the same LSN again, or compare it with
+    /// [`crate::Log::durable_lsn`]; only reopening the log makes certain that something is not durable.
     TimedOut {
-        /// The LSN up to which a commit waited; of a follower, the LSN behind which it waited for a record.
+        /// The LSN up to which a commit waited; of a follower, the LSN after which it waited for a record.
         lsn: Lsn,
         /// How long it waited.
         timeout: Duration,
@@ -199,7 +199,7 @@ pub enum Error {
         stream: StreamId,
         /// The sequence number that is missing.
         seq: u64,
-        /// The next one that is there.
+        /// The next one that exists.
         next: u64,
     },
     /// A stream has no durable record of this sequence number yet.
@@ -227,7 +227,7 @@ pub enum Error {
     },
     /// The log was closed.
     Closed,
-    /// This process was forked off the one that opened the log, which still uses it.
+    /// This process is a fork of the one that opened the log, which still uses it.
     Forked,
 }
 
@@ -265,8 +265,7 @@ impl Error {
         self
     }
 
-    /// The name of its kind, the same in every language that Seawall has an interface for: that of the variant in small letters
-    /// with underscores.
+    /// The name of the variant in snake case, the same in every language binding.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -302,7 +301,7 @@ impl Error {
         }
     }
 
-    /// The error number of the operating system behind this error, if there is one.
+    /// The operating system's error number, if there is one.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
@@ -326,15 +325,15 @@ impl Error {
                 write!(f, "record {seq} of stream {stream} was trimmed, the first one left is {first}")
             }
             Self::StreamGap { stream, seq, next } => {
-                write!(f, "record {seq} of stream {stream} is missing: the next one that is there is {next}")
+                write!(f, "record {seq} of stream {stream} is missing: the next one is {next}")
             }
             Self::StreamEnd { stream, seq, next } => {
-                write!(f, "stream {stream} has no durable record {seq}: it goes on with {next}")
+                write!(f, "stream {stream} has no durable record {seq}: it continues with {next}")
             }
             Self::BeyondEnd { lsn, end } => write!(f, "LSN {lsn} lies past the end of the log, {end}"),
             Self::NoBatch { lsn } => write!(f, "no batch of the log ends at LSN {lsn}"),
             Self::NoRecord { lsn } => {
-                write!(f, "LSN {lsn} lies inside a record: name one where a record starts or ends")
+                write!(f, "LSN {lsn} is inside a record: name one where a record starts or ends")
             }
             Self::Trimmed { lsn, first } => write!(f, "LSN {lsn} was trimmed, the first one left is {first}"),
             _ => Ok(()),
@@ -351,20 +350,20 @@ impl std::fmt::Display for Error {
             }
             Self::DiskFull { path, source } => write!(
                 f,
-                "no space for {}: {source}; nothing of it was written: make room, and try again",
+                "no space for {}: {source}; nothing was written: free space and retry",
                 path.display()
             ),
             Self::DiskCap { path, bytes_max, disk_bytes, needed } => write!(
                 f,
                 "the log in {} takes {disk_bytes} bytes of at most {bytes_max}, and a segment of {needed} more does not fit \
-                 beside what openings and trims need; nothing was written: trim the log, drop pins that hold it, or open it \
+                 beside the reserve for openings and trims; nothing was written: trim the log, drop its pins, or open it \
                  with a larger Options::disk_bytes_max",
                 path.display()
             ),
             Self::Locked { path } => {
                 write!(
                     f,
-                    "{} or its directory is locked, by another writer or by a process that keeps writers out: close it \
+                    "{} or its directory is locked, by another writer or by a process that blocks writers: close it \
                      first (lslocks names it)",
                     path.display()
                 )
@@ -401,22 +400,22 @@ impl std::fmt::Display for Error {
             }
             Self::ForeignFile { path } => write!(
                 f,
-                "{} has the name of a segment and is none of the log's: move it out of the directory",
+                "{} has a segment's name but does not belong to the log: move it out of the directory",
                 path.display()
             ),
             Self::OtherLog { path } => {
-                write!(f, "another log was put at {}: follow that one from its beginning", path.display())
+                write!(f, "another log has replaced the one at {}: follow it from its beginning", path.display())
             }
             Self::NotALog { path } => write!(f, "{} holds no log", path.display()),
             Self::Rebuilding { path } => write!(
                 f,
-                "{} holds a log that is being rebuilt: `seawall log takeover` makes it whole and takes over from its writer; of a \
-                 rebuild or backup that was interrupted, begin it again, or name another folder",
+                "{} holds an unfinished restore, backup or standby: `seawall log takeover` completes a standby and fences its old writer; \
+                 start an interrupted restore or backup again, or name another folder",
                 path.display()
             ),
             Self::BlocksTooSmall { path, block_bytes, sector_bytes } => write!(
                 f,
-                "{} has blocks of {block_bytes} bytes, and its disk takes no less than {sector_bytes} at once: make \
+                "{} has blocks of {block_bytes} bytes, but its disk has sectors of {sector_bytes}: create \
                  a log here with Options::block_bytes({sector_bytes}); `seawall log salvage` copies one that exists \
                  into one with larger blocks",
                 path.display()
@@ -425,12 +424,12 @@ impl std::fmt::Display for Error {
                 write!(f, "{bytes} bytes are more than the bound of {bytes_max}")
             }
             Self::WouldBlock => f.write_str(
-                "the memory for appends is full, the next segment is not prepared yet, or another thread is in the log \
-                 where the caller does not wait for one; nothing was accepted, try again, at the latest when a commit has ended",
+                "the memory for appends is full, the next segment is not ready, or another thread holds the log's lock and \
+                 the caller does not wait; nothing was accepted: retry, at the latest when a commit has ended",
             ),
             Self::TimedOut { lsn, timeout } => write!(
                 f,
-                "LSN {lsn} was waited for in vain for {timeout:?}; nothing was cancelled, and what was appended may still \
+                "timed out after {timeout:?} waiting for LSN {lsn}; nothing was cancelled, and what was appended may still \
                  become durable: wait for it again"
             ),
             Self::StreamTrimmed { .. }
@@ -450,7 +449,7 @@ impl std::fmt::Display for Error {
             Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),
             Self::Closed => f.write_str("the log was closed"),
             Self::Forked => f.write_str(
-                "this process was forked off the one that opened the log: use the log there, or open it here when it is \
+                "this process is a fork of the one that opened the log: use the log there, or open it here when it is \
                  closed there",
             ),
         }

@@ -35,7 +35,7 @@ use crate::format::names::{LOCK_FILE, REBUILD_MARKER};
 use crate::lsn::Lsn;
 use crate::options::Options;
 
-/// A writer that ends may still hold the locks for an instant; one that opens at that moment tries again.
+/// A writer that ends may still hold the locks for an instant; one that opens at that moment retries.
 const TRIES: u32 = 20;
 /// The tries, one minute long, while a log of this process is still ending, or the locks are held by those that only look.
 const TRIES_MAX: u32 = 30_000;

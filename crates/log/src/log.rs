@@ -44,20 +44,20 @@ pub use opening::Opened;
 /// A transaction log in one directory, opened for writing.
 ///
 /// Shared between threads by reference or in an [`Arc`]. Dropping it commits nothing: records that were appended and
-/// not committed are gone. [`Log::close`] commits everything and leaves a mark that says so.
+/// not committed are lost. [`Log::close`] commits everything and writes a mark that says so.
 ///
-/// Dropping waits for the threads of the log and for batches that are being written. Where the last handle goes with a
-/// waker, on a thread that is just writing a batch, it must not wait: a thread of the log then does the rest. The same
+/// Dropping waits for the threads of the log and for batches that are being written. If the last handle is dropped with a
+/// waker, on a thread that is writing a batch, it must not wait: a thread of the log then does the rest. The same
 /// process opens the directory again without noticing, because [`Log::open`] waits for that; another one may find it
 /// locked a moment longer. Nothing acknowledged is lost either way. A task awaits [`Log::close_async`] first: dropping then
 /// waits for nothing.
 ///
 /// # fork(2)
 ///
-/// A process that is forked off must not use the log: appending, committing, trimming, reading and closing fail there with
+/// A forked child must not use the log: appending, committing, trimming, reading and closing fail there with
 /// [`Error::Forked`], and dropping it does nothing. The parent is not affected, and what it closes can
-/// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child made by
-/// clone(2) alone, without the C library, is not noticed: it must not touch the log at all.
+/// be opened again while the child lives. Started programs (`std::process::Command`) inherit nothing. A child created by
+/// clone(2) alone, without the C library, is not detected: it must not touch the log at all.
 pub struct Log {
     pub(crate) group: Arc<Group>,
     dir: Arc<Directory>,
@@ -92,12 +92,12 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// Opens the log in `dir`: takes the exclusive lock, finds out what is durable and makes the log ready.
+    /// Opens the log in `dir`: takes the exclusive lock, recovers what is durable and prepares for appends.
     ///
     /// # Errors
     /// [`Error::Locked`] if another writer holds it, [`Error::Corrupt`] if acknowledged data is damaged,
     /// [`Error::InvalidOption`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::NotALog`] if there is none
-    /// and none is to be made, [`Error::BlocksTooSmall`] for this disk, [`Error::DiskFull`], [`Error::DiskCap`],
+    /// and none is to be created, [`Error::BlocksTooSmall`] for this disk, [`Error::DiskFull`], [`Error::DiskCap`],
     /// [`Error::Io`].
     #[expect(clippy::needless_pass_by_value, reason = "one set of options opens one log")]
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
@@ -110,14 +110,14 @@ impl Log {
         &self.opened
     }
 
-    /// The directory of the log: its absolute path when the log was opened. The log holds the directory itself, and goes
-    /// on in it wherever it is moved and whatever the process's working directory is (on Windows: as long as it is there).
+    /// The directory of the log: its absolute path when the log was opened. The log holds a handle on the directory, and continues
+    /// in it wherever it is moved and whatever the process's working directory is (on Windows: as long as the path exists).
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Copies a record into memory and gives it its place. It is not durable yet: see [`Log::commit`]. Waits only
+    /// Copies a record into memory and assigns its LSN. It is not durable yet: see [`Log::commit`]. Waits only
     /// when the memory is full or no prepared segment is left.
     ///
     /// # Errors
@@ -139,9 +139,9 @@ impl Log {
         Ok(begin..end)
     }
 
-    /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and what is lacking
-    /// has been requested, so that a later call finds it. A task of an async executor appends with this and, when it is
-    /// refused, awaits the [`CommitFuture`] of what it has appended so far, or comes back later.
+    /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and the missing memory or segment
+    /// has been requested, so that a later call finds it. An async task appends with this and, when it is
+    /// refused, awaits the [`CommitFuture`] of what it has appended so far, or retries later.
     ///
     /// It takes the log's short internal lock, as `append` does, and never waits for the disk.
     ///
@@ -155,10 +155,10 @@ impl Log {
         tried
     }
 
-    /// As [`Log::append_no_wait`], but returns [`Error::WouldBlock`] also where another thread is in the log just now, and for a record
-    /// that fills a batch of its own; what is lacking is not requested. It copies the record and waits for nothing, a lock
-    /// included; the only system call that it may make wakes a thread. For callers that hold up others while they are in
-    /// here, such as a critical call of a virtual machine: on `WouldBlock` they leave that state and call [`Log::append`].
+    /// As [`Log::append_no_wait`], but also returns [`Error::WouldBlock`] while another thread holds the log's lock, and for a record
+    /// that needs a batch of its own; nothing is requested. It copies the record and waits for nothing, not even a
+    /// lock; the only system call that it may make wakes a thread. It is for callers that block others meanwhile,
+    /// such as a critical call of a virtual machine: on `WouldBlock` they leave that state and call [`Log::append`].
     ///
     /// # Errors
     /// As [`Log::append_no_wait`].
@@ -172,10 +172,10 @@ impl Log {
     }
 
     /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
-    /// thread until then. Needs no runtime. Futures that wait are served in the order in which they came, as long as they
-    /// are polled; callers of [`Log::append`] do not stand in that line.
+    /// thread until then. Needs no runtime. Waiting futures are served in order, as long as they
+    /// are polled; callers of [`Log::append`] are not part of that queue.
     ///
-    /// Dropping the future before it is ready is safe: nothing of the record was appended, and another one takes its turn.
+    /// Dropping the future before it is ready is safe: nothing of the record was appended, and the next one takes its turn.
     /// Like `append` it takes the log's short internal lock and copies the record, in the poll that returns its LSN.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Log {
 
     /// Returns when everything before `lsn` is durable: [`Log::durable_lsn`] covers it, and readers, followers and views of every process
     /// show it. Those read segments, so a log that was opened for [`ProcessCrash`](crate::Durability::ProcessCrash) writes for each such
-    /// commit, without a sync. Where nobody is to read the records at once, [`Log::commit_as`] of that class is the faster commit: it
+    /// commit, without a sync. If nobody needs to read the records at once, [`Log::commit_as`] of that class is faster: it
     /// copies them into memory, in a log of any class.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Log {
 
     /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
     /// interrupt it in the system call: a thread of the log does. That costs a hand-over between threads, which a commit without
-    /// a deadline saves.
+    /// a deadline avoids.
     ///
     /// # Errors
     /// [`Error::TimedOut`] when the time is over: what was appended may still become durable, see there. Otherwise as
@@ -236,8 +236,8 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Appends the records that `work` appends, and trims, cuts and removes streams as it says, all or nothing of it; not durable yet:
-    /// [`Log::commit`] the LSN that it returns, the end of the last record. After a crash either all is there or none.
+    /// Applies what `work` appends, trims, cuts and removes as a unit; not durable yet:
+    /// [`Log::commit`] the returned LSN, the end of the last record. After a crash either all of it is in the log or none.
     ///
     /// # Errors
     /// What `work` returned, in which case nothing was appended; otherwise as [`Log::append`], and as [`Transaction::trim`] and
@@ -259,15 +259,15 @@ impl Log {
     }
 
     /// A future that is ready when everything before `lsn` is durable. Needs no runtime; the write is in flight or
-    /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other one loses its
-    /// wake-up, and the records become durable all the same.
+    /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other future loses its
+    /// wake-up, and the records still become durable.
     pub fn commit_async(&self, lsn: Lsn) -> CommitFuture {
         CommitFuture::request(&self.group, lsn, self.group.config().own())
     }
 
-    /// Wakes `waker` for as long as the log is open whenever more may be durable, at least once for each group of commits, and
-    /// when the log fails or is closed: for an event loop that waits for all of it by one registration. It is woken by a thread that
-    /// must not wait. A log has one such waker; returns `false`, and changes nothing, if it has it already.
+    /// Wakes `waker` whenever more may be durable while the log is open, at least once for each group of commits, and
+    /// when the log fails or is closed: an event loop waits for all of these by one registration. The waking thread
+    /// must not wait. A log has one such waker; returns `false`, and changes nothing, if it has one already.
     pub fn watch(&self, waker: Waker) -> bool {
         self.group.waiters().watch(waker)
     }
@@ -287,9 +287,9 @@ impl Log {
         })
     }
 
-    /// Reads durable records from the first one at or behind `from`; also while the log is written to.
+    /// Reads durable records from the first one at or after `from`; also while the log is written to.
     ///
-    /// Sequential readers prefetch the next piece on a thread of their own, and bypass the page cache for uncached parts
+    /// Sequential readers prefetch on a separate thread, and bypass the page cache for uncached parts
     /// (Linux). So reading an old log evicts nothing from the cache, and reading it twice reads the disk twice.
     ///
     /// # Errors
@@ -302,9 +302,9 @@ impl Log {
 
     /// Reads the durable record that starts at `lsn`: where the record before it ended, which is what its append returned.
     ///
-    /// The first read in a segment walks through it once, and what became durable since is added as it is needed; then a
-    /// record is read with the blocks that it lies in, each checked. That index takes 0.44 % of what it covers (in batches
-    /// of one block of 4 KiB) and at most 128 MiB and 384 descriptors for a log; what was used least goes first.
+    /// The first read in a segment scans it once and indexes it; later reads extend the index. A
+    /// record is then read with the blocks that contain it, each checked. The index takes 0.44 % of what it covers (in batches
+    /// of one block of 4 KiB) and at most 128 MiB and 384 descriptors for a log; the least used parts are evicted first.
     ///
     /// # Errors
     /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,
@@ -319,7 +319,7 @@ impl Log {
         }
     }
 
-    /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; so, one after the other, the log
+    /// Reads the durable record that ends at `end`, `None` at the first LSN that is left; repeated calls read the log
     /// backwards. Costs as much as [`Log::read_at`].
     ///
     /// # Errors
@@ -337,8 +337,8 @@ impl Log {
         Ok(None)
     }
 
-    /// The LSN of the first record that was appended at or after `time`, by the clock of the machine then, in steps of a
-    /// batch; [`Log::durable_lsn`] if there is none. A clock that was set back counts as one that stood still, and batches of
+    /// The LSN of the first record that was appended at or after `time`, by the clock of the machine then, to the precision of a
+    /// batch; [`Log::durable_lsn`] if there is none. A clock that was set back counts as stopped, and batches of
     /// unknown time count as the oldest.
     ///
     /// # Errors
@@ -351,10 +351,10 @@ impl Log {
 
     /// One stream of the log: an ordered sequence of records with its own reader, follower, trim and tail. All streams
     /// share the log's writer, its segments and its flushes; a transaction may append to several
-    /// ([`Transaction::append_to`]). A stream is there as soon as a record is appended to it.
+    /// ([`Transaction::append_to`]). A stream exists as soon as a record is appended to it.
     ///
-    /// [`Log::trim`] and [`Log::truncate_after`] concern the records that belong to no stream; those of streams go with
-    /// [`Stream::trim`], [`Stream::truncate`] and [`Stream::remove`]. A segment goes when neither needs it.
+    /// [`Log::trim`] and [`Log::truncate_after`] concern the records that belong to no stream; those of streams are removed by
+    /// [`Stream::trim`], [`Stream::truncate`] and [`Stream::remove`]. A segment is released when neither needs it.
     #[must_use]
     pub fn stream(&self, id: StreamId) -> Stream<'_> {
         Stream::new(self, id)
@@ -368,13 +368,13 @@ impl Log {
         ids
     }
 
-    /// Cuts off the tail: every record that belongs to no stream and starts at or behind `lsn`. What is appended
+    /// Cuts off the tail: every record that belongs to no stream and starts at or after `lsn`. What is appended
     /// afterwards follows at the end: LSNs are not used twice, and a reader steps over what is cut. Takes effect at once for
     /// this process; durable when everything before the returned LSN is, so that a crash before that may bring the records back.
     ///
     /// A reader or follower that has handed out records which are cut off afterwards does not take them back. A cut
-    /// inside a transaction leaves its first records. At the cap of the disk ([`Options::disk_bytes_max`]) it waits or is
-    /// refused as an append is.
+    /// inside a transaction leaves its first records. At the disk cap ([`Options::disk_bytes_max`]) it waits or is
+    /// refused like an append.
     ///
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended; as [`Log::append`].
@@ -422,7 +422,7 @@ impl Log {
         Ok(())
     }
 
-    /// As [`Log::read`], but waits for more at the end: a thread does, or a task that polls. Finding the first record reads
+    /// As [`Log::read`], but waits for more at the end, on a thread or by polling a task. Finding the first record reads
     /// the disk, here as in `read`: of the segment that `from` lies in, the headers of the batches before it.
     ///
     /// # Errors
@@ -432,9 +432,9 @@ impl Log {
         Ok(Follower::new(reader, Arc::clone(&self.follow_thread), from))
     }
 
-    /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a reader that is slow, or
-    /// that comes back later. [`Log::trim`] goes no further than the lowest pin, which [`Stats::pinned`] shows. A pin lives in
-    /// this process alone, and holds nothing once the log is closed.
+    /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a slow reader, or one that
+    /// returns later. [`Log::trim`] goes no further than the lowest pin, which [`Stats::pinned`] shows. A pin exists
+    /// only in this process, and has no effect once the log is closed.
     ///
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended, [`Error::Forked`].
@@ -452,12 +452,12 @@ impl Log {
     /// Trims everything before `lsn`, as far as it is durable and no [`Log::pin`] and no [`crate::Hold`] holds it; returns the first LSN that is left. Whole segments
     /// before it are recycled, once that first LSN is durable itself.
     ///
-    /// In a log with streams it goes no further than the first segment that a stream needs, and on by itself when that is needed
-    /// no more; what it could not trim is not remembered when the log is opened again.
+    /// In a log with streams it stops at the first segment that a stream needs, and the log trims further by itself when the segment is no
+    /// longer needed; a reopened log does not remember the rest of the request.
     ///
     /// # Errors
-    /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`], and [`Error::Io`] where the holds
-    /// in the directory cannot be read, as without a free descriptor: nothing is trimmed then.
+    /// [`Error::BeyondEnd`] past the end of what was appended, [`Error::Failed`], [`Error::Closed`], and [`Error::Io`] if the holds
+    /// in the directory cannot be read, such as without a free descriptor: nothing is trimmed then.
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
         self.group.status().check_process()?;
@@ -492,8 +492,8 @@ impl Log {
     }
 
     /// Where [`Log::durable_lsn`] is kept: a word that only grows, to be read by an atomic load with acquire ordering. It is
-    /// there as long as this log, its readers, followers and commits are, and is for callers in other languages, which spare
-    /// themselves the call; nothing may be stored there.
+    /// valid as long as this log, its readers, followers and commits exist, and saves callers in other languages
+    /// a call; nothing may be stored there.
     #[cfg(not(loom))]
     #[doc(hidden)]
     #[must_use]
@@ -524,7 +524,7 @@ impl Log {
         self.group.core().trim()
     }
 
-    /// Whether the next segment is prepared, so that the next rotation will not have to wait.
+    /// Whether the next segment is prepared, so that the next rotation does not wait.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
         self.group.core().spares() > 0
@@ -545,11 +545,11 @@ impl Log {
         }
     }
 
-    /// Commits everything, writes the close mark and releases the log, also if a process that was forked off lives on.
+    /// Commits everything, writes the close mark and releases the log, even if a forked child is still running.
     ///
     /// # Errors
     /// [`Error::Failed`] if something could not be made durable, [`Error::Forked`], and [`Error::Closed`] after
-    /// [`Log::close_async`], whose future says when that is done.
+    /// [`Log::close_async`], whose future says when the log is closed.
     pub fn close(self) -> Result<()> {
         let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
         self.group.status().check_process()?;
@@ -568,10 +568,10 @@ impl Log {
     /// As [`Log::close`], done by the threads of the log and awaited as a future, through any handle of the log. Needs no
     /// runtime.
     ///
-    /// It begins with this call, whether the future is polled or dropped: from now on appends are refused with
-    /// [`Error::Closed`], those that wait included, and so is reading once the lock is released; commits of what was
-    /// appended are served; followers end. The process must live until the future is ready, otherwise the log is left as by
-    /// a crash. The first call closes the log, and every future of it ends with the same result.
+    /// Closing begins with this call, whether the future is polled or dropped: from now on appends are refused with
+    /// [`Error::Closed`], waiting ones included, and reads once the lock is released; commits of what was
+    /// appended still complete; followers end. The process must live until the future is ready, otherwise the log is left as after
+    /// a crash. The first call closes the log, and every such future returns the same result.
     ///
     /// # Errors
     /// The future returns [`Error::Failed`] if something could not be made durable, [`Error::Forked`].

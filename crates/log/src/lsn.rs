@@ -15,7 +15,7 @@ pub struct Lsn(u64);
 impl Lsn {
     /// The start of every log.
     pub const ZERO: Self = Self(0);
-    /// The end of time: no record ever reaches it.
+    /// The largest position: no record ever reaches it.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The position `bytes` bytes after the start of the log.

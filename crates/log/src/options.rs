@@ -19,9 +19,9 @@ use crate::segment::retention::Retention;
 #[non_exhaustive]
 pub enum MethodChoice {
     /// The fastest one of the requested durability class, by a probe of a few hundred writes when the log is created. The
-    /// answer is kept in the directory.
+    /// choice is stored in the directory.
     Fastest,
-    /// As [`MethodChoice::Fastest`], but probed anew.
+    /// As [`MethodChoice::Fastest`], but with a new probe.
     ProbeAgain,
     /// The row of the method table with this id.
     Named(String),
@@ -49,7 +49,7 @@ const CRASH_MEMORY_BYTES_MAX: usize = 4 << 30;
 #[cfg(not(target_pointer_width = "64"))]
 const CRASH_MEMORY_BYTES_MAX: usize = 1 << 30;
 
-/// The settings of a log. Every setter says what its bounds are; they are checked when the log is opened.
+/// The settings of a log. Every setter states its bounds, which are checked when the log is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) segment_bytes: u64,
@@ -114,8 +114,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Size of one segment in bytes: 64 KiB to 64 GiB, a multiple of 4096. Larger ones rotate more rarely, smaller ones
-    /// are trimmed sooner, and the newest one is read when the log is opened. Default 32 MiB.
+    /// Size of one segment in bytes: 64 KiB to 64 GiB, a multiple of 4096. Larger ones rotate less often, smaller ones
+    /// are trimmed sooner, and opening reads the newest one. Default 32 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = bytes;
@@ -172,7 +172,7 @@ impl Options {
         self
     }
 
-    /// How long without a commit until a durable mark is written: 1 ms to 1 h. Until then the last batch has no
+    /// How long the log is idle before a durable mark is written: 1 ms to 1 h. Until then the last batch has no
     /// witness, and damage to it looks like a torn write. Default 5 ms.
     #[must_use]
     pub fn idle_mark(mut self, wait: Duration) -> Self {
@@ -188,9 +188,9 @@ impl Options {
         self
     }
 
-    /// How much of the log is kept: whole segments go that exceed these bounds, as [`crate::Log::trim`] would trim them, but
-    /// never what a [`crate::Log::pin`] holds. Looked at whenever a segment is started, when a pin or the age of a segment
-    /// lets more go, and at opening. Default: everything, until it is trimmed.
+    /// How much of the log is kept: whole segments beyond these bounds are trimmed, as by [`crate::Log::trim`], but
+    /// never what a [`crate::Log::pin`] holds. Checked when a segment is started, when a pin moves or a segment ages,
+    /// and at opening. Default: everything, until it is trimmed.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
@@ -202,8 +202,8 @@ impl Options {
     /// readers hold open of segments that are gone, the few bytes of `LOCK` and `METHOD`, and the probe's file of 1 MiB
     /// while there is one.
     ///
-    /// Of it one segment is held back for openings and two for trims, so that a full log can be trimmed and opened again;
-    /// records get the rest. Where there is no room left for them appends get what [`Options::on_full`] says. Nothing is
+    /// One segment of it is reserved for openings and two for trims, so that a full log can be trimmed and reopened;
+    /// records get the rest. When that is full, [`Options::on_full`] decides what appends do. Nothing is
     /// ever dropped to make room: what trims, [`Options::retention`] and pins leave stays. A log that takes more already, or
     /// could not make a trim durable under the bound, is not opened: [`Error::DiskCap`], before anything is changed. Default:
     /// no bound.
@@ -213,8 +213,8 @@ impl Options {
         self
     }
 
-    /// What appends get that find no room under [`Options::disk_bytes_max`]: they wait until a trim has freed a segment, or
-    /// fail with [`Error::DiskCap`]. A record that would not fit into an empty log fails in either case. Default: they wait.
+    /// What appends do when [`Options::disk_bytes_max`] is reached: wait until a trim frees a segment, or
+    /// fail with [`Error::DiskCap`]. A record that would not fit into an empty log fails in either case. Default: wait.
     #[must_use]
     pub fn on_full(mut self, choice: OnFull) -> Self {
         self.on_full = choice;
@@ -236,23 +236,23 @@ impl Options {
     }
 
     /// What an acknowledged record must outlive. Opening fails where no method can promise that. After an event that a
-    /// lower class does not cover, the log opens with what is left and [`crate::Tail::Lost`] says what is gone. A log may
-    /// be opened with another class than before: it then continues in a new segment. Default: power loss.
+    /// lower class does not cover, the log opens with what is left and [`crate::Tail::Lost`] reports what is lost. A log may
+    /// be reopened with another class: it then continues in a new segment. Default: power loss.
     #[must_use]
     pub fn durability(mut self, class: Class) -> Self {
         self.durability = class;
         self
     }
 
-    /// Whether to make a log where there is none. Default: yes.
+    /// Whether to create a log where there is none. Default: yes.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// The access rights of the files of the log and of its directory, when they are made; existing ones keep theirs.
-    /// Default: the owner alone. A user who may open the directory or `LOCK` can lock it and so keep the writer out, and
+    /// The permissions of the log's files and directory when they are created; existing ones keep theirs.
+    /// Default: the owner only. A user who may open the directory or `LOCK` can lock out the writer, and
     /// one who may write to the directory can do anything to the log.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
@@ -260,10 +260,10 @@ impl Options {
         self
     }
 
-    /// Whether the log may lie on a network file system (NFS, SMB, 9p, Ceph and others that the system names; not FUSE,
+    /// Whether the log may be on a network file system (NFS, SMB, 9p, Ceph and others that the system names; not FUSE,
     /// behind which there may be anything). Default: no, opening refuses it.
     ///
-    /// There the server decides what is promised: whether a lock keeps out writers on other machines (NFS has no lock of
+    /// There the server decides what is guaranteed: whether a lock keeps out writers on other machines (NFS has no lock of
     /// directories, and mounted with `nolock` or `local_lock` none beyond this machine), whether a sync reaches a disk,
     /// and whether direct I/O goes around any cache but the client's. A log that is open on two machines is lost.
     #[must_use]
@@ -274,8 +274,8 @@ impl Options {
 
     /// How long a batch may be in flight until the disk counts as stalled: 1 ms to 1 h. Such a stall is seen while it lasts:
     /// [`crate::Stats::stalled_for`], [`crate::Stats::stalls_seen`], a warning of `tracing`, the metric
-    /// `seawall_write_stalls_total` and [`Options::on_stall`]. Batches that hang together are one stall. Default: none, and
-    /// nothing is watched; with a threshold the log has one thread more, which sleeps while nothing is in flight and makes no
+    /// `seawall_write_stalls_total` and [`Options::on_stall`]. Batches that hang at the same time count as one stall. Default: none, and
+    /// nothing is watched; a threshold costs one more thread, which sleeps while nothing is in flight and makes no
     /// call to the disk.
     #[must_use]
     pub fn stall_threshold(mut self, threshold: Duration) -> Self {
@@ -283,9 +283,9 @@ impl Options {
         self
     }
 
-    /// What is called when the disk has stalled for [`Options::stall_threshold`], which must be set as well, once for each
-    /// stall and while it lasts. It runs on a thread of the log's own, which holds no lock; while it runs no further stall is
-    /// seen, and the log cannot end. A panic in it is reported and harms nothing. It must not wait for a commit without a
+    /// Called once for each stall of [`Options::stall_threshold`], which must be set as well, while it lasts.
+    /// It runs on a thread of the log that holds no lock; while it runs no further stall is
+    /// seen, and the log cannot close. A panic in it is reported and does no harm. It must not wait for a commit without a
     /// deadline, which may take as long as the stall. Default: nothing.
     #[must_use]
     pub fn on_stall(mut self, callback: impl Fn(Stall) + Send + Sync + 'static) -> Self {

@@ -1,4 +1,4 @@
-//! Tells followers in other processes what is durable: a page of memory that the writer shares, and that they sleep on.
+//! Publishes the durable LSN to followers in other processes through a page of shared memory, on which they sleep.
 //!
 //! * [`publisher`] is the writer's side, [`subscriber`] the follower's;
 //! * [`words`] is what both do with the page, so that tests and `loom` run the same steps on memory of their own.
@@ -89,7 +89,7 @@ impl Owner {
         Ok(Self { log_id, epoch, boot: shared_memory::boot_id()?, lock: shared_memory::identity(lock)? })
     }
 
-    /// Its numbers in the page, behind the magic.
+    /// Its numbers in the page, after the magic.
     fn numbers(&self) -> [u64; 7] {
         let halves = |bytes: [u8; 16]| u128::from_le_bytes(bytes);
         let low = |number: u128| u64::try_from(number & u128::from(u64::MAX)).unwrap_or(0);

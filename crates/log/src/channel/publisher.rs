@@ -1,4 +1,4 @@
-//! The writer's side: makes the page, publishes what is durable, wakes followers, and says so when the log ends.
+//! The writer's side: creates the page, publishes the durable LSN, wakes followers, and marks the end of the log.
 //!
 //! Invariants: the page is named in `LOCK` only once it is whole; the page of a writer that died is closed and removed by
 //! the next one, so that its followers look again at once.

@@ -1,4 +1,4 @@
-//! The steps by which a writer publishes and a follower sleeps, over words that both share.
+//! The steps by which a writer publishes and a follower sleeps, on shared words.
 //!
 //! ```text
 //! writer     store segment, store durable -> swap the word for a new count, bit 0 off -> if bit 0 was on: wake all
@@ -70,7 +70,7 @@ pub(crate) struct Published {
     pub(crate) cuts: u64,
 }
 
-/// Has every follower look again, behind the stores that it is to see; `changes` counts them. Returns whether that took a
+/// Has every follower look again, after the stores that it is to see; `changes` counts them. Returns whether that took a
 /// system call.
 pub(crate) fn announce(words: &impl WriterWords, changes: &AtomicU32, always: bool) -> bool {
     let count = changes.fetch_add(1, Ordering::SeqCst).wrapping_add(1);

@@ -11,8 +11,8 @@ use crate::lsn::Lsn;
 
 /// Appends one record as soon as there is room for it; see [`Log::append_async`].
 ///
-/// Nothing happens before the first poll. Ready with `Ok`, the whole record has its place; with an error, or dropped before it
-/// is ready, nothing of it was appended.
+/// Nothing happens before the first poll. When it returns `Ok`, the whole record was appended; if it fails, or is dropped before it
+/// is ready, nothing was appended.
 #[must_use = "a future appends nothing before it is polled"]
 pub struct AppendFuture<'a> {
     log: &'a Log,

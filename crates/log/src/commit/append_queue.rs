@@ -1,4 +1,4 @@
-//! Queues append futures that found no room, and wakes as many of them as there is room for, in the order in which they came.
+//! Queues append futures that found no room, and wakes as many as now fit, first come, first served.
 //!
 //! ```text
 //!   poll ─► anyone in line? ─ no ─► look for room ─► appended, wake the next in line
@@ -9,7 +9,7 @@
 //!
 //! Whatever makes room wakes the first in line, up to one batch of records; who was woken is out of line until it has looked, so
 //! that a task which is never polled holds up nobody. Each of these that appends wakes one more, so
-//! that the line goes on until the memory is full again; each that finds no room keeps its place.
+//! that the line continues until the memory is full again; each that finds no room keeps its place.
 //!
 //! Invariants: a future takes its place before it looks for room for the last time, and room is made before the line is
 //! looked at, so one of the two sees the other; the first in line has requested what it lacks; a future that was woken and
@@ -113,7 +113,7 @@ impl AppendQueue {
         let replaced = line.waiting.insert(own, Waiting { bytes, waker });
         self.waiting.store(line.waiting.len() as u64, Ordering::SeqCst);
         let first = line.waiting.first_key_value().is_some_and(|(first, _)| *first == own);
-        // Dropped behind the lock: a waker may own anything, even the log.
+        // Dropped after the lock: a waker may own anything, even the log.
         drop(line);
         first || (known && replaced.is_none())
     }
@@ -135,7 +135,7 @@ impl AppendQueue {
         }
     }
 
-    /// Wakes the first in line, and those behind it as long as all together have at most `bytes` bytes.
+    /// Wakes the first in line, and those after it as long as all together have at most `bytes` bytes.
     pub(crate) fn wake_up_to(&self, bytes: usize) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -258,7 +258,7 @@ mod tests {
         let mut behind = Task::default();
         assert!(behind.poll(&queue, &mut 0).is_pending());
         queue.wake_up_to(200);
-        // The one behind holds memory in vain while the first one looks.
+        // The one after holds memory in vain while the first one looks.
         assert!(large.poll_one(&queue, &mut 0, true).is_pending());
         assert!(behind.poll_one(&queue, &mut 0, true).is_pending());
         assert_eq!((large.woken(), behind.woken()), (2, 1));

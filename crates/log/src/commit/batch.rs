@@ -1,6 +1,6 @@
 //! Collects records in memory until they are written together as one batch.
 //!
-//! A [`Batch`] is a buffer with room for a header, the records behind it, and the checksum of the records so far.
+//! A [`Batch`] is a buffer with room for a header, the records after it, and the checksum of the records so far.
 //!
 //! Invariants: `summed <= used <= room`; the checksum is that of the records up to `summed`.
 
@@ -93,12 +93,12 @@ impl Batch {
         }
     }
 
-    /// The LSN behind its last record.
+    /// The LSN after its last record.
     pub(crate) fn end(&self) -> Lsn {
         self.lsn.saturating_add((self.used - BATCH_HEADER_BYTES) as u64)
     }
 
-    /// Notes that it holds a record with this tag, of so many bytes.
+    /// Notes that it holds a record with this tag, of this many bytes.
     pub(crate) fn note(&mut self, tag: &Tag, bytes: usize) {
         self.tagged = true;
         self.cuts |= matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts);
@@ -106,7 +106,7 @@ impl Batch {
         self.rewritten += if tag.kind == TagKind::Copy { bytes as u64 } else { 0 };
     }
 
-    /// Puts `parts`, `records` records with their headers, behind what it holds, for which there must be room.
+    /// Puts `parts`, `records` records with their headers, after what it holds, for which there must be room.
     ///
     /// They are added to the checksum here, because the thread that copied them still has them in its processor's cache and
     /// the thread that writes them may run on another processor.

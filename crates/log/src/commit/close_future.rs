@@ -1,4 +1,4 @@
-//! Closes a log on its own threads, for callers that must not block, and says when that is done.
+//! Closes a log on its own threads, for callers that must not block: the future of a close.
 //!
 //! ```text
 //!   caller               refuse appends, leave the order, wake the writer thread
@@ -73,7 +73,7 @@ impl Closing {
 }
 
 /// Ready when the log is closed and its lock is released; see [`Log::close_async`](crate::Log::close_async). Dropping it changes
-/// nothing: the log closes all the same.
+/// nothing: the log still closes.
 #[must_use = "only the result says whether everything became durable"]
 pub struct CloseFuture {
     group: Arc<Group>,
@@ -124,7 +124,7 @@ impl Future for CloseFuture {
             *number = state.futures;
         }
         let replaced = state.wakers.insert(*number, waker);
-        // Dropped behind the lock: a waker may own anything, even the log.
+        // Dropped after the lock: a waker may own anything, even the log.
         drop(state);
         drop(replaced);
         Poll::Pending

@@ -1,4 +1,4 @@
-//! The future of a commit, and the commit that waits no longer than its caller says.
+//! The future of a commit, and the commit with a deadline.
 //!
 //! Invariants: a future registers before it looks for the last time, so no wake-up is lost; it has one waker at a time, the one
 //! of its last poll, which goes with it; a thread that waits with a deadline never leads a batch.
@@ -78,7 +78,7 @@ impl CommitFuture {
     }
 
     /// Waits for it, without a runtime, for at most `timeout`; it can be waited for again after that. The caller never writes
-    /// the batch itself, because nothing could interrupt that: a thread of the log does, which has to be woken.
+    /// the batch itself, because nothing could interrupt that: a thread of the log does, and must be woken.
     ///
     /// # Errors
     /// [`Error::TimedOut`] when the time is over: what was appended may still become durable. Otherwise as

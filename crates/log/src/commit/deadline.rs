@@ -1,4 +1,4 @@
-//! Blocks a thread until something that is polled is ready, or until its time is over.
+//! Blocks a thread until a polled operation is ready or its deadline passes.
 //!
 //! A thread that waits with a deadline must not be inside a system call of the disk, which nothing can interrupt. So it
 //! never leads a batch and never reads: it waits as a task would, for work that threads of the log do.

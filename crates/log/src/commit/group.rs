@@ -207,7 +207,7 @@ impl Group {
         &self.stalls
     }
 
-    /// Makes the next committer wait for others, as if so many records had come last time.
+    /// Makes the next committer wait for others, as if this many records had come last time.
     #[cfg(all(test, loom))]
     pub(crate) fn expect_committers(&self, records: u32) {
         self.wait.expect(records);
@@ -359,7 +359,7 @@ impl Group {
                 requested = true;
             } else {
                 // The batch that still gathers must go as well, otherwise a record as large as the memory would wait
-                // for ever behind records that are never committed.
+                // for ever after records that are never committed.
                 self.waiters.request(self.config.own(), core.appended());
                 drop(core);
                 self.threads.wake_writer();
@@ -626,7 +626,7 @@ impl Group {
         }
     }
 
-    /// Moves the watermarks behind a batch that was written, publishes them and wakes what waited for them.
+    /// Moves the watermarks after a batch that was written, publishes them and wakes what waited for them.
     fn acknowledge(&self, job: Job, took_ns: u64) {
         let starts = job.starts;
         self.recorder.batch(took_ns, &job);
@@ -753,7 +753,7 @@ impl Group {
             .park_writer(seen, limit, || !self.is_requested(&self.core()) && !self.status.is_stopping());
     }
 
-    /// Commits everything and then writes the close mark, behind all that is in flight. What lies in crash memory is of no use
+    /// Commits everything and then writes the close mark, after all that is in flight. What lies in crash memory is of no use
     /// afterwards.
     pub(crate) fn close_log(&self) -> Result<()> {
         loop {

@@ -76,7 +76,7 @@ impl GroupWait {
         }
     }
 
-    /// A batch of `bytes` bytes with `records` records took `took_ns`; by its end `others` were gathered behind it
+    /// A batch of `bytes` bytes with `records` records took `took_ns`; by its end `others` were gathered after it
     /// or in flight.
     pub(crate) fn batch_written(&self, took_ns: u64, bytes: usize, records: u32, others: u32) {
         let quick = self.quick_ns.load(Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl GroupWait {
         self.records.store(if worth > 1 { worth } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Expects so many, as if they had come last time.
+    /// Expects this many, as if they had come last time.
     #[cfg(all(test, loom))]
     pub(crate) fn expect(&self, records: u32) {
         self.records.store(records, Ordering::Relaxed);

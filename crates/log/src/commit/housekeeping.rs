@@ -1,4 +1,4 @@
-//! Holds what appends request of the maintenance thread, and the inventory of segments.
+//! The requests of appends to the maintenance thread, and the inventory of segments.
 //!
 //! Lock order: the request, then the core, then the inventory.
 

@@ -1,4 +1,4 @@
-//! Accepts records that fill a batch of their own.
+//! Accepts records too large to share a batch.
 //!
 //! Invariant: they are copied and added to the checksum before the core is locked, because every other append would wait for that.
 

@@ -15,7 +15,7 @@ use crate::segment::cap::OnFull;
 use crate::segment::lifecycle::{Progress, SegmentTask, Task, TaskError};
 use crate::storage::disk::Disk;
 
-/// One write of zeros while a segment is prepared, in bytes: few, because a commit waits behind the one in flight.
+/// One write of zeros while a segment is prepared, in bytes: few, because a commit waits after the one in flight.
 const FILL_BYTES: usize = 128 << 10;
 
 /// How soon a trim that appends wait for is looked at again.

@@ -1,4 +1,4 @@
-//! Commits that are to outlive the process only: copies records into crash memory instead of writing them.
+//! Commits that outlive only the process: copies records into crash memory instead of writing them.
 //!
 //! ```text
 //!   commit_as(ProcessCrash) ─► core lock ─► records not issued yet ─► crash memory ─► acknowledged
@@ -10,7 +10,7 @@
 //!
 //! Invariants: what is acknowledged lies in the memory or in the segments without a gap; nothing is stored after the log
 //! has failed or ended, nor by a process that was forked off; why there is no memory is kept and shown, and what could not be made
-//! for want of descriptors or room is tried again.
+//! for want of descriptors or room is retried.
 
 use std::sync::{Arc, OnceLock};
 
@@ -67,7 +67,7 @@ pub(crate) struct CrashMemory {
     refused: Mutex<Option<Refused>>,
 }
 
-/// Why it could not be made, and when that is tried again.
+/// Why it could not be made, and when that is retried.
 #[derive(Debug)]
 struct Refused {
     reason: String,
@@ -75,7 +75,7 @@ struct Refused {
     again_ns: u64,
 }
 
-/// How soon it is tried again to make what could not be made, for the first time and at last, in nanoseconds.
+/// How soon it is retried to make what could not be made, for the first time and at last, in nanoseconds.
 const AGAIN_NS: (u64, u64) = (1_000_000_000, 60_000_000_000);
 
 impl CrashMemory {
@@ -158,7 +158,7 @@ pub(crate) fn store_unissued<M: Memory>(ring: &mut Ring<M>, core: &mut Core) -> 
     let written = core.reached(AckLevel::Process);
     // What was stored in part ends inside of a transaction and does not count.
     let mut end = core.in_memory().max(written);
-    // A batch without records says nothing of those in front of it, which may be in flight.
+    // A batch without records says nothing of those before it, which may be in flight.
     for (lsn, bytes) in core.unissued().filter(|(_, bytes)| !bytes.is_empty()) {
         let stored = usize::try_from(ring.end().get().saturating_sub(lsn.get())).unwrap_or(usize::MAX);
         let rest = bytes.get(stored..).unwrap_or_default();

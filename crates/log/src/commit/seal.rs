@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariant: no batch is in flight in a segment that is not durably started; copy 1 alone is enough for that, so
-//! copy 0, which lies right in front of the first batch, costs no write of its own.
+//! copy 0, which lies right before the first batch, costs no write of its own.
 
 use crate::commit::state::{CoreConfig, Issue};
 use crate::format::buffer::AlignedBuf;
@@ -74,7 +74,7 @@ impl Job {
             bytes: block.bytes(),
             buffer: None,
         });
-        // The first batch is written together with the header copy in front of it.
+        // The first batch is written together with the header copy before it.
         let front = if self.starts.is_some() { usize::try_from(self.offset).unwrap_or(0) } else { 0 };
         let bytes = &self.buf.bytes_behind(front)[..front + self.bytes];
         let batch =
@@ -148,7 +148,7 @@ pub(crate) fn header_block(header: &SegmentHeader, copy: u32) -> AlignedBuf {
 }
 
 impl Chain {
-    /// Behind a batch whose header has this checksum, at an unknown time.
+    /// After a batch whose header has this checksum, at an unknown time.
     #[cfg(test)]
     pub(crate) fn new(link: u32) -> Self {
         Self { link, time_us: 0 }
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The cuts that a segment states which starts behind a trim that no batch has stated yet.
+    /// The cuts that a segment states which starts after a trim that no batch has stated yet.
     fn stated_behind_an_unwritten_trim() -> CutList {
         let mut tagged = TaggedState { cuts_from: 1, ..TaggedState::default() };
         tagged.cuts.cut(Lsn::new(40), Lsn::new(60));

@@ -27,7 +27,7 @@ use crate::commit::sync::{Mutex, lock};
 
 type Idle = Mutex<Vec<Box<dyn CommitHandle>>>;
 
-/// One copy of a segment header, and the other one with a batch behind it.
+/// One copy of a segment header, and the other one with a batch after it.
 const PIECES_MAX: usize = 2;
 
 /// Puts the writes of a job in order; returns how many there are.

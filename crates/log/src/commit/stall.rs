@@ -1,4 +1,4 @@
-//! Reports a batch that the disk does not finish, while it lasts.
+//! Reports a batch that the disk does not finish, while it hangs.
 //!
 //! ```text
 //!   leader         note when the batch began ─► write ─► forget it
@@ -33,7 +33,7 @@ const NONE: u64 = u64::MAX;
 pub struct Stall {
     /// How long the oldest batch has been in flight.
     pub lasted: Duration,
-    /// The end of what is durable: nothing behind it is acknowledged before the disk goes on.
+    /// The end of what is durable: nothing after it is acknowledged before the disk continues.
     pub durable: Lsn,
     /// The end of what was appended.
     pub appended: Lsn,
@@ -149,7 +149,7 @@ pub(crate) enum Next {
     Sleep,
     /// It looks again after this time.
     LookAgain(Duration),
-    /// It reports a stall that has lasted so long.
+    /// It reports a stall that has lasted this long.
     Report(Duration),
 }
 

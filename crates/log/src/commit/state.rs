@@ -15,7 +15,7 @@
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
 //! that starts a segment is in flight nothing else is; a log of any class starts a segment, closes and
 //! makes a trim durable only when all before it is durable; after one failure nothing is ever issued or acknowledged
-//! again; nothing is accepted or issued behind the close mark, where recovery ends.
+//! again; nothing is accepted or issued after the close mark, where recovery ends.
 
 mod accepting;
 mod marks;
@@ -203,7 +203,7 @@ pub(crate) struct Core {
     acknowledged_cuts: u64,
     now: Appending,
     pins: PinFloor,
-    /// How far neither streams nor untagged records needed anything at some moment: what is appended later lies behind that.
+    /// How far neither streams nor untagged records needed anything at some moment: what is appended later lies after that.
     free_to: Lsn,
     /// The end of the oldest segment when the holds were looked at last: see [`Core::awaits_look`].
     looked_at: Lsn,
@@ -431,12 +431,12 @@ impl Core {
         self.gathered_records() >= self.records_in_flight()
     }
 
-    /// Records waiting in the batch under assembly and behind it.
+    /// Records waiting in the batch under assembly and after it.
     pub(crate) fn gathered_records(&self) -> u32 {
         self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
     }
 
-    /// Accepts records of so many bytes until this is called again, but for those that are rewritten and what lets segments go;
+    /// Accepts records of this many bytes until this is called again, but for those that are rewritten and what lets segments go;
     /// any number of them if there is none. Returns whether there was or is a bound.
     pub(crate) fn pace(&mut self, bytes: Option<u64>) -> bool {
         let most = bytes.map(|bytes| self.taken().saturating_add(bytes));

@@ -1,6 +1,6 @@
-//! Tells readers of a stream in this process at which number it was cut since they looked where its records are.
+//! Tells readers of a stream in this process at which number it was cut since they last looked up its records.
 //!
-//! Numbers are used again behind a cut: a reader that stands behind it would go on in the middle of another history.
+//! Numbers are used again after a cut: a reader that stands after it would continue in the middle of another history.
 //!
 //! Invariant: readers begin and look, and cuts are noted, under the lock under which the stream is cut: none is missed, and none is
 //! counted that came before what was read.
@@ -31,8 +31,8 @@ struct Watches {
 pub(crate) struct CutWatch(Arc<AtomicU64>);
 
 impl CutWatch {
-    /// Where the stream was cut in front of `number`, if it was, which the reader has reached and where it looks now. A cut that lies
-    /// behind is of no concern: what is read there from now on follows it.
+    /// Where the stream was cut before `number`, if it was, which the reader has reached and where it looks now. A cut that lies
+    /// after is of no concern: what is read there from now on follows it.
     pub(crate) fn look(&self, number: u64) -> Option<u64> {
         let cut = planted!(StreamGoesOnBehindCut, u64::MAX, self.0.load(Ordering::Acquire));
         if cut >= number {

@@ -82,7 +82,7 @@ impl SyncDebt {
         self.requested.iter().zip(&self.issued).any(|(requested, issued)| end.min(*requested) > *issued)
     }
 
-    /// Whether batches behind number `durable` were written at a relaxed level.
+    /// Whether batches after number `durable` were written at a relaxed level.
     #[inline]
     pub(crate) fn is_owed(&self, durable: u64) -> bool {
         self.last[0].max(self.last[1]) > durable

@@ -9,7 +9,7 @@
 //!   staged                                                | the latest |     or all records, without such a buffer
 //! ```
 //!
-//! Invariants: a record is moved only when another one comes behind it or the transaction ends, unless it was too
+//! Invariants: a record is moved only when another one comes after it or the transaction ends, unless it was too
 //! large to be staged; the checksum does not cover the header of the last record before the transaction ends, because
 //! that header marks it as the last one.
 
@@ -24,7 +24,7 @@ use crate::stream::state::Numbering;
 
 /// So much is staged at most, in bytes: a third of a small first-level cache.
 const STAGED_BYTES: usize = 16 << 10;
-/// A transaction of this many bytes goes to the disk in its own buffer; a shorter one is copied behind others.
+/// A transaction of this many bytes goes to the disk in its own buffer; a shorter one is copied after others.
 const ADOPT_BYTES: usize = 32 << 10;
 
 /// The records of one transaction while it is put together.
@@ -118,10 +118,10 @@ impl Transaction {
     }
 
     /// Trims the records of a stream before `seq`, as [`crate::Stream::trim`] does: together with the rest of the transaction or not at
-    /// all, as a snapshot and the trim of what it replaces, or trims of many streams. Numbers that the transaction appended before
-    /// count. A stream that lacks the number is found out when the transaction is appended, and refuses all of it.
+    /// all, such as a snapshot and the trim of what it replaces, or trims of many streams. Numbers that the transaction appended before
+    /// count. If the stream lacks the number, the whole transaction is refused when it is appended.
     ///
-    /// Other than a single trim, a transaction needs the room of a record where the log is at its cap.
+    /// Unlike a single trim, a transaction needs the space of a record when the log is at its cap.
     ///
     /// # Errors
     /// As [`Transaction::append`], and [`Error::StreamEnd`] of the number that no record has. [`crate::Log::transaction`] returns
@@ -134,11 +134,11 @@ impl Transaction {
         self.change(tag)
     }
 
-    /// Cuts off the record of sequence number `seq` and all behind it, those that the transaction appended before included, as
+    /// Cuts off the record of sequence number `seq` and all after it, those that the transaction appended before included, as
     /// [`crate::Stream::truncate`] does.
     ///
     /// # Errors
-    /// As [`Transaction::trim`], and of [`crate::Log::transaction`] also [`Error::StreamTrimmed`] in front of the first record.
+    /// As [`Transaction::trim`], and of [`crate::Log::transaction`] also [`Error::StreamTrimmed`] before the first record.
     pub fn truncate(&mut self, stream: StreamId, seq: u64) -> Result<()> {
         self.change(Tag { kind: TagKind::StreamCut, stream: stream.get(), number: seq })
     }

@@ -142,7 +142,7 @@ impl Waiters {
     ) {
         let waker = waker.clone();
         let mut wakers = lock(&self.wakers);
-        // Dropped behind the lock: a waker may own anything, even the log.
+        // Dropped after the lock: a waker may own anything, even the log.
         let replaced = wakers.remove(registration);
         wakers.registered += 1;
         let number = wakers.registered;
@@ -181,7 +181,7 @@ impl Waiters {
     /// Wakes the committers of the batches from `first` to `last`, appends of about `room` bytes, the followers, and the
     /// futures whose level is reached; all futures if the log has `ended`.
     pub(crate) fn wake_written(&self, first: u64, last: u64, room: usize, ended: impl FnOnce() -> bool) {
-        // There are only so many gates, however many batches the sync of a debt covered.
+        // There are only this many gates, however many batches the sync of a debt covered.
         for batch in first.max((last + 1).saturating_sub(GATES as u64))..=last {
             self.batch_gate(batch).open();
         }

@@ -95,7 +95,7 @@ impl<M: Memory> Left<M> {
         }
     }
 
-    /// Has `append` accept what the segments lack behind `end`, transaction by transaction, and `commit` make it durable;
+    /// Has `append` accept what the segments lack after `end`, transaction by transaction, and `commit` make it durable;
     /// then nothing here is ever believed again. Returns what was left.
     pub(crate) fn take_over(
         &mut self,
@@ -116,7 +116,7 @@ impl<M: Memory> Left<M> {
     }
 }
 
-/// Transactions, one behind the other.
+/// Transactions, one after the other.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     bytes: Vec<u8>,

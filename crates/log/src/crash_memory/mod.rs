@@ -32,7 +32,7 @@
 //! ```
 //!
 //! A **frame is valid** if and only if it lies in its slot and its checksum is right. The **frames of a slot** are its first
-//! one and those behind it that are valid and begin at the LSN where the one before ended: a frame that is left from the
+//! one and those after it that are valid and begin at the LSN where the one before ended: a frame that is left from the
 //! last use of the slot begins at a lower one. A slot is used anew once the segments hold, for the end of the process,
 //! everything in it.
 //!
@@ -74,7 +74,7 @@ pub(crate) trait Memory {
     fn bytes(&self) -> usize;
     /// Stores bytes, in any order.
     fn store(&mut self, at: usize, bytes: &[u8]);
-    /// Stores a word at once, behind everything that was stored before.
+    /// Stores a word at once, after everything that was stored before.
     fn publish(&mut self, at: usize, word: u64);
     /// Copies what lies there.
     fn load(&self, at: usize, into: &mut [u8]);
@@ -161,7 +161,7 @@ impl MemoryHeader {
         memory.store(0, &bytes);
     }
 
-    /// Reads the header; `None` if it is not sound.
+    /// Reads the header; `None` if it is invalid.
     pub(crate) fn read(memory: &impl Memory) -> Option<Self> {
         if memory.bytes() < SLOTS_AT {
             return None;
@@ -183,7 +183,7 @@ impl MemoryHeader {
     }
 }
 
-/// The bytes in front of the checksum that states which opening takes over: the header and the lower half of its epoch.
+/// The bytes before the checksum that states which opening takes over: the header and the lower half of its epoch.
 fn takes_over_bytes(memory: &impl Memory, epoch: u64) -> ([u8; 4], u32) {
     let mut header = [0; HEADER_BYTES];
     memory.load(0, &mut header);

@@ -10,7 +10,7 @@ const LOG: LogId = LogId([7; 16]);
 const BOOT: [u8; 16] = [9; 16];
 const HEADER: MemoryHeader = MemoryHeader { log_id: LOG, boot: BOOT, epoch: 5, slots: 3, slot_bytes: 256 };
 
-/// Memory of a process that is killed after so many stores.
+/// Memory of a process that is killed after this many stores.
 #[derive(Clone)]
 struct Killed {
     bytes: Vec<u8>,
@@ -68,7 +68,7 @@ fn lsn(at: usize) -> Lsn {
     Lsn::new(1000 + at as u64)
 }
 
-/// Stores the transactions one by one; the segments are always two behind. Returns what is left, how far the segments came,
+/// Stores the transactions one by one; the segments are always two after. Returns what is left, how far the segments came,
 /// and how far everything was acknowledged, by the time of the kill.
 fn store_until(stores: usize) -> (Killed, usize, usize) {
     let (bytes, ends) = transactions();
@@ -129,7 +129,7 @@ fn however_often_a_takeover_is_killed_the_next_one_believes() {
             memory.stores_left = stores;
             let mut opening = Left::look(&mut memory, Some(BOOT));
             opening.bind(LOG, epoch + 1);
-            // The epoch reaches the disk only behind that.
+            // The epoch reaches the disk only after that.
             epoch += u64::from(stores == 1 && on_disk);
         }
         memory.stores_left = usize::MAX;

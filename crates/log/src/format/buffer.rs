@@ -2,7 +2,7 @@
 //!
 //! Direct I/O wants the memory address, the file offset and the length to be multiples of the device's block. The
 //! buffer never grows and never moves, so its alignment never changes; no `unsafe` is needed, because it is a slice
-//! of a larger vector. In front of its bytes there is room for one block more, so that a segment header that precedes
+//! of a larger vector. Before its bytes there is room for one block more, so that a segment header that precedes
 //! them on disk goes out with the same write. Buffers of a large page and more lie in large pages where the system
 //! has them, because a direct write then is one piece for the kernel instead of one for each 4 KiB.
 
@@ -12,7 +12,7 @@ use seawall_sys::buffer::{LARGE_PAGE, give_back, prefer_large_pages, try_zeroed}
 /// The alignment of every buffer in bytes: one page, enough for every block size in use.
 pub(crate) const BUFFER_ALIGN: usize = 4096;
 
-/// The room in front of the bytes of every buffer, in bytes: the largest block.
+/// The room before the bytes of every buffer, in bytes: the largest block.
 pub(crate) const FRONT_BYTES: usize = 4096;
 
 fn alignment(capacity: usize) -> usize {
@@ -22,7 +22,7 @@ fn alignment(capacity: usize) -> usize {
 /// Zeroed memory whose first byte lies at a multiple of [`BUFFER_ALIGN`].
 pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
-    /// Where its bytes start, at least [`FRONT_BYTES`] behind the start of the memory.
+    /// Where its bytes start, at least [`FRONT_BYTES`] after the start of the memory.
     start: usize,
     capacity: usize,
     /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
@@ -98,12 +98,12 @@ impl AlignedBuf {
         &mut self.memory[self.start..self.start + self.capacity]
     }
 
-    /// All of its bytes and the last `front` of the room in front of them.
+    /// All of its bytes and the last `front` of the room before them.
     pub(crate) fn bytes_behind(&self, front: usize) -> &[u8] {
         &self.memory[self.start - front..self.start + self.capacity]
     }
 
-    /// The last `bytes` of the room in front of its bytes, to write.
+    /// The last `bytes` of the room before its bytes, to write.
     pub(crate) fn front_mut(&mut self, bytes: usize) -> &mut [u8] {
         &mut self.memory[self.start - bytes..self.start]
     }

@@ -118,9 +118,9 @@ impl Cursor {
         planted!(SkipBodyChecksum, Ok(()), check_body(header, batch))
     }
 
-    /// Whether `later`, a self-valid header behind the place where the walk stopped, shows that more had been there for
-    /// good: something durable past this end, or an opening behind this close mark, whose mark was synced before
-    /// anything was written behind it. In a log of class power loss everything acknowledged is durable.
+    /// Whether `later`, a self-valid header after the place where the walk stopped, shows that more had been there for
+    /// good: something durable past this end, or an opening after this close mark, whose mark was synced before
+    /// anything was written after it. In a log of class power loss everything acknowledged is durable.
     pub(crate) fn is_contradicted_by(&self, later: &BatchHeader) -> bool {
         self.durable_claim(later) > self.lsn
             || (self.last == Some(BatchKind::Close) && later.epoch > self.epoch)
@@ -134,7 +134,7 @@ impl Cursor {
         }
     }
 
-    /// Steps behind a batch that was found valid.
+    /// Steps after a batch that was found valid.
     pub(crate) fn advance(&mut self, header: &BatchHeader, checksum: u32) {
         self.offset = self.offset.saturating_add(header.disk_bytes(self.segment.block_bytes));
         self.lsn = header.end();
@@ -211,7 +211,7 @@ impl BodyCheck {
         }
     }
 
-    /// How many bytes stand in front of the payload, as far as that is known.
+    /// How many bytes stand before the payload, as far as that is known.
     fn head_bytes(&self) -> usize {
         if self.head_filled < RECORD_HEADER_BYTES {
             RECORD_HEADER_BYTES

@@ -39,9 +39,9 @@
 //! | 1 | of a stream | its stream | its sequence number there | the record |
 //! | 2 | the same, rewritten because its segment is to be trimmed | its stream | as before | the record |
 //! | 3 | trim of a stream | the stream | the first sequence number that is left; 2^64 - 1 removes the stream | none |
-//! | 4 | cut of a stream | the stream | the sequence number of the next record: what was at and behind it is gone | none |
+//! | 4 | cut of a stream | the stream | the sequence number of the next record: what was at and after it is gone | none |
 //! | 5 | state of a stream without records | the stream | the sequence number of the next record | none |
-//! | 6 | cut of the log | 0 | the LSN from which on all records without a tag in front of this one are gone | none |
+//! | 6 | cut of the log | 0 | the LSN from which on all records without a tag before this one are gone | none |
 //! | 7 | all cuts of the log that are still needed | 0 | 0 | pairs of LSNs: from, to |
 //!
 //! A segment whose log was cut starts with a record of kind 7, so that the newest segment alone names every cut. Its header
@@ -95,7 +95,7 @@
 //! *witness*: what it says about the durable and the acknowledged LSN was true when it was issued.
 //!
 //! A **batch is valid** if and only if its header is self-valid and then, in this order, (7) its epoch is the one of
-//! the batch before (or, for an open mark behind a close mark, a later one), (8) its LSN is where the batch before
+//! the batch before (or, for an open mark after a close mark, a later one), (8) its LSN is where the batch before
 //! ended, (9) its link is the header checksum of the batch before, (10) its durable LSN does not lie past its acknowledged
 //! LSN, nor that one or its first LSN past its LSN, (11) the checksum of records and padding is right, (12) the records fill the stated length exactly,
 //! are as many as stated, have tags of known kinds and only if the flags say so, and the last one has no "more follows"; a mark has none.
@@ -109,7 +109,7 @@
 //! relies on more than 512 bytes arriving together; magic, version, features and checksum stay where they are in every later version,
 //! so that a newer log is recognised as such and never mistaken for damage.
 //!
-//! This is version 1, which every release from 0.1.0 on reads. Builds before the first release wrote other bytes behind the magic
+//! This is version 1, which every release from 0.1.0 on reads. Builds before the first release wrote other bytes after the magic
 //! "SWS1"; they are refused by name.
 
 pub(crate) mod buffer;
@@ -174,7 +174,7 @@ const SEGMENT_FIELDS: [Field; 17] = fields([4, 2, 2, 16, 8, 8, 8, 8, 8, 8, 4, 4,
 const SEGMENT_UNUSED: [Field; 2] = [SEGMENT_FIELDS[13], (104, 20)];
 const CHECKSUM: Field = (124, 4);
 
-/// The fields of these lengths, one behind the other.
+/// The fields of these lengths, one after the other.
 const fn fields<const N: usize>(lengths: [usize; N]) -> [Field; N] {
     let mut fields = [(0, 0); N];
     let (mut at, mut i) = (0, 0);
@@ -653,7 +653,7 @@ pub enum TagKind {
     Copy,
     /// What lies before the number is trimmed; [`u64::MAX`] removes the stream.
     StreamTrim,
-    /// What lies at or behind the number is cut.
+    /// What lies at or after the number is cut.
     StreamCut,
     /// The stream has no records, and its next one gets the number.
     StreamState,
@@ -755,7 +755,7 @@ pub(crate) fn end_transaction(bytes: &mut [u8]) {
     }
 }
 
-/// The header of a record of `length` bytes behind a tag, and the tag, or `None` if no record may be that long.
+/// The header of a record of `length` bytes after a tag, and the tag, or `None` if no record may be that long.
 #[must_use]
 #[inline]
 pub fn tagged_header(length: usize, more: bool, tag: &Tag) -> Option<[u8; RECORD_HEADER_BYTES + TAG_BYTES]> {
@@ -766,14 +766,14 @@ pub fn tagged_header(length: usize, more: bool, tag: &Tag) -> Option<[u8; RECORD
     Some(out)
 }
 
-/// What the four bytes in front of a record say.
+/// What the four bytes before a record say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHead {
     /// The length of the payload in bytes.
     pub(crate) length: usize,
     /// Whether the next record belongs to the same transaction.
     pub(crate) more: bool,
-    /// Whether a tag stands in front of the payload.
+    /// Whether a tag stands before the payload.
     pub(crate) has_tag: bool,
 }
 
@@ -785,7 +785,7 @@ impl RecordHead {
         Self { length, more: word & MORE_FOLLOWS != 0, has_tag: word & HAS_TAG != 0 }
     }
 
-    /// How many bytes stand in front of the payload.
+    /// How many bytes stand before the payload.
     #[inline]
     pub(crate) fn front_bytes(self) -> usize {
         RECORD_HEADER_BYTES + if self.has_tag { TAG_BYTES } else { 0 }

@@ -1,4 +1,4 @@
-//! Names the files of a log's directory: segments, and those that every other part must know as the log's own.
+//! Names the files of a log's directory: segments, and the other files that belong to the log.
 
 /// The lock.
 pub(crate) const LOCK_FILE: &str = "LOCK";

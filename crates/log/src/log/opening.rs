@@ -117,7 +117,7 @@ impl Log {
             disk.access = seawall_sys::store::Access::Cached;
         }
         let plan = plan(options);
-        // Before any file is made, so that a refusal leaves nothing behind.
+        // Before any file is made, so that a refusal leaves nothing after.
         let permitted = permit(dir, options)?;
         let mut left = look_for_memory(&held)?;
         let bind = |log_id, epoch| {
@@ -270,7 +270,7 @@ impl Log {
         Ok(())
     }
 
-    /// Starts the thread that rewrites what streams need, once; where that fails, a later call tries again.
+    /// Starts the thread that rewrites what streams need, once; where that fails, a later call retries.
     pub(super) fn start_rewriter(&self) -> Result<()> {
         let threads = self.group.threads();
         if threads.has_rewriter() {

@@ -1,4 +1,4 @@
-//! Holds the class of a log against what the devices below it counted while its method was tried: [`Evidence`].
+//! Compares the class of a log with what the devices below it counted while its method was tried: [`Evidence`].
 //!
 //! ```text
 //!   class             counted during a few dozen commits             the log
@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::method::shared;
 use crate::method::trial::{self, Bounds, Trial};
 
-/// What the counters of the devices say to the class of a log.
+/// Whether the devices' counters confirm the class of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Evidence {
@@ -38,12 +38,12 @@ pub enum Evidence {
     NotNeeded,
     /// Each commit that was watched flushed every volatile cache below.
     Confirmed,
-    /// There is not enough to judge by, and the class rests on the word of system and device alone; why.
+    /// There is too little evidence, and the class rests on the word of system and device alone; the reason.
     NotConfirmed(String),
 }
 
 impl Evidence {
-    /// Its name in a word, as `seawall log stat` and the file `METHOD` have it.
+    /// Its name, as in `seawall log stat` and the file `METHOD`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

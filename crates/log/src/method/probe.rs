@@ -39,11 +39,11 @@ pub struct Probe {
     pub tried: Vec<Tried>,
     /// What an acknowledged commit of these methods outlives here.
     pub class: Option<Class>,
-    /// Whose word that is.
+    /// Who promises that.
     pub promised_by: Option<Promiser>,
-    /// Why the class is not higher, or what it rests on.
+    /// Why the class is not higher, or what it relies on.
     pub because: Vec<String>,
-    /// What the devices' counters say to the class; a class that they contradict is lowered.
+    /// Whether the devices' counters confirm the class; a class that they contradict is lowered.
     pub evidence: Evidence,
     /// How long the probe took.
     pub elapsed: Duration,
@@ -69,11 +69,11 @@ pub struct Tried {
     pub max: Duration,
 }
 
-/// What a probe can say to a demand on the 99th percentile.
+/// What a probe can say about a requirement on the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProbeOutcome {
-    /// No commit took longer. So few commits cannot show more.
+    /// No commit took longer. A probe's few commits cannot show more.
     NothingAgainst,
     /// Some took longer, but not half of them.
     Doubtful,
@@ -104,7 +104,7 @@ impl Tried {
         })
     }
 
-    /// Holds the figures against a demand on the 99th percentile.
+    /// Compares the figures with a requirement on the 99th percentile.
     #[must_use]
     pub fn against(&self, p99_max: Duration) -> ProbeOutcome {
         if self.max < p99_max {
@@ -131,7 +131,7 @@ impl Probe {
 
 /// Tries the widely supported commit methods on a small file of its own in `dir` (a directory that exists), a few commits
 /// of 4 KiB each. Takes `budget` at most, and [`PROBE_TIME_MAX`] whatever the budget; a budget too short for one commit is
-/// reported as a problem. It makes a thread of its own, which outlives the call only if the device does not answer.
+/// reported as a problem. It starts a thread, which outlives the call only if the device does not answer.
 ///
 /// ```no_run
 /// let probe = seawall::probe(std::path::Path::new("/var/lib/orders"), std::time::Duration::from_millis(300));

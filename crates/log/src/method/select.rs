@@ -357,7 +357,7 @@ impl Known {
         })
     }
 
-    /// The same after a probe. What is known of engines that were not tried stays known, behind what was found.
+    /// The same after a probe. What is known of engines that were not tried stays known, after what was found.
     fn with(mut self, found: &[&'static Method], only: bool) -> Self {
         let tried = |row: &&'static Method| found.iter().any(|tried| tried.engine() == row.engine());
         self.ranked.retain(|row| !tried(row));

@@ -1,4 +1,4 @@
-//! Keeps what this process has found out by probing, so that all its logs on one disk share one probe.
+//! Caches probe results, so that all logs of this process on one disk share one probe.
 //!
 //! What a probe finds depends on the kernel, the file system with its mount, the devices below it, the rows that were tried
 //! and the size of the writes. Logs that agree in all of these take the method that the first of them found; openings at the

@@ -1,9 +1,9 @@
-//! Finds out cheaply whether a log has changed since it was read, by two small reads and the state of its directory.
+//! Detects cheaply whether a log has changed since it was read, by two small reads and the state of its directory.
 //!
 //! | what a writer does | how it is seen |
 //! | --- | --- |
 //! | writes a batch or a mark | a valid header stands where the walk through the last segment stopped |
-//! | starts the next segment | a valid header stands in the prepared file behind the last segment |
+//! | starts the next segment | a valid header stands in the prepared file after the last segment |
 //! | makes, renames or removes a segment | the directory's time of change is another one |
 //! | ends | the lock is free |
 //!
@@ -94,7 +94,7 @@ pub(crate) fn peek(
 }
 
 impl Watch {
-    /// Of a log whose last segment was walked to `cursor`, with these files prepared behind it.
+    /// Of a log whose last segment was walked to `cursor`, with these files prepared after it.
     pub(crate) fn new(cursor: Cursor, broken: Option<u32>, unstarted: &[Spare], names: Names) -> Self {
         let next = unstarted.iter().find(|spare| spare.number > cursor.segment.number).copied();
         Self { cursor, broken, next, names }

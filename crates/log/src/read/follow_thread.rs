@@ -50,7 +50,7 @@ impl Loan {
             return Poll::Ready(loaned.returned.take());
         }
         let replaced = loaned.waker.replace(waker);
-        // Dropped behind the lock: a waker may own anything, even the follower.
+        // Dropped after the lock: a waker may own anything, even the follower.
         drop(loaned);
         drop(replaced);
         Poll::Pending

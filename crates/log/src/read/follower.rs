@@ -28,7 +28,7 @@ use crate::read::reader::{Reader, Record};
 
 /// Reads durable records as they come.
 ///
-/// With the feature `stream` it is a `futures_core::Stream` of records, which ends when the log is closed and behind the first
+/// With the feature `stream` it is a `futures_core::Stream` of records, which ends when the log is closed and after the first
 /// error.
 pub struct Follower {
     group: Arc<Group>,
@@ -90,11 +90,11 @@ impl Follower {
         wait_for(&group, || self.try_next_record())
     }
 
-    /// As [`Follower::next_record`], but waits for at most `timeout`; a later call goes on where this one stopped. The caller
+    /// As [`Follower::next_record`], but waits for at most `timeout`; a later call continues where this one stopped. The caller
     /// does not read the disk itself, because nothing could interrupt that: a thread of the log does.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] when the time is over, with the LSN behind which the next record is. Otherwise as
+    /// [`Error::TimedOut`] when the time is over, with the LSN after which the next record is. Otherwise as
     /// [`Follower::next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
         let found = deadline::wait(Some(timeout), |context| self.poll_next_record(context));
@@ -104,15 +104,15 @@ impl Follower {
     /// As [`Follower::next_record`], as a future, which needs no runtime. Dropping it at any point is safe: the next call
     /// returns the record that this one would have returned.
     ///
-    /// Records that are in memory are ready at once. The disk is read by a thread that all followers of the log share and that
-    /// is started for the first of them, a batch at a time: nothing blocks the thread of an executor, even if what is to be
-    /// read is in no cache.
+    /// Records in memory are ready at once. A thread that all followers of the log share, started for the first of them,
+    /// reads the disk, a batch at a time: an executor's thread never blocks, even if the data
+    /// is not cached.
     pub fn next_record_async(&mut self) -> NextRecordFuture<'_> {
         NextRecordFuture(self)
     }
 
     /// What [`Follower::next_record_async`] polls: the next durable record, `None` when the log was closed and everything has
-    /// been handed out. Of several wakers the last one is called.
+    /// been handed out. Only the last of several wakers is called.
     ///
     /// # Errors
     /// As [`Follower::next_record`], [`Error::Io`] if the thread that reads cannot be started, [`Error::Forked`].

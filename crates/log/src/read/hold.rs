@@ -1,4 +1,4 @@
-//! Holds trims back for other processes: a pin that lies in a file of the log's directory and outlives every process.
+//! Stops trims for other processes: a pin in a file of the log's directory, which outlives every process.
 //!
 //! ```text
 //! HOLD-NAME    hold LSN          the log keeps everything from there on
@@ -27,7 +27,7 @@ use crate::lsn::Lsn;
 /// The longest file that is read, in bytes.
 const HOLD_BYTES_MAX: u64 = 64 << 10;
 
-/// A hold that nobody else moves: see [`Hold::lock`].
+/// A locked hold, which no other process moves: see [`Hold::lock`].
 #[derive(Debug)]
 pub struct HoldLock {
     _file: File,
@@ -36,9 +36,9 @@ pub struct HoldLock {
 /// A hold on a log: see [`Hold::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The log keeps everything from here on.
+    /// The log keeps everything from this LSN on.
     pub lsn: Lsn,
-    /// What its owner noted.
+    /// The owner's note.
     pub note: String,
 }
 
@@ -46,15 +46,15 @@ impl Hold {
     /// The hold called `name` on the log in `dir`, if there is one.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for a name that is not of letters, digits and `-`; [`Error::Io`], also of a file that is no hold.
+    /// [`Error::InvalidOption`] for a name with other characters than letters, digits and `-`; [`Error::Io`], also for a file that is not a hold.
     pub fn read(dir: impl AsRef<Path>, name: &str) -> Result<Option<Self>> {
         let dir = open_any_dir(dir.as_ref())?;
         let file = file_name(name)?;
         read_in(&dir, &file).map_err(|source| Error::io("read", dir.path().join(file), source))
     }
 
-    /// Has every writer of the log in `dir` keep what lies behind `self.lsn`, by a hold called `name`: durable when this
-    /// returns, and heeded by every trim that begins later. It replaces the one of that name.
+    /// Makes every writer of the log in `dir` keep what lies after `self.lsn`, by a hold called `name`: durable when this
+    /// returns, and respected by every later trim. It replaces the hold of that name.
     ///
     /// # Errors
     /// As [`Hold::read`].
@@ -73,7 +73,7 @@ impl Hold {
         write().map_err(|source| Error::io("write", dir.path().join(&file), source))
     }
 
-    /// Locks the hold called `name`, which need not be there, until the lock is dropped or the process ends; `None` if another one has it.
+    /// Locks the hold called `name`, which need not exist, until the lock is dropped or the process ends; `None` if it is locked already.
     ///
     /// # Errors
     /// As [`Hold::read`].

@@ -12,7 +12,7 @@
 //! [`INDEX_BYTES_MAX`] together and [`FILES_MAX`] descriptors: those used least go first and are built again when they
 //! are needed.
 //!
-//! A batch whose records are damaged is stepped over by its header, so that it costs no record behind it.
+//! A batch whose records are damaged is stepped over by its header, so that it costs no record after it.
 //!
 //! Invariants: nothing at or past the durable LSN is indexed; a record is handed out only if every block of it is what
 //! it was when its batch was found valid; an LSN at which no record starts is refused, whatever lies there.
@@ -114,7 +114,7 @@ impl SegmentIndex {
             + self.firsts.capacity() * 2
     }
 
-    /// Walks on as far as `limit`, which does not lie behind the segment.
+    /// Walks on as far as `limit`, which does not lie after the segment.
     fn extend(&mut self, files: &mut Files<Arc<Group>>, limit: Lsn) -> Result<()> {
         let left = usize::try_from(limit.since(self.cursor.lsn)).unwrap_or(usize::MAX);
         let mut scan = Scan::at(self.cursor.clone(), left.clamp(WALK_BYTES.0, WALK_BYTES.1));
@@ -205,7 +205,7 @@ struct Start {
     lsn: Lsn,
     /// Where in the file it starts.
     at: usize,
-    /// The first block behind its batch.
+    /// The first block after its batch.
     end_block: usize,
 }
 

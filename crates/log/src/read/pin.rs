@@ -1,4 +1,4 @@
-//! Holds trims back for readers that are slow.
+//! Stops trims for slow readers.
 //!
 //! Invariant: a trim looks at the lowest pin and takes effect under one lock, so that a pin which was given is never passed.
 
@@ -111,7 +111,7 @@ impl Pins {
     }
 }
 
-/// Holds what an open log has from one LSN on, as long as it lives: see [`crate::Log::pin`].
+/// Keeps an open log from trimming past one LSN until it is dropped: see [`crate::Log::pin`].
 #[must_use = "a pin that is dropped holds nothing"]
 #[derive(Debug)]
 pub struct ReadPin {
@@ -120,13 +120,13 @@ pub struct ReadPin {
 }
 
 impl ReadPin {
-    /// The first LSN that it holds.
+    /// The first LSN that it keeps.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// Moves it on to `lsn`, for a reader that needs nothing before that any more; never back.
+    /// Advances it to `lsn`, for a reader that needs nothing before that; never moves it back.
     pub fn advance(&mut self, lsn: Lsn) {
         let mut held = self.pins.held();
         let lsn = lsn.max(self.lsn);

@@ -4,7 +4,7 @@
 //! time into a buffer that the reader lends, and hands it back; it decides nothing.
 //!
 //! Invariants: at most one piece is in flight; the thread returns the requested piece, or the error that reading it
-//! met; dropping the reader waits for the piece in flight, so that no file stays open behind it.
+//! met; dropping the reader waits for the piece in flight, so that no file stays open after it.
 
 use std::io;
 use std::sync::Arc;

@@ -35,8 +35,8 @@ enum Bytes {
 
 /// The bytes of one record. `{:?}` prints their number, not the bytes.
 ///
-/// What a reader returns lies in the buffer that it was read into, and keeps all of that, megabytes, in memory:
-/// [`Payload::detach`] what is to be kept for long.
+/// A payload shares the buffer that it was read into, and keeps all of it, megabytes, in memory:
+/// [`Payload::detach`] what you keep for long.
 #[derive(Clone)]
 pub struct Payload(Bytes);
 
@@ -46,7 +46,7 @@ impl Payload {
         Self(Bytes::Own(bytes.into()))
     }
 
-    /// The same bytes in memory of their own, copied unless they lie there already.
+    /// The same bytes in their own memory, copied unless they are there already.
     #[must_use]
     pub fn detach(self) -> Self {
         match self.0 {
@@ -129,7 +129,7 @@ impl ReadRecord {
 
 /// What a reader needs to know about the log.
 pub(crate) trait SegmentLookup {
-    /// The started segment behind segment `number`.
+    /// The started segment after segment `number`.
     fn successor(&self, number: u64) -> Option<SegmentHeader>;
 
     /// What is cut off the log now, `None` if nothing is.
@@ -270,7 +270,7 @@ pub(crate) struct RecordScan<S> {
 }
 
 impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
-    /// Begins with the first record at or behind `from`, which lies in `segment`, by reads of `read_bytes`; also says
+    /// Begins with the first record at or after `from`, which lies in `segment`, by reads of `read_bytes`; also says
     /// whether that record could be reached.
     pub(crate) fn new(
         mut files: Files<S>,
@@ -325,7 +325,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         // In this order, so that a change in between is looked at again.
         self.cut_changes = self.files.segments.cut_changes();
         self.cuts = self.files.segments.cuts();
-        // Behind the cuts, so that they leave out nothing from there on.
+        // After the cuts, so that they leave out nothing from there on.
         self.cuts_known_from =
             self.cuts.as_ref().map_or(Lsn::ZERO, |_| self.files.segments.cuts_known_from());
     }
@@ -358,7 +358,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         self.scan.cursor()
     }
 
-    /// Where the next record starts, or lies behind.
+    /// Where the next record starts, or lies after.
     pub(crate) fn place(&self) -> Lsn {
         self.unpacked.place().unwrap_or_else(|| self.at()).max(self.from)
     }
@@ -387,7 +387,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
 
 /// Reads durable records in order.
 ///
-/// As an iterator it ends where it first finds no further record, and behind the first error;
+/// As an iterator it ends when it first finds no further record, and after the first error;
 /// [`Reader::next_record`] continues whenever it is called.
 pub struct Reader {
     group: Arc<Group>,
@@ -417,7 +417,7 @@ pub(crate) fn check_within(core: &Core, lsn: Lsn) -> Result<()> {
     if lsn > end { Err(Error::BeyondEnd { lsn, end }) } else { Ok(()) }
 }
 
-/// The segment in which the first record at or behind `from` lies. The first LSN and the segments are one look: a trim
+/// The segment in which the first record at or after `from` lies. The first LSN and the segments are one look: a trim
 /// between two looks would take that segment away, and a later record would be read as if it were the requested one.
 pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
     let core = group.core();
@@ -442,7 +442,7 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
 }
 
 impl Reader {
-    /// Starts with the first record at or behind `from`.
+    /// Starts with the first record at or after `from`.
     pub(crate) fn new(group: Arc<Group>, dir: Arc<Directory>, from: Lsn) -> Result<Self> {
         let segment =
             segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;

@@ -1,4 +1,4 @@
-//! Trims an open log as its streams let go and by its own rules, on the maintenance thread.
+//! Trims an open log as its streams release segments and by its retention rules, on the maintenance thread.
 //!
 //! The rules are pure, in `segment/retention.rs`; this gives them the segments, their ages, the clock and the pins, and trims
 //! as `Log::trim` does. A hold of another process says nothing when it moves on: as long as one is in the way it is looked at

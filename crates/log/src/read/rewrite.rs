@@ -1,4 +1,4 @@
-//! Rewrites forward what streams still need of the oldest segments, so that a stream which lags does not hold the disk.
+//! Rewrites forward what streams still need of the oldest segments, so that a lagging stream does not keep them on disk.
 //!
 //! ```text
 //!   oldest segment        …         newest segment
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Invariants: a record is copied only if it is still where it was when the copy gets its place; the segment goes only when
-//! all copies are durable, because the trim that lets it go is stated behind them; nobody waits for this thread while it does
+//! all copies are durable, because the trim that lets it go is stated after them; nobody waits for this thread while it does
 //! nothing.
 
 use std::sync::Arc;
@@ -38,11 +38,11 @@ use crate::stream::table::Needed;
 
 /// Segments of a log that is left as it is, unless it is at its cap.
 const SEGMENTS_MIN: usize = 4;
-/// A segment is rewritten when one part in so many of it is needed, or less.
+/// A segment is rewritten when one part in this many of it is needed, or less.
 const SEGMENT_SHARE: u64 = 4;
 /// The same of the whole log.
 const LOG_SHARE: u64 = 3;
-/// A log takes at most so many times what is needed, and so many segments.
+/// A log takes at most this many times what is needed, and this many segments.
 const LOG_SHARE_MAX: u64 = 4;
 const SEGMENTS_MORE: u64 = 8;
 /// Records that are copied between two commits, at most; their bytes are those of a batch. What waits for room gets some after each.
@@ -95,7 +95,7 @@ impl Rewriter {
             match self.step() {
                 Ok(true) => continue,
                 Ok(false) => {}
-                // A log that ends refuses the copies. Anything else is tried again when a segment is started.
+                // A log that ends refuses the copies. Anything else is retried when a segment is started.
                 Err(error) => {
                     if !self.group.status().is_closed() {
                         tracing::warn!(%error, "what streams need of the oldest segment could not be rewritten");
@@ -108,7 +108,7 @@ impl Rewriter {
         self.pace(None);
     }
 
-    /// Lets records take so many bytes of the disk until this is called again; any number of them if there is none.
+    /// Lets records take this many bytes of the disk until this is called again; any number of them if there is none.
     fn pace(&self, bytes: Option<u64>) {
         let is_bound = self.group.core().pace(bytes);
         if is_bound {

@@ -27,7 +27,7 @@ pub(crate) trait Source {
     /// Fills `buf` from byte `offset` of segment `number` on, as far as the segment goes; returns the bytes read.
     fn read(&mut self, number: u64, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// The header of the segment behind segment `number`, if it has been started.
+    /// The header of the segment after segment `number`, if it has been started.
     fn successor(&mut self, number: u64) -> Option<SegmentHeader>;
 
     /// Begins to read a piece while the caller continues; gives it back if that cannot be done.
@@ -205,7 +205,7 @@ impl Scan {
         Ok(self.cursor.check_header(self.held(BATCH_HEADER_BYTES)))
     }
 
-    /// Checks the batch at the cursor and steps behind it.
+    /// Checks the batch at the cursor and steps after it.
     fn step<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<ScannedBatch> {
         let checked = self.header(source, limit)?;
         let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
@@ -291,7 +291,7 @@ impl Scan {
         (self.start, self.base, self.filled, self.read_limit) = (from, 0, kept.len(), limit);
         let left = usize::try_from(self.cursor.segment.segment_bytes - from).unwrap_or(usize::MAX);
         let Some(buf) = Arc::get_mut(&mut self.buf) else { return Ok(()) };
-        // Bytes behind the limit would only be read again: at the end of a log little is left before it, and a batch of
+        // Bytes after the limit would only be read again: at the end of a log little is left before it, and a batch of
         // it takes a block more than its records.
         let before_limit = usize::try_from(limit.since(self.cursor.lsn)).unwrap_or(usize::MAX);
         let useful = before_limit.saturating_mul(2).saturating_add(NEAR_END_BYTES).clamp(wanted, capacity);
@@ -322,7 +322,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Has the piece behind the buffer read if all of both lies below the limit.
+    /// Has the piece after the buffer read if all of both lies below the limit.
     fn begin_readahead<S: Source>(&mut self, source: &mut S, limit: Lsn) {
         let due = S::READS_AHEAD
             && self.pieces >= PIECES_BEFORE_READAHEAD

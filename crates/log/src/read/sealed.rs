@@ -1,11 +1,11 @@
-//! Hands out batches as they lie on the disk, so that another place can hold the same log, bit by bit.
+//! Hands out batches as they are on disk, so that a copy elsewhere is the same log, bit by bit.
 //!
 //! ```text
 //! pieces of a log:   segment header, copy 0      128 bytes, in front of the first batch of each segment
 //!                    batch                       header and records; the padding is zeros and is left out
 //! ```
 //!
-//! Pieces stand one behind the other without anything in between: each begins with its magic, and its header says how long it
+//! Pieces stand one after the other without anything in between: each begins with its magic, and its header says how long it
 //! is. Marks are batches as well, because the next batch is linked to them.
 //!
 //! [`SealedFollower`] reads the pieces of a log, [`SealedCheck`] holds each against the one before it by the validity rule of
@@ -29,7 +29,7 @@ use crate::read::scan::ScannedBatch;
 use crate::read::view::View;
 use crate::read::view_follower::ViewFollower;
 
-/// How long a follower waits at its beginning for an LSN behind what the log itself proves durable.
+/// How long a follower waits at its beginning for an LSN after what the log itself proves durable.
 const PROVEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where a rebuild was saved.
@@ -43,7 +43,7 @@ pub(crate) struct Saved {
     pub(crate) link: u32,
 }
 
-/// A batch as it lies on the disk.
+/// A batch as it is on disk.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SealedBatch {
@@ -72,7 +72,7 @@ impl std::fmt::Debug for SealedBatch {
 }
 
 impl SealedBatch {
-    /// `batch`, behind which `cursor` stands.
+    /// `batch`, after which `cursor` stands.
     pub(crate) fn of(batch: &ScannedBatch, cursor: &Cursor) -> Self {
         let begins = batch.header.offset == cursor.segment.data_start();
         let segment = begins.then(|| {
@@ -124,7 +124,7 @@ impl SealedFollower {
         if follower.lsn() == from { Ok(follower) } else { Err(Error::NoBatch { lsn: from }) }
     }
 
-    /// The next durable batch; waits for it at most for `limit`, and returns `None` then. Marks come in front of the next batch
+    /// The next durable batch; waits for it at most for `limit`, and returns `None` then. Marks come before the next batch
     /// with records, when that is durable.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ pub(crate) enum Piece<'a> {
     Batch(BatchHeader, &'a [u8]),
 }
 
-/// Holds the pieces of a log against each other as they come.
+/// Checks the pieces of a log against each other as they come.
 #[derive(Clone, Debug, Default)]
 pub struct SealedCheck {
     cursor: Option<Cursor>,
@@ -201,7 +201,7 @@ impl SealedCheck {
         Ok(())
     }
 
-    /// Checks the piece that `rest` begins with, and returns its bytes; `rest` goes on behind it.
+    /// Checks the piece that `rest` begins with, and returns its bytes; `rest` continues after it.
     ///
     /// # Errors
     /// As [`SealedCheck::check`]; `rest` stays where it is.

@@ -181,15 +181,15 @@ impl<'a> Stream<'a> {
         self.change(TagKind::StreamTrim, seq)
     }
 
-    /// Cuts off the record of sequence number `seq` and all behind it: the next record gets that number. Takes effect at
+    /// Cuts off the record of sequence number `seq` and all after it: the next record gets that number. Takes effect at
     /// once for this process; durable when everything before the returned LSN is, so that a crash before that may bring
     /// the records back.
     ///
     /// A reader or follower that has handed out records which are cut off afterwards does not take them back: it ends with
-    /// [`Error::StreamEnd`], which names the number at which the stream goes on.
+    /// [`Error::StreamEnd`], which names the number at which the stream continues.
     ///
     /// # Errors
-    /// [`Error::StreamTrimmed`] in front of the first record, [`Error::StreamEnd`] past the next one; as [`Log::append`].
+    /// [`Error::StreamTrimmed`] before the first record, [`Error::StreamEnd`] past the next one; as [`Log::append`].
     pub fn truncate(&self, seq: u64) -> Result<Lsn> {
         self.change(TagKind::StreamCut, seq)
     }
@@ -227,7 +227,7 @@ impl<'a> Stream<'a> {
 
 /// Reads the durable records of a stream in order.
 ///
-/// As an iterator it returns exactly the records that were durable when it was made, up to [`StreamReader::end_seq`], and ends behind
+/// As an iterator it returns exactly the records that were durable when it was made, up to [`StreamReader::end_seq`], and ends after
 /// the first error: a stream that was cut or removed meanwhile ends it with [`Error::StreamEnd`], never silently.
 /// [`StreamReader::next_record`] continues whenever it is called.
 pub struct StreamReader {
@@ -263,7 +263,7 @@ impl StreamReader {
         self.next
     }
 
-    /// The number behind the last record that was durable when the reader was made: where it ends as an iterator.
+    /// The number after the last record that was durable when the reader was made: where it ends as an iterator.
     #[must_use]
     pub fn end_seq(&self) -> u64 {
         self.end
@@ -281,7 +281,7 @@ impl StreamReader {
     ///
     /// # Errors
     /// [`Error::StreamTrimmed`] if the stream was trimmed past this reader; [`Error::StreamEnd`] if records that it has handed out were cut,
-    /// with the number at which the stream goes on, which a new reader takes; [`Error::StreamGap`], [`Error::Corrupt`] with the place of
+    /// with the number at which the stream continues, which a new reader takes; [`Error::StreamGap`], [`Error::Corrupt`] with the place of
     /// damaged data, [`Error::Io`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
         let mut looks = 0;
@@ -325,7 +325,7 @@ impl StreamReader {
 }
 
 /// Where the next records of a stream are that are durable, `count` at most; and how many cuts and trims there had been then. Refuses
-/// to go on where it was cut in front of the next one.
+/// to continue where it was cut before the next one.
 pub(crate) fn durable_places(
     group: &Group,
     (id, cut): (StreamId, Option<&CutWatch>),
@@ -406,11 +406,11 @@ impl StreamFollower {
         crate::read::follower::wait_for(&group, || self.reader.next_record())
     }
 
-    /// As [`StreamFollower::next_record`], but waits for at most `timeout`; a later call goes on where this one stopped. The caller
+    /// As [`StreamFollower::next_record`], but waits for at most `timeout`; a later call continues where this one stopped. The caller
     /// reads the disk itself where it must, which nothing interrupts.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] when the time is over, with the durable LSN behind which the next record is. Otherwise as
+    /// [`Error::TimedOut`] when the time is over, with the durable LSN after which the next record is. Otherwise as
     /// [`StreamFollower::next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
         let found = deadline::wait(Some(timeout), |context| self.poll_next_record(context));

@@ -1,4 +1,4 @@
-//! Finds where the log was at a time, by the times of its batches.
+//! Finds the LSN of the log at a given time, by the times of its batches.
 //!
 //! A time says when a batch was gathered, by the clock of the machine, and never goes back within a log. So the segment is
 //! found by the times of the first batches, and the batch by the headers in that segment; no record is read.

@@ -1,4 +1,4 @@
-//! The one way to move the first LSN of an open log: [`Trim`], for its user, its rules and its streams alike.
+//! The only way to move the first LSN of an open log, whether its user, its retention or its streams ask: [`Trim`].
 //!
 //! ```text
 //!   what streams have let go ─► the holds in the directory ─► lock the pins ─► lock the core ─► move

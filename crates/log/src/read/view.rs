@@ -44,7 +44,7 @@ const READ_BYTES: usize = 1 << 20;
 /// One read of batches that were added since the last look, in bytes.
 const MORE_BYTES: usize = 64 << 10;
 
-/// The most looks that are taken while the names change: a writer that starts a segment during each of so many has
+/// The most looks that are taken while the names change: a writer that starts a segment during each of this many has
 /// segments of a few batches.
 const LOOKS_MAX: u32 = 64;
 
@@ -95,7 +95,7 @@ pub struct View {
     tail: Option<Tail>,
     writer: Option<bool>,
     watch: Watch,
-    /// How many batches of the last segment say what is cut, and up to where that was looked at: `Lsn::MAX` if none is behind that.
+    /// How many batches of the last segment say what is cut, and up to where that was looked at: `Lsn::MAX` if none is after that.
     cuts: Option<(u64, Lsn)>,
 }
 
@@ -178,7 +178,7 @@ impl View {
         page.look().ok().map(|published| Lsn::new(published.durable))
     }
 
-    /// Finds out what is cut by the records that the view shows. A cut behind its end is not durable yet: what it cuts is there until
+    /// Finds out what is cut by the records that the view shows. A cut after its end is not durable yet: what it cuts is there until
     /// then, and again if that is lost.
     fn look_at_cuts(&mut self, disk: &mut OsDisk) -> Result<()> {
         let cursor = &self.watch.cursor;
@@ -370,7 +370,7 @@ impl View {
         crate::method::select::remembered_evidence(&self.dir, self.durability())
     }
 
-    /// Reads from the first record at or behind `from` to the end of the view.
+    /// Reads from the first record at or after `from` to the end of the view.
     ///
     /// # Errors
     /// [`Error::Trimmed`], also from the reader if the log is trimmed past it meanwhile, [`Error::BeyondEnd`],
@@ -383,7 +383,7 @@ impl View {
         Ok(ViewReader { records, end: self.end, ended: false, failed: false })
     }
 
-    /// Follows the log from the first record at or behind `from`, which may not be there yet, also across writers that end
+    /// Follows the log from the first record at or after `from`, which may not be there yet, also across writers that end
     /// and others that begin. On Linux a writer of this machine wakes a follower of any process as soon as a commit is
     /// durable: [`ViewFollower::polls`] says where it does not, and what the follower then does.
     ///
@@ -416,7 +416,7 @@ impl View {
         if from < first.first_lsn {
             return Err(Error::Trimmed { lsn: from, first: first.first_lsn });
         }
-        // Not the segment that begins there: marks behind the batch that ends there may be in front of that.
+        // Not the segment that begins there: marks after the batch that ends there may be before that.
         let segment = headers.iter().rev().find(|header| header.first_lsn < from).unwrap_or(first);
         let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let (records, sought) = RecordScan::new(files, (*segment, READ_BYTES), from, self.end);
@@ -424,7 +424,7 @@ impl View {
         Ok(records)
     }
 
-    /// Begins with the first record at or behind `from`.
+    /// Begins with the first record at or after `from`.
     pub(crate) fn scan(&self, from: Lsn) -> Result<RecordScan<Arc<ViewedSegments>>> {
         if from < self.first {
             return Err(Error::Trimmed { lsn: from, first: self.first });
@@ -460,7 +460,7 @@ impl View {
     }
 }
 
-/// Reads the records of a [`View`] in order; ends behind the last one, until [`ViewReader::go_on`] is called, and behind the
+/// Reads the records of a [`View`] in order; ends after the last one, until [`ViewReader::go_on`] is called, and after the
 /// first error.
 pub struct ViewReader {
     records: RecordScan<Arc<ViewedSegments>>,

@@ -127,8 +127,8 @@ impl ViewFollower {
     ///
     /// # Errors
     /// [`Error::Trimmed`] if the log was trimmed past this follower, with the first LSN that is left:
-    /// [`ViewFollower::skip_trimmed`] goes on there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
-    /// `Trimmed` a later call tries again.
+    /// [`ViewFollower::skip_trimmed`] continues there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
+    /// `Trimmed` a later call retries.
     pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         self.poll(|records, end| records.next(|| end))
     }
@@ -172,7 +172,7 @@ impl ViewFollower {
         self.in_time(found, self.lsn(), timeout)
     }
 
-    /// What was found at `lsn` within `timeout`: nothing is an error, but behind the last writer where it was to end there.
+    /// What was found at `lsn` within `timeout`: nothing is an error, but after the last writer where it was to end there.
     pub(crate) fn in_time<T>(&self, found: Option<T>, lsn: Lsn, timeout: Duration) -> Result<Option<T>> {
         if found.is_some() || self.has_ended() { Ok(found) } else { Err(Error::TimedOut { lsn, timeout }) }
     }
@@ -228,7 +228,7 @@ impl ViewFollower {
         }
     }
 
-    /// Goes on behind what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
+    /// Goes on after what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
     ///
     /// # Errors
     /// As [`ViewFollower::try_next_record`]; a trim that overtakes it again is `Trimmed` again.
@@ -240,7 +240,7 @@ impl ViewFollower {
         Ok(from)
     }
 
-    /// Where the next record that it returns starts, or lies behind.
+    /// Where the next record that it returns starts, or lies after.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.records.place()

@@ -49,8 +49,8 @@ pub struct ViewStream {
 }
 
 impl View {
-    /// Looks at one stream of the log, with its trims and cuts: what it held when the log ended at [`View::end_lsn`], or a moment
-    /// later if segments were trimmed meanwhile. Reads the records of streams from the oldest segment on that holds one.
+    /// One stream of the log, with its trims and cuts, as of [`View::end_lsn`], or a moment
+    /// later if segments were trimmed meanwhile. Reads the records of streams from the oldest segment that has any.
     ///
     /// # Errors
     /// As [`View::open`].
@@ -84,7 +84,7 @@ impl ViewStream {
         Ok(stream)
     }
 
-    /// Refuses to go on if the log was trimmed past what was looked at before: a cut may have gone with it.
+    /// Refuses to continue if the log was trimmed past what was looked at before: a cut may have gone with it.
     fn check_seen(&self) -> Result<()> {
         let (seen, first) = (self.seen, self.segments.first().map_or(Lsn::ZERO, |oldest| oldest.first_lsn));
         if planted!(ViewStreamSkipsTrimmed, false, Lsn::ZERO < seen && seen < first) {
@@ -184,7 +184,7 @@ impl ViewStream {
         Ok(())
     }
 
-    /// The record `seq`, if it is there; `scan` goes on where the last one was found.
+    /// The record `seq`, if it is there; `scan` continues where the last one was found.
     fn record(&mut self, seq: u64, scan: &mut Option<Scan>) -> Result<Option<Record>> {
         self.check(seq)?;
         let Some(place) = self.state.streams.readable(self.id, seq, 1, Lsn::MAX).first().copied() else {
@@ -193,7 +193,7 @@ impl ViewStream {
             return next.map_or(Ok(None), |next| Err(Error::StreamGap { stream: self.id, seq, next }));
         };
         let mut records = match scan.take() {
-            // A record that was rewritten lies behind the one that follows it.
+            // A record that was rewritten lies after the one that follows it.
             Some(records) if records.place() <= place.lsn => records,
             _ => self.scan_from(place.lsn)?,
         };
@@ -222,7 +222,7 @@ impl ViewStream {
 
 type Scan = RecordScan<Arc<ViewedSegments>>;
 
-/// Reads the records of a [`ViewStream`] in order, and ends at its end or behind the first error.
+/// Reads the records of a [`ViewStream`] in order, and ends at its end or after the first error.
 pub struct ViewStreamReader {
     stream: ViewStream,
     next: u64,
@@ -300,7 +300,7 @@ impl ViewStreamFollower {
         self
     }
 
-    /// The end of what it has looked at: what it hands out next lies behind that.
+    /// The end of what it has looked at: what it hands out next lies after that.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.reader.stream.end
@@ -322,7 +322,7 @@ impl ViewStreamFollower {
     ///
     /// # Errors
     /// [`Error::StreamTrimmed`] if the stream was trimmed past this follower; [`Error::StreamEnd`] if records that it has handed out
-    /// were cut, with the number at which the stream goes on: a new follower takes that; [`Error::Trimmed`] if the log was trimmed
+    /// were cut, with the number at which the stream continues: a new follower takes that; [`Error::Trimmed`] if the log was trimmed
     /// past what it has looked at, where a cut may have been; otherwise as [`ViewFollower::try_next_record`].
     pub fn try_next_record(&mut self) -> Result<Option<Record>> {
         self.next_until(0)
@@ -370,7 +370,7 @@ impl ViewStreamFollower {
         stream.look_again_while_trimmed(ViewStream::replay)
     }
 
-    /// Refuses to go on behind a cut in front of the place that it has reached. One that lies behind is of no concern: what is read
+    /// Refuses to continue after a cut before the place that it has reached. One that lies after is of no concern: what is read
     /// there from now on follows it.
     fn check_cut(&mut self) -> Result<()> {
         let (stream, seq) = (&mut self.reader.stream, self.reader.next);

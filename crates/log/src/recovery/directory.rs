@@ -6,7 +6,7 @@
 //! Opening refuses at the first file whose length is wrong; `verify` and `salvage` continue with the others, and with
 //! the rest of that file.
 //!
-//! Invariants: nothing is changed; the newest segment and those behind it are read from the disk, whatever the page
+//! Invariants: nothing is changed; the newest segment and those after it are read from the disk, whatever the page
 //! cache shows; a foreign file is reported, never touched.
 
 use crate::error::{Damage, Error, Result};
@@ -150,7 +150,7 @@ pub(crate) fn read_header<D: Disk>(
     Ok(None)
 }
 
-/// The first copy of the header of a segment that was cut short or grew, `None` if it is not sound.
+/// The first copy of the header of a segment that was cut short or grew, `None` if it is invalid.
 fn read_first_copy<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<Option<SegmentHeader>> {
     let mut block = AlignedBuf::zeroed(READ_BLOCK_BYTES);
     let filled = read_full(disk, &segment_name(spare.number), file, 0, block.bytes_mut())?;
@@ -193,7 +193,7 @@ pub(crate) fn scan_directory<D: Disk>(disk: &mut D) -> Result<DirectoryScan> {
     look(disk, |_, _, _, damage| Err(Error::Corrupt(damage)))
 }
 
-/// As [`scan_directory`], but continues behind files of a wrong length, which are returned by number.
+/// As [`scan_directory`], but continues after files of a wrong length, which are returned by number.
 pub(crate) fn scan_with_misfits<D: Disk>(disk: &mut D) -> Result<(DirectoryScan, Vec<Misfit>)> {
     let mut misfits = Vec::new();
     let found = look(disk, |disk, file, spare, damage| {

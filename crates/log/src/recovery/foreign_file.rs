@@ -7,7 +7,7 @@
 //! ```
 //!
 //! So a segment that waits to be started starts or ends with zeros, or holds a valid header of any segment, or the start
-//! of a batch behind it; any other file is foreign. One end is enough, so that a single rotten block keeps no log from
+//! of a batch after it; any other file is foreign. One end is enough, so that a single rotten block keeps no log from
 //! opening. A file of zeros is taken for a prepared segment.
 
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ fn is_ours<D: Disk>(disk: &mut D, name: &str, file: FileId, file_bytes: u64) -> 
     let filled = read_full(disk, name, file, 0, blocks.bytes_mut())?;
     let front = &blocks.bytes()[..filled];
     let first = &front[..filled.min(READ_BLOCK_BYTES)];
-    // Behind the header lies the first batch. Whether a segment that lost its header was started is decided elsewhere.
+    // After the header lies the first batch. Whether a segment that lost its header was started is decided elsewhere.
     let has_batch =
         |block: &u16| front.get(usize::from(*block)..).is_some_and(|rest| rest.starts_with(&BATCH_MAGIC));
     if first.iter().all(|byte| *byte == 0) || is_header(first, 0, 0) || BLOCK_SIZES.iter().any(has_batch) {

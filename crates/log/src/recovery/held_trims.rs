@@ -1,11 +1,11 @@
-//! Keeps the trims and cuts of streams that found no block of their own in a log at its cap, in the file `TRIMS`.
+//! Stores the trims and cuts of streams for which a log at its cap has no block, in the file `TRIMS`.
 //!
 //! ```text
 //!   magic 4 | checksum 4 | log id 16 | LSN 8 | count 4 | 0 4 | tag 12 | tag 12 | …     zeros up to a whole block
 //! ```
 //!
-//! They hold at that LSN, in front of every record behind it: an opening applies them when it comes there. So a file that
-//! is older than what was stated behind it changes nothing; one that names an LSN which the log does not reach, or
+//! They hold at that LSN, before every record after it: an opening applies them when it comes there. So a file that
+//! is older than what was stated after it changes nothing; one that names an LSN which the log does not reach, or
 //! has trimmed, is of no use and removed.
 //!
 //! Invariants: everything before the LSN was committed before the file was made; the file is whole, by a rename, so one that does

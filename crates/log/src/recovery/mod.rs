@@ -62,7 +62,7 @@ use seawall_sys::planted;
 
 /// The least size of a segment in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 64 << 10;
-/// A segment that is started behind a torn one is so many times as large as what that held, so that a service which crashes
+/// A segment that is started after a torn one is this many times as large as what that held, so that a service which crashes
 /// again and again does not take a whole segment each time.
 const GROWTH: u64 = crate::segment::inventory::GROWTH;
 
@@ -141,7 +141,7 @@ pub(crate) fn recover_with<D: Disk>(
     let file = open_cold(disk, &name)?;
     let judged = judge(disk, &mut window, file, last, &found.unstarted);
     let judged = judged.inspect_err(|_| disk.close(file))?;
-    // Behind that, because a segment that lost its header and holds batches is not foreign.
+    // After that, because a segment that lost its header and holds batches is not foreign.
     refuse_foreign(disk, &found.unstarted).inspect_err(|_| disk.close(file))?;
     let oldest = members.first().map_or(last, |header| *header);
     let missing = (oldest.first_lsn > judged.cursor.trim).then(|| {
@@ -247,7 +247,7 @@ fn create<D: Disk>(
     Ok(recovered)
 }
 
-/// The prepared segment behind `last`, made if there is none: of the usual size, or as small as a segment may be on a full
+/// The prepared segment after `last`, made if there is none: of the usual size, or as small as a segment may be on a full
 /// disk, because nothing could be trimmed if the log did not open.
 fn take_spare<D: Disk>(
     disk: &mut D,
@@ -255,7 +255,7 @@ fn take_spare<D: Disk>(
     spares: &mut Vec<Spare>,
     (last, bytes): (u64, u64),
 ) -> Result<Spare> {
-    // Spares of a log that is to grow anew are too large for what comes behind the small one.
+    // Spares of a log that is to grow anew are too large for what comes after the small one.
     if bytes < plan.segment_bytes && spares.iter().any(|spare| spare.bytes > bytes) {
         retire(disk, spares.drain(..).map(|spare| spare.number))?;
     }
@@ -322,13 +322,13 @@ struct Reopened<'a> {
 }
 
 impl Reopened<'_> {
-    /// Continues behind a close mark.
+    /// Continues after a close mark.
     fn continue_in_place<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
         self.open_mark(disk, file)?;
         Ok(self.in_last_segment(Tail::Clean))
     }
 
-    /// The log as it goes on in the segment in which it ended.
+    /// The log as it continues in the segment in which it ended.
     fn in_last_segment(&mut self, tail: Tail) -> Recovered {
         let cursor = &self.judged.cursor;
         let before = &self.members[..self.members.len() - 1];
@@ -345,7 +345,7 @@ impl Reopened<'_> {
         self.start_segment(disk)
     }
 
-    /// Writes an open mark behind the close mark.
+    /// Writes an open mark after the close mark.
     fn open_mark<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<()> {
         let cursor = &mut self.judged.cursor;
         let segment = cursor.segment;
@@ -393,7 +393,7 @@ impl Reopened<'_> {
         (self.last_is_empty() && !self.continues_in_place()).then_some(self.judged.cursor.segment.number)
     }
 
-    /// The size of the segment that is started: an ordinary one, or a small one behind a torn one that held little.
+    /// The size of the segment that is started: an ordinary one, or a small one after a torn one that held little.
     fn start_bytes(&self) -> u64 {
         let most = self.plan.segment_bytes;
         let cursor = &self.judged.cursor;
@@ -406,7 +406,7 @@ impl Reopened<'_> {
         }
     }
 
-    /// Starts a new segment behind a tail that is unknown or full.
+    /// Starts a new segment after a tail that is unknown or full.
     fn start_segment<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
         planted!(AppendBehindTornTail, {
             self.judged.cursor.epoch = self.epoch;

@@ -128,7 +128,7 @@ fn cuts_from<D: Disk>(disk: &mut D, window: &mut Window, end: &Cursor) -> Result
         let wanted = &mut (|batch: &BatchHeader| batch.cuts, |_: &Tag, _: Lsn| true);
         apply_batch(disk, window, place, &mut Cursor::start(newest), wanted, &mut first)
     })?;
-    // A cut without a statement in front of it leaves this as it was.
+    // A cut without a statement before it leaves this as it was.
     let restated = first.restates;
     Ok(if restated { Some(newest.number) } else { stated.or(Some(newest.number)) })
 }

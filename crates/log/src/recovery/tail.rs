@@ -2,17 +2,17 @@
 //!
 //! The last segment is walked batch by batch, and the first place where the next batch is not valid is judged:
 //!
-//! | the last valid batch | a witness behind the tail says it was durable | conclusion |
+//! | the last valid batch | a witness after the tail says it was durable | conclusion |
 //! | --- | --- | --- |
 //! | a close mark | no | clean: continue in the same segment |
 //! | any other, or none | no | torn tail: the log ends here, continue in a new segment |
 //! | any | only that it was acknowledged, in a log of a class below power loss | lost: the same, and say so |
 //! | any | yes | corruption of acknowledged data: refuse |
 //!
-//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, behind a close mark,
+//! A witness is a self-valid batch header whose durable LSN lies past the end that was found, or, after a close mark,
 //! one of a later epoch: the open mark between the two had been durable before it was written. In a log of class power
 //! loss the acknowledged LSN of a header counts as much; in a lower one what lies between the two was never synced, so
-//! that a power cut may have taken any part of it, and the records behind the first hole go with it. The segment behind the
+//! that a power cut may have taken any part of it, and the records after the first hole go with it. The segment after the
 //! last started one is searched for witnesses too: if it holds a batch of its own number, its header was lost after
 //! it had been durable.
 //!
@@ -41,8 +41,8 @@ pub enum Tail {
     /// It had not been closed. What was being written when it ended is lost unless it arrived whole.
     Torn,
     /// It had not been closed, and something happened that its durability class does not promise to outlive: a power cut
-    /// where it promised to outlive the end of the process. Records that had been acknowledged are gone; everything
-    /// before them is there. A log of class power loss never ends like this: there such a loss is damage.
+    /// where it promised to outlive the end of the process. Acknowledged records are lost; everything
+    /// before them is intact. A log of class power loss never ends like this: there such a loss is damage.
     Lost {
         /// Where the log ends: the LSN of the first record that is gone.
         from: Lsn,
@@ -119,7 +119,7 @@ impl Window {
         checked
     }
 
-    /// The same for a batch behind which the walk continues: if it fits, the window moves to it.
+    /// The same for a batch after which the walk continues: if it fits, the window moves to it.
     pub(crate) fn check_next<D: Disk>(
         &mut self,
         disk: &mut D,
@@ -211,7 +211,7 @@ pub(crate) struct Judged {
     pub(crate) cursor: Cursor,
     /// Whether it had been closed.
     pub(crate) clean: bool,
-    /// The end of what had been acknowledged, if it lies behind the end of the log and the class allows that loss.
+    /// The end of what had been acknowledged, if it lies after the end of the log and the class allows that loss.
     pub(crate) lost: Option<Lsn>,
 }
 
@@ -257,7 +257,7 @@ pub(crate) fn judge<D: Disk>(
     }
     let closed = cursor.last == Some(BatchKind::Close);
     let clean = planted!(MarkIsClose, closed || cursor.last == Some(BatchKind::Mark), closed);
-    // Behind a close mark the log continues in the same segment as long as there is room.
+    // After a close mark the log continues in the same segment as long as there is room.
     let full = planted!(TrustCloseWithoutRoom, false, !has_room_to_resume(&cursor));
     if (!clean || full)
         && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
@@ -267,7 +267,7 @@ pub(crate) fn judge<D: Disk>(
     Ok(Judged { cursor, clean, lost: (acknowledged > end).then_some(acknowledged) })
 }
 
-/// Whether an open mark, one batch and a close mark still fit behind `cursor`.
+/// Whether an open mark, one batch and a close mark still fit after `cursor`.
 pub(crate) fn has_room_to_resume(cursor: &Cursor) -> bool {
     cursor.offset.saturating_add(3 * u64::from(cursor.segment.block_bytes)) <= cursor.segment.data_end()
 }

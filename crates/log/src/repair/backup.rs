@@ -1,4 +1,4 @@
-//! Copies a log, also one that is being written, into a folder that opens as the same log.
+//! Copies a log, even while it is written, into a folder that opens as the same log.
 //!
 //! ```text
 //! first backup   TO.partial: stage each segment, publish, verify all -> rename TO.partial to TO -> sync what holds TO
@@ -8,12 +8,12 @@
 //! stage          create n.new -> copy -> sync -> read back past the cache and check every batch
 //! ```
 //!
-//! A segment of the backup is kept if its header and that of the one behind it are those of the log, and all of its
+//! A segment of the backup is kept if its header and that of the one after it are those of the log, and all of its
 //! batches are intact up to the LSN and the link with which the next one starts: the link is a chain of checksums, so
 //! the same link means the same batches. The newest segment is copied anew each time.
 //!
 //! Invariants: a segment is taken only if it still had its name after it was read, because a trimmed one is renamed before
-//! it is overwritten and no number is given twice; nothing behind what is known to be durable is copied, because a copy of
+//! it is overwritten and no number is given twice; nothing after what is known to be durable is copied, because a copy of
 //! half of what is in flight may hold a later batch and not an earlier one; whatever names a backup without the file REBUILDING has at
 //! any moment, they make a whole log that is at least as new as the backup before.
 
@@ -60,20 +60,20 @@ pub struct Backup {
     pub removed: u64,
 }
 
-/// Copies the log in `from`, also while another process writes it, into the folder `to`, with the same LSNs. The copy is
-/// itself a log: it is opened, viewed, verified and salvaged like any other.
+/// Copies the log in `from`, even while another process writes it, into the folder `to`, with the same LSNs. The copy is
+/// a log: open, view, verify and salvage it like any other.
 ///
-/// Of a log that is being written everything is copied that the log itself proves durable, as [`View`] shows it; of
-/// another one everything. It is read back and checked before it gets its name, and durable when this returns. Where
-/// there is no backup yet, it is made beside `to`, in `to.partial`, and renamed: an interrupted one never has
-/// the name. A `to` that is there and empty, as the mount point of a new disk, is filled in place, and is no log before all of it is
-/// there ([`Error::Rebuilding`]). Into an existing backup of the same log only segments that are new, changed or damaged are copied, and
-/// those that were trimmed are removed; interrupted, it leaves a whole backup that is at least as new as before. The files are
-/// for their owner alone.
+/// While a log is written, the backup has everything that the log itself proves durable, as [`View`] shows it;
+/// otherwise everything. It is read back and checked before it gets its name, and durable when this returns. A new
+/// backup is built beside `to`, in `to.partial`, and renamed: an interrupted one never has
+/// the name. If `to` is empty, such as the mount point of a new disk, it is filled in place, and is not a log before it is
+/// complete ([`Error::Rebuilding`]). An existing backup of the same log gets only segments that are new, changed or damaged, and
+/// trimmed ones are removed; an interrupted update leaves a complete backup that is at least as new as before. Only the owner may read
+/// the files.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if the log is damaged: `salvage` copies what is intact. [`Error::InvalidOption`] if `to` holds other
-/// files, another log's backup, one that was written to, or one so old that the log does not continue it any more: name a
+/// files, another log's backup, one that was written to, or one so old that the log no longer continues it: name a
 /// new folder. [`Error::Locked`] if another process writes to `to`. [`Error::NotALog`], [`Error::DiskFull`], [`Error::Io`].
 pub fn backup(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup> {
     let from = from.as_ref();
@@ -114,7 +114,7 @@ fn refusal(to: &Path, why: &str) -> Error {
     Error::InvalidOption { option: "to", reason }
 }
 
-/// Whether there is a backup to go on with; refuses a folder of other things.
+/// Whether there is a backup to continue with; refuses a folder of other things.
 fn holds_log(to: &Path) -> Result<bool> {
     let names = match std::fs::read_dir(to) {
         Ok(names) => names,
@@ -372,7 +372,7 @@ impl<'a, T: Disk> Copying<'a, T> {
         self.staged.insert(segment.number, segment);
         let reached = next.is_some() || due.0 >= end;
         let copy = open_cold(self.target, &staging)?;
-        // What lies behind that was abandoned when the next segment was started.
+        // What lies after that was abandoned when the next segment was started.
         let walked =
             walk_from_start(self.target, (&staging, copy), segment, |at, _| (at.lsn, at.link) != due);
         self.target.close(copy);

@@ -1,4 +1,4 @@
-//! Copies that are checked: list the damage of a log, copy its intact records, copy it whole.
+//! Checked copies: lists the damage of a log, copies its intact records, or copies all of it.
 //!
 //! * [`backup`](mod@backup) copies a log that may be open into one that continues it;
 //! * [`verify`](mod@verify) lists everything that is damaged;

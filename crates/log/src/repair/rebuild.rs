@@ -5,14 +5,14 @@
 //! TO:         the same, saved now and then so that it goes on after any end  ─► … ─► verify all ─► remove REBUILDING
 //! ```
 //!
-//! The second way is that of a standby: [`Rebuild::follow`] and [`Rebuild::save`]. What was written behind the last save is
+//! The second way is that of a standby: [`Rebuild::follow`] and [`Rebuild::save`]. What was written after the last save is
 //! written again, with the same bytes. A TO that is there and empty, as the mount point of a new disk, is filled in place too.
 //!
 //! A segment that lies before the first LSN of a later one is not needed any more and goes at once, so that the disk holds what
 //! the log held.
 //!
 //! Invariants: nothing has the name TO without the file REBUILDING before all of it was synced, read back and found intact; a
-//! batch is written only after it was checked against the one before it; no segment goes that the last save needs; behind a
+//! batch is written only after it was checked against the one before it; no segment goes that the last save needs; after a
 //! write that failed nothing is saved, because what was checked is then ahead of the disk.
 
 use std::path::{Path, PathBuf};
@@ -40,10 +40,10 @@ use crate::storage::os_disk::OsDisk;
 /// One write, in bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How far a log is rebuilt.
+/// Up to where a log is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildTo {
-    /// No batch that ends behind this LSN.
+    /// No batch that ends after this LSN.
     pub lsn: Lsn,
     /// No batch that was gathered later, microseconds since 1970.
     pub time_us: u64,
@@ -56,7 +56,7 @@ impl Default for RebuildTo {
     }
 }
 
-/// A log that is being rebuilt; what was made is no log until [`Rebuild::finish`].
+/// A log that is being rebuilt; the folder is not a log before [`Rebuild::finish`].
 #[derive(Debug)]
 pub struct Rebuild {
     to: PathBuf,
@@ -71,7 +71,7 @@ pub struct Rebuild {
     /// The segments that are written, oldest first.
     written: Vec<SegmentHeader>,
     ended: bool,
-    /// A write failed: the last save stands, and nothing goes on from here.
+    /// A write failed: the last save stands, and nothing continues from here.
     failed: bool,
     /// What [`Rebuild::prove`] found, for as long as nothing is added.
     proven: Option<Report>,
@@ -80,10 +80,10 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// Begins to rebuild the log in the folder `to`, which must not be there, or be empty. What it lies in must be there.
+    /// Begins to rebuild the log in the folder `to`, which must be missing or empty. Its parent must exist.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if there is something, or something else in `TO.partial`, or no folder to lie in; [`Error::Locked`],
+    /// [`Error::InvalidOption`] if it is not empty, `TO.partial` is something else, or the parent is missing; [`Error::Locked`],
     /// [`Error::Io`].
     pub fn begin(to: impl AsRef<Path>, until: RebuildTo) -> Result<Self> {
         let to = std::path::absolute(to.as_ref()).map_err(|source| Error::io("open", to.as_ref(), source))?;
@@ -110,12 +110,12 @@ impl Rebuild {
         Ok(rebuild)
     }
 
-    /// Goes on to rebuild the log in the folder `to` where [`Rebuild::save`] was called last, or begins if there is none; a
-    /// folder is made if `make` says so. Returns the note that was saved.
+    /// Continues to rebuild the log in the folder `to` from the last [`Rebuild::save`], or begins if there is none; `make`
+    /// creates the folder. Returns the saved note.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the folder holds something else, [`Error::Corrupt`] if what was saved is damaged: remove the
-    /// folder and begin again; [`Error::Locked`], [`Error::Io`].
+    /// folder and start over; [`Error::Locked`], [`Error::Io`].
     pub fn follow(to: impl AsRef<Path>, make: bool) -> Result<(Self, String)> {
         let to = std::path::absolute(to.as_ref()).map_err(|source| Error::io("open", to.as_ref(), source))?;
         if make {
@@ -164,7 +164,7 @@ impl Rebuild {
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// Stands where the rebuild was saved; what lies behind goes.
+    /// Stands where the rebuild was saved; what lies after goes.
     fn resume(&mut self, saved: Option<Saved>, names: &[String]) -> Result<()> {
         let number = |name: &String| match file_role(name) {
             Some(FileRole::Segment(number)) => Some(number),
@@ -202,10 +202,10 @@ impl Rebuild {
         }
     }
 
-    /// Makes everything durable that came, with a note, and lets go of what the log does not need any more: [`Rebuild::follow`] goes on here.
+    /// Makes everything that came durable, with a note, and removes what the log no longer needs: [`Rebuild::follow`] continues here.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::InvalidOption`] behind a write that failed: the last save stands.
+    /// [`Error::Io`], [`Error::DiskFull`]; [`Error::InvalidOption`] after a write that failed: the last save stands.
     pub fn save(&mut self, note: &str) -> Result<()> {
         self.is_whole()?;
         let saved = self.save_whole(note);
@@ -218,7 +218,7 @@ impl Rebuild {
         done.map_err(|error| error.in_dir(&self.partial))
     }
 
-    /// Nothing is done behind a write that failed.
+    /// Nothing is done after a write that failed.
     fn is_whole(&self) -> Result<()> {
         let why = "was not written whole: go on from its last save, with a new start";
         if planted!(StandbySavesFailed, false, self.failed) { Err(refusal(&self.to, why)) } else { Ok(()) }
@@ -238,14 +238,14 @@ impl Rebuild {
     /// Adds whole pieces; returns whether more are wanted.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if one is not valid or does not follow the one before it, [`Error::DiskFull`], [`Error::Io`]. Behind an error only
-    /// a new [`Rebuild::follow`] goes on.
+    /// [`Error::Corrupt`] if one is not valid or does not follow the one before it, [`Error::DiskFull`], [`Error::Io`]. After an error only
+    /// a new [`Rebuild::follow`] continues.
     pub fn push(&mut self, pieces: &[u8]) -> Result<bool> {
         self.push_sent(pieces, 0)
     }
 
-    /// As [`Rebuild::push`], of pieces that were sent by `sent_us`, microseconds since 1970, 0 if that is unknown: no batch counts as
-    /// later than that, whatever the log's own clock had said.
+    /// As [`Rebuild::push`], for pieces that were sent by `sent_us`, microseconds since 1970, 0 if unknown: no batch counts as
+    /// later than that, whatever the log's own clock said.
     ///
     /// # Errors
     /// As [`Rebuild::push`].
@@ -312,8 +312,8 @@ impl Rebuild {
         &self.check
     }
 
-    /// Makes everything durable that came, reads it back and checks it: what [`Rebuild::finish`] needs, before anything is changed
-    /// elsewhere that only a sound log is worth. More may be added behind it.
+    /// Makes everything that came durable, reads it back and checks it, as [`Rebuild::finish`] requires: before a change
+    /// elsewhere that needs a valid log. More may be added afterwards.
     ///
     /// # Errors
     /// As [`Rebuild::finish`].
@@ -353,8 +353,8 @@ impl Rebuild {
     /// Makes everything durable, reads it back, checks it and gives it its name. Returns what [`crate::verify`] says of it.
     ///
     /// # Errors
-    /// [`Error::NotALog`] if nothing came, [`Error::Corrupt`] if records are missing that the log must have, as when the oldest
-    /// pieces are not there any more, or if what was written does not read back; [`Error::Io`].
+    /// [`Error::NotALog`] if nothing came, [`Error::Corrupt`] if records are missing that the log must have, such as when the oldest
+    /// pieces no longer exist, or if what was written does not read back; [`Error::Io`].
     pub fn finish(mut self) -> Result<Report> {
         self.prove()?;
         let ended = self.end_segment().and_then(|()| self.forget_trimmed());
@@ -488,9 +488,9 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Ends the file as [`SegmentWriter::end`] does, and goes on where it stood.
+    /// Ends the file as [`SegmentWriter::end`] does, and continues where it stood.
     fn rest(&mut self, disk: &mut OsDisk) -> Result<()> {
-        // Zeros behind what came, and the second copy of the header: what comes is written over them.
+        // Zeros after what came, and the second copy of the header: what comes is written over them.
         self.flush(disk)?;
         let mut ending = Self::at(self.header, self.file, self.start);
         ending.put_header(disk, self.header.data_end(), 1)?;

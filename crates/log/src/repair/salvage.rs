@@ -31,7 +31,7 @@ pub struct Salvaged {
     pub report: Report,
     /// Records copied.
     pub records: u64,
-    /// The end of the new log. LSNs are given anew: behind a gap they differ from those of the old log.
+    /// The end of the new log. LSNs are reassigned: after a gap they differ from those of the old log.
     pub end: Lsn,
     /// The ranges of LSNs in the old log that are known to have held records and were not copied.
     pub left_out: Vec<(Lsn, Lsn)>,
@@ -39,7 +39,7 @@ pub struct Salvaged {
 
 /// Copies every intact record of the log in `from` into a new log in `to`, in order; a transaction is copied whole.
 ///
-/// The source is read first, and the target is made when there is a record to copy: a failure before that leaves the
+/// The source is read first, and the target is created when there is a record to copy: a failure before that leaves the
 /// target as it was. Records of any length that the format allows are copied, also beyond the bounds in `options`.
 ///
 /// Trimmed records are not copied: the copy starts at the highest first LSN that any intact part of the log names. If the

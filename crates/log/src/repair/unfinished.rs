@@ -1,4 +1,4 @@
-//! Marks the folder of a log that is being rebuilt, so that nobody takes a part of it for the log.
+//! Marks the folder of a log that is being rebuilt, so that a part of it is not taken for the log.
 //!
 //! ```text
 //! REBUILDING    rebuilding                         nothing is saved yet

@@ -4,7 +4,7 @@
 //! and the writer's lock is not needed, so a log that is being written may be reported with a torn tail although it
 //! has none.
 //!
-//! Invariant: behind a damaged batch the walk continues at the next batch that is valid by itself and lies further on
+//! Invariant: after a damaged batch the walk continues at the next batch that is valid by itself and lies further on
 //! in the log, so that one bad block costs one batch. A segment without a header is walked from its first intact
 //! batch, and one that was cut short as far as it goes, so that damage to one segment never costs data of another
 //! one.
@@ -40,7 +40,7 @@ const OVERDRAWN: &str = "its batch headers claim more bytes than it has: not all
 /// The most that is searched of a segment for headers which say what was durable, in lengths of the segment.
 const SEARCHES_MAX: u64 = 4;
 
-/// How far the headers of one segment are believed before the records behind them are read. Batches of a log
+/// How far the headers of one segment are believed before the records after them are read. Batches of a log
 /// do not overlap, so all damaged ones together are shorter than the segment. Forged ones may overlap, and the same bytes
 /// would be read again and again.
 struct Trust {
@@ -112,7 +112,7 @@ pub struct Report {
     pub class: Option<Class>,
     /// How the log ends, and which acknowledged records its class allowed to be lost.
     pub tail: Tail,
-    /// Everything before this is known to have been durable; what lies behind is the last batch before a cut.
+    /// Everything before this is known to have been durable; after it is the last batch before a cut.
     pub witnessed: Lsn,
     /// Every damaged place.
     pub damage: Vec<Damage>,
@@ -120,10 +120,10 @@ pub struct Report {
     pub foreign_files: Vec<String>,
 }
 
-/// Reads all of the log in `dir` and reports every damaged place.
+/// Reads the whole log in `dir` and reports every damaged place.
 ///
 /// # Errors
-/// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`]. Damage is no error here.
+/// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::ForeignSegment`], [`Error::Io`]. Damage is not an error here.
 pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     let dir = dir.as_ref();
     // Segments that a writer trims or starts meanwhile look like damage.
@@ -136,7 +136,7 @@ pub fn verify(dir: impl AsRef<Path>) -> Result<Report> {
     Ok(in_dir(report, dir))
 }
 
-/// The same, with the directory in front of the names of damaged files.
+/// The same, with the directory before the names of damaged files.
 pub(crate) fn in_dir(mut report: Report, dir: &Path) -> Report {
     for damage in &mut report.damage {
         damage.path = dir.join(&damage.path);
@@ -178,7 +178,7 @@ struct Walk<'a, D: Disk, V> {
     /// Whether `visit` wants the records.
     bodies: bool,
     report: Report,
-    /// Of the segment that is walked: how far its headers are believed, the last header behind a damaged place that said
+    /// Of the segment that is walked: how far its headers are believed, the last header after a damaged place that said
     /// something was missing there, and the bytes that were searched for such.
     trust: Trust,
     witness: Option<BatchHeader>,
@@ -186,7 +186,7 @@ struct Walk<'a, D: Disk, V> {
 }
 
 /// Every segment that holds, or held, a part of the log, by number; those without a header only below the newest one that
-/// has one, `last`, because behind it lie those that wait to be started.
+/// has one, `last`, because after it lie those that wait to be started.
 fn parts<D: Disk>(
     disk: &mut D,
     found: &DirectoryScan,
@@ -197,7 +197,7 @@ fn parts<D: Disk>(
     for misfit in misfits {
         let (spare, block) = (misfit.spare, u64::from(last.block_bytes));
         let start = if let Some(mut header) = misfit.header {
-            // A part that was cut off cannot be searched, and behind the cut there is no second copy of the header.
+            // A part that was cut off cannot be searched, and after the cut there is no second copy of the header.
             let block = u64::from(header.block_bytes);
             let left = spare.bytes.next_multiple_of(block).saturating_add(block);
             header.segment_bytes = header.segment_bytes.min(left);
@@ -273,7 +273,7 @@ fn at_batch(cursor: &Cursor, offset: u64, header: &BatchHeader) -> Cursor {
 }
 
 /// Walks from the newest segment to the oldest: reports missing ones, and leaves out those that an earlier recovery had
-/// abandoned. As `chain` of `recovery/directory.rs`, but it continues behind what is lost.
+/// abandoned. As `chain` of `recovery/directory.rs`, but it continues after what is lost.
 fn link_up(parts: &mut [Part]) -> Result<Vec<Damage>> {
     let mut missing = Vec::new();
     let numbers: HashSet<u64> = parts.iter().map(|part| part.number).collect();
@@ -379,7 +379,7 @@ fn reconstruct_from<D: Disk>(
 }
 
 /// The sizes that blocks may have if a batch starts at `offset`, the likeliest first: the first batch of a segment lies
-/// right behind one block.
+/// right after one block.
 fn blocks_at(offset: u64) -> impl Iterator<Item = u16> {
     BLOCK_SIZES.into_iter().rev().filter(move |block| offset.is_multiple_of(u64::from(*block)))
 }
@@ -465,7 +465,7 @@ fn walk_all<D: Disk>(
     Ok(walk.report)
 }
 
-/// The segment behind the one that is walked.
+/// The segment after the one that is walked.
 #[derive(Clone, Copy)]
 struct Next {
     /// Its header; `None` if there is no segment to walk.
@@ -477,7 +477,7 @@ struct Next {
 }
 
 impl Next {
-    /// `following` is the file behind `part`, `next` the next one that can be walked.
+    /// `following` is the file after `part`, `next` the next one that can be walked.
     fn new(part: &Part, following: Option<&Part>, next: Option<&Part>) -> Self {
         let header = next.and_then(Part::header).copied();
         let adjoins = next.zip(header).is_some_and(|(next, header)| {
@@ -635,7 +635,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         Ok(Ok(()))
     }
 
-    /// Whether a batch behind `cursor` says that something there is missing.
+    /// Whether a batch after `cursor` says that something there is missing.
     fn witnessed(&mut self, place: (&str, FileId), cursor: &Cursor, next: Next) -> Result<bool> {
         // All segments before the last one were synced, in a log of any class.
         let contradicts = |batch: &BatchHeader| {
@@ -699,7 +699,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
         Ok(None)
     }
 
-    /// Reports a segment behind the last one with a header if it had been started and its header was lost, and walks it;
+    /// Reports a segment after the last one with a header if it had been started and its header was lost, and walks it;
     /// whether that was so.
     fn unstarted(&mut self, spare: Spare, like: &SegmentHeader) -> Result<bool> {
         let (written, start) = first_batch(self.disk, spare, like)?;

@@ -1,4 +1,4 @@
-//! Counts what a log takes on the disk, and says how many more segments may be prepared under its cap.
+//! Counts the disk space of a log and computes how many more segments may be prepared under its cap.
 //!
 //! ```text
 //!   cap     segments + spares + the staging file + what could not be removed + one segment held back + rooms
@@ -74,7 +74,7 @@ impl Cap {
     }
 
     /// Whether records could not start a segment of `bytes` bytes if everything were trimmed that can be, or not another one
-    /// behind it.
+    /// after it.
     pub(crate) fn never_fits(&self, bytes: u64) -> bool {
         let spare_and_left = (1 + RECORDS_LEAVE as u64) * self.segment_bytes;
         let fits_behind = |newest_bytes: u64, bytes: u64| {
@@ -105,7 +105,7 @@ pub(crate) fn is_counted(name: &str) -> bool {
 }
 
 /// Refuses to open a log that takes more than its cap, or could not make a trim durable under it; nothing of it has been
-/// changed. `starts` is the size of the segment that the opening starts behind `newest`, if it does, which is one of `spares` if
+/// changed. `starts` is the size of the segment that the opening starts after `newest`, if it does, which is one of `spares` if
 /// there is any.
 pub(crate) fn check_opening<D: Disk>(
     disk: &mut D,
@@ -115,7 +115,7 @@ pub(crate) fn check_opening<D: Disk>(
 ) -> Result<()> {
     let Some(max) = bytes_max else { return Ok(()) };
     let newest_bytes = newest.map_or(0, |newest| newest.segment_bytes);
-    // A spare that it starts holds marks enough for a trim, whatever is held back behind it.
+    // A spare that it starts holds marks enough for a trim, whatever is held back after it.
     let cap = Cap { bytes_max, segment_bytes, disk_bytes: owned_bytes(disk)?, newest_bytes, spare_bytes: 0 };
     let finds = |bytes| !spares.is_empty() || cap.has_room(bytes);
     let fits = cap.disk_bytes <= max && starts.is_none_or(finds);

@@ -14,7 +14,7 @@
 //! One that is not kept is removed when no spare is wanted: a commit that needs one would wait for the removal of all
 //! that a trim freed.
 //!
-//! Invariants: a segment goes only when a first LSN behind it is durable on disk; the oldest goes first; numbers only
+//! Invariants: a segment goes only when a first LSN after it is durable on disk; the oldest goes first; numbers only
 //! grow; the active segment never goes.
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use crate::segment::cap::Cap;
 use crate::segment::lifecycle::Task;
 use seawall_sys::planted;
 
-/// So many times as large as the newest segment is one that is prepared behind it, up to the size that was asked for: see
+/// So many times as large as the newest segment is one that is prepared after it, up to the size that was asked for: see
 /// `recovery/mod.rs` for the small ones.
 pub(crate) const GROWTH: u64 = 8;
 
@@ -307,7 +307,7 @@ mod tests {
             }
         }
 
-        /// Starts `segments` segments and trims everything before the last one, by steps of so many segments.
+        /// Starts `segments` segments and trims everything before the last one, by steps of this many segments.
         fn round(&mut self, segments: u64, by: u64) -> [usize; 3] {
             self.done = [0; 3];
             for _ in 0..segments {

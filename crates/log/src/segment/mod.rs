@@ -6,7 +6,7 @@
 //! * [`retention`] decides how far the log is trimmed by its own rules.
 //!
 //! Invariants: a name that ends in `.seg` stands for a file whose blocks are all written and synced; segments go oldest
-//! first, and only when a first LSN behind them is durable.
+//! first, and only when a first LSN after them is durable.
 
 pub(crate) mod cap;
 pub(crate) mod inventory;

@@ -1,6 +1,6 @@
-//! Decides how far a log is trimmed by its own rules: by bytes and by age, whole segments, never past a pin.
+//! Decides how far retention trims a log: by bytes and by age, whole segments, never past a pin.
 //!
-//! Invariants: the newest segment never goes; segments go oldest first, and one that must stay keeps all behind it; a segment
+//! Invariants: the newest segment never goes; segments go oldest first, and one that must stay keeps all after it; a segment
 //! whose age is unknown is not old; what a pin holds stays, whatever the rules say; nothing goes by a clock that has just jumped
 //! ([`Now`]).
 
@@ -19,7 +19,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// The log is trimmed so that its segments take at most so many bytes, the one that is written to included, which
+    /// The log is trimmed so that its segments take at most this many bytes, the one that is written to included, which
     /// always stays.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
@@ -187,7 +187,7 @@ mod tests {
         // A month ahead for a second, and back.
         assert_eq!(now.at(boot + month, 6 * SECOND, None), Some(boot + 6 * SECOND));
         assert_eq!(now.at(boot + 7 * SECOND, 7 * SECOND, None), Some(boot + 7 * SECOND));
-        // Ahead for good, and behind.
+        // Ahead for good, and after.
         assert_eq!(now.at(boot + month, 8 * SECOND, None), Some(boot + 8 * SECOND));
         let later = now.at(boot + month + hour - SECOND, hour + 7 * SECOND, None);
         assert_eq!(later, Some(boot + hour + 7 * SECOND));

@@ -1,6 +1,6 @@
 //! Injects failing and hanging commits, hanging reads, full disks and lacking threads into an open log, for tests (feature `simulation`).
 //!
-//! [`Faults`] is shared with an open log: it can fail the n-th commit, have writes and reads hang until they may go on, fill
+//! [`Faults`] is shared with an open log: it can fail the n-th commit, have writes and reads hang until they may continue, fill
 //! the disk for new segments, and free the space again.
 
 use std::io;
@@ -89,7 +89,7 @@ impl Faults {
         self.out_of_descriptors.store(out_of_descriptors, Ordering::SeqCst);
     }
 
-    /// Whether appends of records that fill a batch of their own stop where they have copied them, until they may go on.
+    /// Whether appends of records that fill a batch of their own stop where they have copied them, until they may continue.
     pub fn hold_copies(&self, hold: bool) {
         self.hold_copies.store(hold, Ordering::SeqCst);
     }
@@ -105,7 +105,7 @@ impl Faults {
         wait_while(&self.hold_copies);
     }
 
-    /// Whether the writes of batches hang, until they may go on.
+    /// Whether the writes of batches hang, until they may continue.
     pub fn hang_commits(&self, hang: bool) {
         self.hang_commits.store(hang, Ordering::SeqCst);
     }
@@ -116,7 +116,7 @@ impl Faults {
         self.hanging.load(Ordering::SeqCst)
     }
 
-    /// Whether the reads of followers that are polled hang, until they may go on.
+    /// Whether the reads of followers that are polled hang, until they may continue.
     pub fn hang_reads(&self, hang: bool) {
         self.hang_reads.store(hang, Ordering::SeqCst);
     }
@@ -130,7 +130,7 @@ impl Faults {
         self.out_of_threads.store(out_of_threads, Ordering::SeqCst);
     }
 
-    /// Whether an append that has started that thread stops before the log knows it, until it may go on.
+    /// Whether an append that has started that thread stops before the log knows it, until it may continue.
     pub fn hold_threads(&self, hold: bool) {
         self.hold_threads.store(hold, Ordering::SeqCst);
     }

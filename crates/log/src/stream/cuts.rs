@@ -1,6 +1,6 @@
-//! Which parts of the log itself are cut off: ranges of LSNs whose untagged records no reader shows.
+//! Tracks the cut parts of the log itself: ranges of LSNs whose untagged records no reader shows.
 //!
-//! A cut never moves anything: the log goes on behind what it cuts, and LSNs are not used twice.
+//! A cut never moves anything: the log continues after what it cuts, and LSNs are not used twice.
 //!
 //! Invariants: the ranges are in order and do not touch; a later cut that begins before an earlier one takes it in.
 

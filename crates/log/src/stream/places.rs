@@ -1,4 +1,4 @@
-//! Where the records of one stream lie: LSN and length of each, compressed to a few bytes.
+//! The positions of one stream's records: LSN and length of each, compressed to a few bytes.
 //!
 //! ```text
 //!   chunk   first number, LSN of the first record, how many | length, distance to the next LSN, length, …
@@ -197,7 +197,7 @@ impl Places {
 
     fn take_out(&mut self, number: u64) {
         let Ok(at) = self.find(number) else { return };
-        // A stream is rewritten in order of its numbers, and all chunks behind this one would have to move.
+        // A stream is rewritten in order of its numbers, and all chunks after this one would have to move.
         if self.chunks[at].first == number && self.leave(at, number.saturating_add(1)..u64::MAX) {
             return;
         }
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Chunks that a stream of so many records counts while 640 of them are trimmed and 640 cut, one by one.
+    /// Chunks that a stream of this many records counts while 640 of them are trimmed and 640 cut, one by one.
     #[cfg(feature = "mutants")]
     fn counted(backlog: u64) -> usize {
         COUNTED.set(0);

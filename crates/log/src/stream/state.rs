@@ -1,4 +1,4 @@
-//! What the tagged records of a log say: its streams, its cuts, and from which segments on an opening learns both.
+//! The state that tagged records define: a log's streams, its cuts, and from which segments on an opening reads both.
 //!
 //! Invariant: appending and opening apply the same records by the same function.
 
@@ -22,7 +22,7 @@ pub(crate) enum Numbering {
     Kept,
 }
 
-/// Trims and cuts of streams that a log at its cap could not state yet. They hold at `at`, in front of every record behind it.
+/// Trims and cuts of streams that a log at its cap could not state yet. They hold at `at`, before every record after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldTrims {
     /// Everything before this is durable.

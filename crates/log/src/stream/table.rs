@@ -54,7 +54,7 @@ impl StreamState {
 
     /// Record `number` is at `place` from now on; returns where it was.
     fn put(&mut self, number: u64, place: RecordPlace) -> Option<RecordPlace> {
-        // One that was rewritten may be older than all that are left in the segments behind.
+        // One that was rewritten may be older than all that are left in the segments after.
         self.first = self.first.min(number);
         self.next = self.next.max(number.saturating_add(1));
         self.places.set(number, place)
@@ -74,7 +74,7 @@ impl StreamState {
             }
             _ => {
                 (self.first, self.next) = (number, number);
-                // Behind it there are some only in a salvaged log that lost a cut.
+                // After it there are some only in a salvaged log that lost a cut.
                 let cut = planted!(LostCutNotSeen, Vec::new(), self.places.cut(number));
                 [self.places.trim(number), cut].concat()
             }
@@ -138,7 +138,7 @@ impl Needed {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamTable {
     streams: HashMap<StreamId, StreamState, StreamHash>,
-    /// By the LSN of a copy that is not durable yet: a number is used again behind a cut, an LSN never is.
+    /// By the LSN of a copy that is not durable yet: a number is used again after a cut, an LSN never is.
     moving: BTreeMap<Lsn, Moving>,
     segments: VecDeque<SegmentUse>,
     /// So many of them, the oldest ones, hold nothing that is needed.
@@ -179,7 +179,7 @@ impl StreamTable {
         self.get(stream).map(|state| (state.first, state.next))
     }
 
-    /// The number behind the last record of a stream that can be read when everything before `durable` is durable.
+    /// The number after the last record of a stream that can be read when everything before `durable` is durable.
     pub(crate) fn durable_end(&self, stream: StreamId, durable: Lsn) -> u64 {
         let Some(state) = self.get(stream) else { return 0 };
         // Records become durable in order of their numbers; one that is missing counts as one that is.
@@ -194,7 +194,7 @@ impl StreamTable {
         low
     }
 
-    /// Gives a record of a transaction its number: the next one, or, if it trims, none in front of the first one. What trims or
+    /// Gives a record of a transaction its number: the next one, or, if it trims, none before the first one. What trims or
     /// cuts where there is no stream makes none.
     pub(crate) fn number(&self, tag: &mut Tag) {
         let bounds = StreamId::new(tag.stream).and_then(|stream| self.bounds(stream));
@@ -279,7 +279,7 @@ impl StreamTable {
     }
 
     /// Everything before `end` is acknowledged: what records before it released is not held any more. A trim that lets it go is
-    /// stated behind them, and takes effect when all before it is durable.
+    /// stated after them, and takes effect when all before it is durable.
     pub(crate) fn acknowledged(&mut self, end: Lsn) {
         while self.moving.first_entry().is_some_and(|first| first.get().when <= end) {
             self.moving.pop_first();
@@ -367,7 +367,7 @@ impl StreamTable {
                 self.hold(place);
                 let state = self.streams.entry(stream).or_insert_with(|| StreamState::from(tag.number));
                 let before = state.places.bytes();
-                // Numbers are used again only behind a cut, and those in front of the first one only when the stream was removed:
+                // Numbers are used again only after a cut, and those before the first one only when the stream was removed:
                 // what salvage copied may lack the record that said so.
                 let again = tag.kind == TagKind::Data && tag.number < planted!(LostCutNotSeen, 0, state.next);
                 let number = if tag.number < state.first { 0 } else { tag.number };

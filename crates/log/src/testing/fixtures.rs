@@ -1,4 +1,4 @@
-//! Builds what unit tests share: the configuration of a log, its core and the headers of its segments.
+//! Builds shared fixtures of unit tests: the configuration of a log, its core and the headers of its segments.
 
 use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls};
 

@@ -295,7 +295,7 @@ fn a_close_during_the_idle_mark_comes_last() {
 }
 
 /// One thread closes the log while the other, which saw it open, appends and commits: either is refused, or its record lies
-/// in front of the close mark.
+/// before the close mark.
 fn append_during_a_close() {
     explore(|| {
         let group = group(NEVER, 2);
@@ -409,7 +409,7 @@ fn a_durable_record_is_read_while_it_is_copied() {
     read_during_a_copy();
 }
 
-/// A reader behind a cut finds the record that was appended there, or none yet, but never the copy of the one that was cut off.
+/// A reader after a cut finds the record that was appended there, or none yet, but never the copy of the one that was cut off.
 fn read_behind_a_cut() {
     explore(|| {
         let (group, stream, place) = one_in_a_stream();
@@ -475,7 +475,7 @@ fn append_future_during_a_commit() {
     });
 }
 
-/// A writer publishes so many LSNs and ends, while followers that share its page sleep until they have seen that.
+/// A writer publishes this many LSNs and ends, while followers that share its page sleep until they have seen that.
 fn follow_a_page(followers: u32, lsns: u64) {
     explore(move || {
         let page = Arc::new(LoomPage::default());

@@ -1,4 +1,4 @@
-//! Says which planted bugs nothing can find and which only orders of threads show, and holds what is longer than its site.
+//! Lists the planted bugs that nothing can find and those that only thread orders show, and contains the longer ones.
 //!
 //! The table of the bugs is `planted.rs` of `seawall-sys`; each stands in the code that ships as `planted!(Name, wrong,
 //! right)`. The crash campaign must find every one that is not listed here or among `Mutant::OF_MACHINES`.

@@ -11,7 +11,7 @@
 //! 3. Nothing is there that was never issued, nor anything of an abandoned timeline.
 //! 4. Records that an opening returned count as acknowledged from then on.
 //! 5. Without injected damage opening succeeds.
-//! 6. With damage it succeeds in full or names the place; silent shortening only behind the last witness.
+//! 6. With damage it succeeds in full or names the place; silent shortening only after the last witness.
 //! 7. A transaction is whole or absent.
 //! 8. Memory that outlived the process is believed only by the log that stored there, in the same boot, once.
 
@@ -42,7 +42,7 @@ pub struct Witness {
     pub segment: u64,
     /// The first byte of the batch in the segment.
     pub offset: u64,
-    /// The first byte behind it.
+    /// The first byte after it.
     pub end: u64,
     /// The durable LSN that it states.
     pub says: Lsn,
@@ -75,18 +75,18 @@ impl Ledger {
         self.exposed_behind(end, end);
     }
 
-    /// The same where the segments ended at `found`, and what lies behind was taken from memory: it is durable, and nothing
+    /// The same where the segments ended at `found`, and what lies after was taken from memory: it is durable, and nothing
     /// says so yet.
     pub fn exposed_behind(&mut self, found: Lsn, end: Lsn) {
         self.issued.retain(|record| record.end <= end);
         self.acknowledged = self.acknowledged.max(end);
         self.written = self.acknowledged;
         self.crash_proof = self.acknowledged;
-        // A new segment says so in both copies of its header; behind a clean close two marks do.
+        // A new segment says so in both copies of its header; after a clean close two marks do.
         self.witnesses.push(Witness { segment: u64::MAX, offset: 0, end: 0, says: found });
     }
 
-    /// What must be there when the process ended and the machine went on.
+    /// What must be there when the process ended and the machine continued.
     #[must_use]
     pub fn due_after_kill(&self) -> Lsn {
         self.written.max(self.acknowledged)
@@ -193,7 +193,7 @@ pub enum Violation {
         /// The size that is needed, in bytes.
         bytes: u64,
     },
-    /// The streams, or what is cut off the log, are not what the records in front of its end make of them.
+    /// The streams, or what is cut off the log, are not what the records before its end make of them.
     WrongStreams {
         /// Where the log ends.
         end: Lsn,

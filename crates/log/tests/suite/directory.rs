@@ -412,7 +412,7 @@ fn a_foreign_segment_is_named_and_left_alone() {
         let dir = scratch();
         let path = dir.path().join(segment_name(number));
         std::fs::write(&path, &content).expect("written");
-        let refused = Log::open(dir.path(), small()).expect_err("is none of the log's").to_string();
+        let refused = Log::open(dir.path(), small()).expect_err("does not belong to the log").to_string();
         assert!(refused.contains(&segment_name(number)), "{refused}");
         assert_eq!(std::fs::read(&path).expect("there"), content);
     }
@@ -435,7 +435,7 @@ fn a_foreign_segment_is_named_and_left_alone() {
     assert!(refused <= 1, "the next name is taken instead");
     log.close().expect("closes");
     assert_eq!(std::fs::read(&path).expect("there"), content);
-    let named = Log::open(dir.path(), small()).expect_err("is none of the log's").to_string();
+    let named = Log::open(dir.path(), small()).expect_err("does not belong to the log").to_string();
     assert!(named.contains(&segment_name(4)), "{named}");
     std::fs::remove_file(&path).expect("moved out");
     let log = Log::open(dir.path(), small()).expect("opens");

@@ -70,7 +70,7 @@ impl Core {
         if bounds.is_none() || bounds == changed { Ok(self.appended) } else { self.append_tagged(tag, &[]) }
     }
 
-    /// Whether streams have the numbers that a transaction trims and cuts, each with what stands in front of it.
+    /// Whether streams have the numbers that a transaction trims and cuts, each with what stands before it.
     pub(super) fn check_numbers(&self, records: &[u8]) -> Result<(), Refusal> {
         let mut streams = HashMap::new();
         for tag in Records::new(records).filter_map(|record| record.tag) {
@@ -137,7 +137,7 @@ impl Core {
         [None, Some(end)].into_iter().any(|before| self.state(&self.tagged.streams.held(before)).is_ok())
     }
 
-    /// States all trims that are held back in front of a record of `bytes` bytes, if there is room for records.
+    /// States all trims that are held back before a record of `bytes` bytes, if there is room for records.
     pub(super) fn state_held(&mut self, bytes: usize) -> Result<(), Refusal> {
         if !self.tagged.streams.holds() || self.now.taken_over {
             return Ok(());
@@ -198,7 +198,7 @@ impl Core {
         Ok(self.accepted(records.len()))
     }
 
-    /// Whether a transaction may be appended now; states in front of it what is held back.
+    /// Whether a transaction may be appended now; states before it what is held back.
     pub(super) fn admit(&mut self, records: &[u8], numbering: Numbering) -> Result<(), Refusal> {
         if numbering != Numbering::Kept {
             self.keep_pace()?;
@@ -369,7 +369,7 @@ impl Core {
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let behind = if is_records && self.ahead() <= 1 { MARKS } else { 1 };
             let needed = first + padded + (2 + behind) * block;
-            // The batch that restates the cuts does not check `may_start`: the records behind it did.
+            // The batch that restates the cuts does not check `may_start`: the records after it did.
             let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
             // A mark that states no trim leaves the last one to those that do.
             let idle = kind == BatchKind::Mark && self.durable_trim == self.trim && self.ahead() <= 1;
@@ -380,7 +380,7 @@ impl Core {
                 self.restate(&cuts)?;
                 return self.open_batch(kind, used, own);
             }
-            // A crash may leave the header without the batch behind it: so it names an earlier statement than its own.
+            // A crash may leave the header without the batch after it: so it names an earlier statement than its own.
             let streams_from = self.tagged.streams_from;
             let cuts_from = planted!(
                 CutsFromUnwritten,
@@ -410,7 +410,7 @@ impl Core {
     }
 
     /// How long a batch of this kind at `place` may grow that fills `padded` bytes already. The close mark has its block
-    /// behind it, and in the last segment the marks have theirs.
+    /// after it, and in the last segment the marks have theirs.
     pub(super) fn room(&self, place: &Place, (kind, padded): (BatchKind, u64)) -> usize {
         let blocks = match kind {
             BatchKind::Close => 0,
@@ -469,7 +469,7 @@ impl Core {
     }
 }
 
-/// What the numbers of a stream are behind a record of this tag, where they were `bounds`, the first and the next one; `None` if there
+/// What the numbers of a stream are after a record of this tag, where they were `bounds`, the first and the next one; `None` if there
 /// is no such stream.
 fn changed(stream: StreamId, tag: &Tag, bounds: Option<(u64, u64)>) -> Result<Option<(u64, u64)>, Refusal> {
     let (first, next) = bounds.unwrap_or_default();
@@ -490,7 +490,7 @@ fn changed(stream: StreamId, tag: &Tag, bounds: Option<(u64, u64)>) -> Result<Op
 pub(super) struct Appending {
     /// Its batch is opened to state all cuts.
     pub(super) restates: bool,
-    /// It may start so many of the segments that other records leave: all if it lets segments go.
+    /// It may start this many of the segments that other records leave: all if it lets segments go.
     pub(super) takes: usize,
     /// It is taken from the memory of an earlier opening, and must keep its LSN.
     pub(super) taken_over: bool,

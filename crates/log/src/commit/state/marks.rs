@@ -11,7 +11,7 @@ use crate::segment::Place;
 
 impl Core {
     /// Gathers a batch without records: a durable mark or the close mark. A durable mark states what is acknowledged now.
-    /// If records wait that no commit has requested, the mark goes in front of them; where it has no place there, their
+    /// If records wait that no commit has requested, the mark goes before them; where it has no place there, their
     /// batch is issued and states it. Where the segment is full the next one starts with the mark. Returns whether
     /// there is something to issue.
     pub(crate) fn mark(&mut self, kind: BatchKind) -> bool {
@@ -28,7 +28,7 @@ impl Core {
         (room || !close) && self.open_batch(kind, BATCH_HEADER_BYTES, &mut None).is_ok()
     }
 
-    /// Puts a durable mark in front of the batch under assembly, which moves one block back, unless its segment starts
+    /// Puts a durable mark before the batch under assembly, which moves one block back, unless its segment starts
     /// with it or there is no room or memory for both.
     pub(super) fn mark_in_front(&mut self) {
         let block = u64::from(self.config.block_bytes);
@@ -39,7 +39,7 @@ impl Core {
         else {
             return;
         };
-        // Behind both there must still be room for the close mark, and in the last segment for one that states a trim.
+        // After both there must still be room for the close mark, and in the last segment for one that states a trim.
         let behind = if is_last { MARKS } else { 1 };
         if open.offset + block + padded + behind * block > self.place.data_end {
             return;
@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Takes the next step towards a closed log, when everything is durable. The close mark is written alone: a mark that
-    /// is still in flight would be missing in front of it after a power cut, and the log would not count as closed.
+    /// is still in flight would be missing before it after a power cut, and the log would not count as closed.
     pub(crate) fn close(&mut self) -> Closing {
         if let Some(last) = planted!(CloseDuringMark, None, self.flight.back()) {
             return Closing::Wait(last.id);

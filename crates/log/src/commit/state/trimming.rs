@@ -1,4 +1,4 @@
-//! How far the log is trimmed, and what keeps it from being trimmed further.
+//! Tracks how far the log is trimmed, and what prevents further trims.
 
 use seawall_sys::planted;
 

@@ -41,7 +41,7 @@ pub trait BySeed: Sync {
     /// What the seeds that are added up must have in common: a name and a value, in one line.
     fn shape(&self) -> String;
 
-    /// The seed behind the last one that is wanted.
+    /// The seed after the last one that is wanted.
     fn end(&self, first_seed: u64) -> u64;
 
     /// Whether no more seeds are wanted.
@@ -193,7 +193,7 @@ mod tests {
     use crate::testing::sim::campaign::Campaign;
     use crate::testing::sim::rot::{Cell, Injections};
 
-    /// Runs the campaign in one go by one worker, then by three that are stopped behind every portion.
+    /// Runs the campaign in one go by one worker, then by three that are stopped after every portion.
     fn whole<C: BySeed>(campaign: &C, first_seed: u64) -> CampaignProgress<C::Sum> {
         let whole =
             go_on(campaign, CampaignProgress::new(first_seed), 1, |_| true).expect("every promise is kept");

@@ -132,7 +132,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A disk that runs on from `media`; chance decides the order of completions. Its writes are numbered behind those
+    /// A disk that runs on from `media`; chance decides the order of completions. Its writes are numbered after those
     /// that an earlier process has left in the page cache.
     pub(crate) fn running(media: Media, seed: u64, fault: Option<FaultPlan>, cache: Cache) -> Self {
         let names = media.current_names();
@@ -484,7 +484,7 @@ mod tests {
     use crate::testing::sim::draw::Draw;
     use crate::testing::sim::rng::Rng;
 
-    /// Writes so many sectors of `byte` to the file in a process that is killed afterwards.
+    /// Writes this many sectors of `byte` to the file in a process that is killed afterwards.
     fn killed_after_a_write(media: Media, name: &str, byte: u8, sectors: usize) -> Media {
         let mut disk = SimDisk::running(media, 1, None, Cache::Bypassed);
         let file = disk.create(name).expect("a new file");

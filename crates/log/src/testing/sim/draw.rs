@@ -41,7 +41,7 @@ pub struct Deal {
 }
 
 impl Deal {
-    /// Deals by `draw`; `one` is the write that is singled out, with so many `pieces`.
+    /// Deals by `draw`; `one` is the write that is singled out, with this many `pieces`.
     pub fn new(draw: Draw, (one, pieces): (u64, usize), rng: &mut Rng) -> Self {
         Self { draw, one, tear: rng.index(pieces + 1), salt: rng.next_u64(), of_one: 0 }
     }

@@ -38,7 +38,7 @@ impl Sector {
         ZERO.with(Rc::clone)
     }
 
-    /// The sector with these bytes, and zeros behind them if they are fewer.
+    /// The sector with these bytes, and zeros after them if they are fewer.
     pub(crate) fn new(content: &[u8]) -> Rc<Self> {
         if content == &[0; SECTOR][..content.len()] {
             return Self::zero();
@@ -65,7 +65,7 @@ impl Sector {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inode {
     sectors: Vec<Rc<Sector>>,
-    /// The length of the file in bytes; behind it the last sector is zero.
+    /// The length of the file in bytes; after it the last sector is zero.
     length: usize,
     hash: u64,
 }

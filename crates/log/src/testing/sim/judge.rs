@@ -60,7 +60,7 @@ pub(super) struct Terms {
     pub(super) class: Class,
 }
 
-/// What the batches behind `end` in segment `number` say of what had been acknowledged: a second reading of the disk.
+/// What the batches after `end` in segment `number` say of what had been acknowledged: a second reading of the disk.
 fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
     let inode = image.names.get(&segment_name(number))?;
     let sectors = image.inodes[inode].sectors().iter().enumerate();

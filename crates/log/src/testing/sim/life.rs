@@ -115,8 +115,8 @@ impl Step {
                     ledger.holding.clear();
                     ledger.held = Some(now);
                 } else {
-                    // An opening found one of them. Its file still names an earlier LSN: damage may end the log in front of this
-                    // opening, and behind that LSN.
+                    // An opening found one of them. Its file still names an earlier LSN: damage may end the log before this
+                    // opening, and after that LSN.
                     ledger.holding.extend(ledger.held.replace(now));
                 }
             }
@@ -253,7 +253,7 @@ struct Life {
     ends: Vec<Lsn>,
     failed: bool,
     after_failure: Option<Lsn>,
-    /// A record waits for a segment of so many bytes.
+    /// A record waits for a segment of this many bytes.
     needed: Option<u64>,
     stuck: Option<u64>,
     /// The end of what was traced as issued.
@@ -756,7 +756,7 @@ impl Life {
         false
     }
 
-    /// Other threads saw an open log and come to the core behind its close mark: with appends, trims, marks and commits.
+    /// Other threads saw an open log and come to the core after its close mark: with appends, trims, marks and commits.
     fn overlap_the_close(&mut self) {
         for _ in 0..self.rng.below(3) {
             match self.rng.below(4) {

@@ -18,7 +18,7 @@ const SLOT_BYTES: usize = 1024;
 /// One store, in the order in which they reach the memory.
 #[derive(Clone, Debug)]
 pub(crate) enum MemoryEvent {
-    /// It was made, of so many zeros.
+    /// It was made, of this many zeros.
     Made(usize),
     /// Bytes were stored, in any order.
     Stored(usize, Vec<u8>),

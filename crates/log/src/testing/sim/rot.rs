@@ -15,7 +15,7 @@
 //! shortening is a broken promise. The window is counted, so that its size can be stated.
 //!
 //! Half of the logs have streams and cuts. What is refused is salvaged, and the copy is judged as well: no record of a stream
-//! that was cut off stands behind one that took its place, no record is shown that an intact segment says is cut, and a
+//! that was cut off stands after one that took its place, no record is shown that an intact segment says is cut, and a
 //! record that is missing in the middle of a stream is a gap there.
 
 use std::collections::{HashMap, HashSet};
@@ -101,7 +101,7 @@ impl Sum for Table {
     }
 }
 
-/// So many injections into each of the logs of so many seeds.
+/// So many injections into each of the logs of this many seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Injections {
     /// Injections that are tried into each log.
@@ -411,7 +411,7 @@ impl AtRest {
     }
 }
 
-/// Damages the logs of these seeds, each so many times, and holds every outcome against the rule above.
+/// Damages the logs of these seeds, each this many times, and holds every outcome against the rule above.
 ///
 /// # Errors
 /// The first broken promise.
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!(sum.injections, sum.refused + sum.whole + sum.shortened);
             assert!(sum.injections > 1000 && sum.refused > 500 && sum.whole > 300, "{ending}: {sum:?}");
             // A log that came to rest has a witness for everything: no single sector can shorten it in silence. A
-            // misdirected write hits two, and they may be the last batch and the mark behind it.
+            // misdirected write hits two, and they may be the last batch and the mark after it.
             let by_one_sector: u64 = row
                 .iter()
                 .zip(ROTS)

@@ -16,7 +16,7 @@ use crate::segment::lifecycle::{Progress, SegmentTask, Task};
 use crate::storage::disk::{Access, Disk, FileId, open, read_full, write_all};
 use crate::testing::oracle::Violation;
 
-/// The name that is taken, behind the started segment 1 and the prepared segment 2.
+/// The name that is taken, after the started segment 1 and the prepared segment 2.
 const NUMBER: u64 = 3;
 const BYTES: usize = 8192;
 

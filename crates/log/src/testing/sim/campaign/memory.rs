@@ -12,7 +12,7 @@ use crate::testing::sim::memory::{MemoryEvent, Remains};
 use crate::testing::sim::rng::{Rng, mix};
 
 impl Run<'_> {
-    /// Kills the process inside one store to memory and behind it, and has memory be there that must not be believed.
+    /// Kills the process inside one store to memory and after it, and has memory be there that must not be believed.
     pub(super) fn stored(
         &mut self,
         media: &Media,

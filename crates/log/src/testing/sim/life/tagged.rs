@@ -43,7 +43,7 @@ impl Life {
         StreamId::new(number).unwrap_or_else(|| unreachable!("it is small"))
     }
 
-    /// Traces a record that got its place up to `end`, and what the core put in front of it.
+    /// Traces a record that got its place up to `end`, and what the core put before it.
     fn traced(&mut self, tag: Tag, payload: &[u8], end: Lsn) {
         let bytes = (RECORD_HEADER_BYTES + TAG_BYTES + payload.len()) as u64;
         let start = Lsn::new(end.get() - bytes);
@@ -85,7 +85,7 @@ impl Life {
         Some((end, tag, [&tag.encode(), record.payload].concat(), !record.more))
     }
 
-    /// Traces what the core put in front of `start` by itself: trims that it had held back, and all cuts that are needed, with
+    /// Traces what the core put before `start` by itself: trims that it had held back, and all cuts that are needed, with
     /// which it begins a segment.
     pub(super) fn note_restatement(&mut self, start: Lsn) {
         while let Some((end, tag, payload, ends_transaction)) =
@@ -345,7 +345,7 @@ impl Life {
         }
     }
 
-    /// Notes apart what is held back, when everything in front of it is durable.
+    /// Notes apart what is held back, when everything before it is durable.
     fn note_held(&mut self) {
         let (at, tags) = (self.core.appended(), self.core.tagged().streams.held(None));
         for _ in 0..100 {
