@@ -23,13 +23,13 @@ use std::time::Duration;
 /// A kind of object store.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Service {
-    /// What its addresses begin with.
+    /// The scheme of its addresses.
     pub(crate) scheme: &'static str,
     /// What an address looks like.
     form: &'static str,
-    /// What it is called.
+    /// Its name.
     pub(crate) name: &'static str,
-    /// The feature with its client.
+    /// The feature that contains its client.
     pub(crate) feature: &'static str,
 }
 
@@ -60,7 +60,7 @@ impl Service {
 /// How a destination is opened.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// Whether it is made if there is none, and an object store probed.
+    /// Whether to create the destination if it does not exist, and to probe an object store.
     pub create: bool,
     /// Of streams and topics that are created.
     pub replicas: usize,
@@ -68,7 +68,7 @@ pub struct Opening {
     pub monitors: Vec<String>,
     /// A file of librdkafka's properties: TLS and credentials of Kafka.
     pub kafka_config: Option<PathBuf>,
-    /// The user says that it is at another site.
+    /// The user declares it off-site.
     pub elsewhere: bool,
     /// Whether a password may go unencrypted to another host.
     pub plain_password: bool,
@@ -78,11 +78,11 @@ pub struct Opening {
     pub gather_time: Duration,
     /// Memory for objects that are read ahead.
     pub memory_bytes: usize,
-    /// The folder of the log that is shipped there, if one is: what its hold knows is found, never made.
+    /// The folder of the log that is shipped there, if any: a destination that its hold knows must exist and is never created.
     pub log: Option<PathBuf>,
-    /// How long a request of an object store is tried again before it is said to fail.
+    /// How long a request of an object store is retried before it counts as failed.
     pub tried_for: Duration,
-    /// No more than so many bytes of an archive are read a second.
+    /// The most bytes of an archive that are read a second.
     pub bytes_per_second: Option<NonZeroU64>,
 }
 
@@ -105,11 +105,11 @@ impl Default for Opening {
     }
 }
 
-/// A destination that was opened, and what it costs if that is known.
+/// An open destination, and its cost if known.
 pub struct Opened {
     /// The destination.
     pub destination: Box<dyn Destination>,
-    /// Requests a day at most, without those that only a full object or a new segment causes.
+    /// The most requests a day, without those that only a full object or a new segment causes.
     pub requests_per_day: Option<u64>,
 }
 

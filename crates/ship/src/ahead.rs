@@ -1,4 +1,4 @@
-//! Decides how many objects are read at once: more as long as they come, no more than memory allows.
+//! Decides how many objects are read at once: more with each that arrives, as far as memory allows.
 //!
 //! ```text
 //!   read at once:  1  2  4  8 … 32      doubled with each object that came
@@ -33,7 +33,7 @@ impl Ahead {
         self.at_once.min(self.memory_bytes / self.largest).max(1)
     }
 
-    /// An object of so many bytes came.
+    /// An object of this many bytes came.
     pub fn came(&mut self, bytes: usize) {
         self.largest = self.largest.max(bytes);
         self.at_once = (self.at_once * 2).min(AT_ONCE_MAX);

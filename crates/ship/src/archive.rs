@@ -13,7 +13,7 @@
 //! chain of the messages is what makes an object that is missing or changed known; a start carries it on where older
 //! objects were removed.
 //!
-//! Creating an object only if there is none of its name is the compare-and-append: one is on its way at a time, so that there is
+//! Creating an object only if there is none of its name is the compare-and-append: one is in flight at a time, so that there is
 //! never one without the one before it.
 //!
 //! What else lies there is passed over: names that are no objects of an archive, as a file server or a file manager leaves them.
@@ -75,7 +75,7 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// The names that begin with `prefix` and come behind `after`, in order, also of what is no object of an archive.
+    /// The names that begin with `prefix` and come after `after`, in order, also of what is no object of an archive.
     ///
     /// # Errors
     /// [`Error::Unavailable`].
@@ -96,13 +96,13 @@ pub trait Store: Send {
 /// How an archive is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchiveSettings {
-    /// Batches are gathered up to so many bytes.
+    /// Batches are gathered up to this many bytes.
     pub object_bytes: usize,
-    /// The user says that it is at another site.
+    /// The user declares it off-site.
     pub elsewhere: bool,
     /// Memory for objects that are read ahead, in bytes.
     pub memory_bytes: usize,
-    /// No more than so many bytes are read a second, over any longer time.
+    /// The most bytes that are read a second, over any longer time.
     pub bytes_per_second: Option<NonZeroU64>,
 }
 
@@ -176,11 +176,11 @@ impl<S: Store> Archive<S> {
         Self { store, facts, known_last: 0, memory_bytes, pace, identity: None }
     }
 
-    /// Tries what an archive stands on by its identity, which is made if there is none: that an object is created once, listed as soon as
-    /// it is there, and read in part.
+    /// Probes the store with the archive's identity, which is created if there is none: that an object is created once, listed as soon as
+    /// it exists, and readable in part.
     ///
     /// # Errors
-    /// [`Error::Unfit`] names what the store does not do.
+    /// [`Error::Unfit`] with what the store does not support.
     pub fn probe(&mut self) -> Result<()> {
         let first = format!("{IDENTITY_WORDS}{}", hex(&random::<16>()?));
         let is_new = self.store.create(IDENTITY, first.as_bytes())?;
@@ -223,7 +223,7 @@ impl<S: Store> Archive<S> {
         }
     }
 
-    /// The positions of the objects below `prefix` that come behind `after`, in order.
+    /// The positions of the objects below `prefix` that come after `after`, in order.
     pub(crate) fn positions(&mut self, prefix: &str, after: &str) -> Result<Vec<u64>> {
         let names = self.store.list(prefix, after)?;
         let position = |name: &String| {

@@ -1,4 +1,4 @@
-//! Holds a log against what a destination has of it, batch by batch: how far one is behind the other, or where they part.
+//! Compares a log with a destination batch by batch: how far one is behind the other, or where they diverge.
 //!
 //! ```text
 //!   destination  … a b c d e              behind: the log has f, which will be shipped
@@ -40,7 +40,7 @@ pub(crate) struct Beside {
     /// The log has another batch there.
     is_forked: bool,
     has_ended: bool,
-    /// Records of the log behind that.
+    /// Records of the log after that.
     records: u64,
 }
 
@@ -54,7 +54,7 @@ impl Beside {
         Ok(Self { follower, read: from, common: from, is_forked, has_ended, records: 0 })
     }
 
-    /// The next batch of the log with records: marks take no LSN, and each batch states the one in front of it.
+    /// The next batch of the log with records: marks take no LSN, and each batch states the one before it.
     fn next(&mut self) -> Result<Option<SealedBatch>> {
         loop {
             match self.follower.next_batch(Duration::ZERO)? {

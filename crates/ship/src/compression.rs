@@ -1,4 +1,4 @@
-//! Compresses the payloads of messages, each by itself, and unpacks them again: zstd, with the feature `zstd`.
+//! Compresses and decompresses the payload of each message: zstd, with the feature `zstd`.
 //!
 //! A message whose payload is compressed says so in its header, with the length before, and is of version 2: a reader of version 1 refuses it as
 //! one that it does not know. One that does not become smaller stays as it is, of version 1.

@@ -1,4 +1,4 @@
-//! Defines what a destination must be able to do.
+//! Defines the interface of a destination.
 //!
 //! A destination is a sequence of messages, the first one at position 1. It counts a message as stored at a position only if it lies
 //! there, which is all that fencing and exactly once stand on; see `writer.rs`. One that cannot refuse what comes for another
@@ -13,17 +13,17 @@ use seawall::{Lsn, RebuildTo};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes what became of an append, from any thread.
+/// Takes the outcome of an append, from any thread.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
 
-/// What tells a destination from others of its address.
+/// What distinguishes a destination from others at its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It does not say that.
+    /// It does not report one.
     Unsaid,
-    /// It keeps one, and has none: nothing was shipped there, or another place is reached.
+    /// It stores one, but has none: nothing was shipped there, or the address leads elsewhere.
     Missing,
-    /// This, in a line: the cluster, when it was created, or bytes that nobody else has.
+    /// This line: the cluster, the time of creation, or unique bytes.
     Is(String),
 }
 
@@ -39,15 +39,15 @@ impl Mark {
     }
 }
 
-/// What an archive keeps.
+/// What a retention keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Everything that a rebuild to any time from here on needs, microseconds since 1970.
+    /// Everything that a restore to any later time needs, microseconds since 1970.
     pub since_us: u64,
-    /// Everything that a rebuild to any time within this duration needs: counted back from now, or from the newest message if that is earlier, so
-    /// that a clock that is ahead removes nothing by that alone.
+    /// Everything that a restore to any time within this duration needs: counted back from now, or from the newest message if that is earlier, so
+    /// that a clock that runs ahead removes nothing by itself.
     pub age: Option<Duration>,
-    /// At least so many closed segments.
+    /// At least this many closed segments.
     pub segments: usize,
 }
 
@@ -64,17 +64,17 @@ impl Default for Keep {
 pub struct Removed {
     /// Objects.
     pub objects: u64,
-    /// Of these, what an interrupted one had left.
+    /// Of these, the leftovers of an interrupted retention.
     pub left_over: u64,
     /// Whether all messages were read, because no manifests say where segments begin.
     pub all_read: bool,
-    /// The first LSN that can still be rebuilt.
+    /// The first LSN that can still be restored.
     pub first: Lsn,
-    /// The last position in front of that: a standby that has not come so far has to begin again.
+    /// The last position before that: a standby that has not read so far must start over.
     pub position: u64,
 }
 
-/// What a compaction made, or would make.
+/// What a compaction created, or would create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
@@ -84,30 +84,30 @@ pub struct Compacted {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Messages that are large enough by themselves.
+    /// Messages that are large enough already.
     pub left: u64,
 }
 
-/// A standby, as it said itself.
+/// The recorded progress of a standby.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follower {
-    /// Who it is.
+    /// Its identity.
     pub owner: Owner,
-    /// Up to which message it has read.
+    /// The last message that it has read.
     pub position: u64,
-    /// When it said so, seconds since 1970.
+    /// When it recorded that, seconds since 1970.
     pub unix_s: u64,
 }
 
 /// A place that a log is shipped to.
 pub trait Destination: Send {
-    /// What is known of it.
+    /// Its properties.
     fn facts(&self) -> &Facts;
 
-    /// Its address without credentials, which names it.
+    /// Its address, without credentials.
     fn address(&self) -> String;
 
-    /// What tells it from others of the same address.
+    /// Its identity.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -115,10 +115,10 @@ pub trait Destination: Send {
         Ok(Mark::Unsaid)
     }
 
-    /// Tries what it stands on, and makes its mark where it keeps one and has none. Nothing is stored in it before.
+    /// Probes the operations that it must support, and creates its identity if it stores one and has none. Nothing is stored before.
     ///
     /// # Errors
-    /// As [`Destination::read`], and [`crate::Error::Unfit`] names what it does not do.
+    /// As [`Destination::read`], and [`crate::Error::Unfit`] with what it does not support.
     fn found(&mut self) -> Result<()> {
         Ok(())
     }
@@ -135,10 +135,10 @@ pub trait Destination: Send {
     /// The message at `position`, `None` if there is none now.
     ///
     /// # Errors
-    /// [`crate::Error::Unavailable`] if that cannot be said now.
+    /// [`crate::Error::Unavailable`] if that cannot be determined now.
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>>;
 
-    /// The header of the message at `position`, or what lies there in its place; `None` if there is none now.
+    /// The header of the message at `position`, or whatever is at that position; `None` if there is none now.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -150,7 +150,7 @@ pub trait Destination: Send {
         Ok(self.read(position)?.map(head))
     }
 
-    /// What the chain is where the oldest messages begin: nothing, unless a retention removed what came before.
+    /// The state of the chain before the oldest message: the beginning, unless a retention removed messages.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -164,8 +164,8 @@ pub trait Destination: Send {
     /// As [`Destination::read`].
     fn last(&mut self) -> Result<u64>;
 
-    /// What the chain is in front of the newest segment from which on everything is there that the log itself still had, in a rebuild to
-    /// `until`; `None` if it does not say.
+    /// The chain state before the oldest segment that a restore to `until` needs if it skips the history that the log had trimmed;
+    /// `None` if the destination cannot tell.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -173,7 +173,7 @@ pub trait Destination: Send {
         Ok(None)
     }
 
-    /// What its manifests say of where segments begin; nothing where there are none.
+    /// Where segments begin, by its manifests; empty without manifests.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -181,12 +181,12 @@ pub trait Destination: Send {
         Ok(Index::default())
     }
 
-    /// For how long it may not show what it acknowledged, or not answer, without having lost it: while it changes its leader.
+    /// How long it may hide acknowledged messages, or not answer, while it changes its leader.
     fn settles_within(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Removes from its beginning what `keep` does not name; only says what that is with `dry_run`.
+    /// Removes the oldest messages beyond `keep`; with `dry_run` only reports them.
     ///
     /// # Errors
     /// [`crate::Error::Unfit`] if it keeps everything, and as [`crate::archive::Archive::retain_only`].
@@ -195,7 +195,7 @@ pub trait Destination: Send {
         Err(Error::unfit(what))
     }
 
-    /// Takes note of how far a standby has read; `false` if it keeps no such notes.
+    /// Records the progress of a standby; `false` if it stores no such records.
     ///
     /// # Errors
     /// As [`Destination::read`], also if the standby may not write there.
@@ -203,7 +203,7 @@ pub trait Destination: Send {
         Ok(false)
     }
 
-    /// The standbys that have said how far they have read.
+    /// The standbys that recorded their progress.
     ///
     /// # Errors
     /// As [`Destination::read`].
@@ -211,7 +211,7 @@ pub trait Destination: Send {
         Ok(Vec::new())
     }
 
-    /// Copies small messages into larger objects, which are read in their place; only says how many with `dry_run`.
+    /// Copies small messages into larger objects, which are read in their place; with `dry_run` only counts them.
     ///
     /// # Errors
     /// [`crate::Error::Unfit`] if its messages are no objects, and as [`crate::archive::Archive::compact`].
@@ -221,7 +221,7 @@ pub trait Destination: Send {
     }
 
     /// Reads the messages from `position` on, in order, until there is no more or `visit` returns `false`; returns the position
-    /// behind the last one that was visited.
+    /// after the last one that was visited.
     ///
     /// # Errors
     /// As [`Destination::read`], and what `visit` returns.

@@ -2,27 +2,27 @@
 //!
 //! | ending | what happened | what to do |
 //! | --- | --- | --- |
-//! | away | a destination does not answer, or refuses for now | wait; look at the network, the rights, the space there |
-//! | fenced | another writer owns the log at the destination | stop the program that writes here; go on with the other one |
-//! | forked | log and destination do not belong together | look for which of them is the right one |
-//! | damaged | what was acknowledged, or what a standby still needed, is missing or damaged | name a new destination; rebuild from another copy if it is the only one; let the standby begin again |
-//! | usage | an option or address makes no sense | mend it |
+//! | away | a destination is unreachable, or refuses for now | wait; check the network, the rights, the space there |
+//! | fenced | another writer owns the destination | stop the program that writes here; continue with the other one |
+//! | forked | log and destination do not match | find out which of them is right |
+//! | damaged | acknowledged data, or data that a standby still needed, is missing or damaged | name a new destination; restore from another copy if it is the only one; start the standby again |
+//! | usage | an option or address makes no sense | correct it |
 //! | local | the log, its folder or this build | read the message |
 //!
-//! Invariant: only `away` may end well by trying again.
+//! Invariant: only `away` may succeed when retried.
 
 use crate::error::Error;
 
 /// What an error asks of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// A destination is away: trying again may help.
+    /// A destination is unreachable: retrying may help.
     Away,
-    /// Another writer owns the log at the destination.
+    /// Another writer owns the destination.
     Fenced,
-    /// Log and destination do not belong together.
+    /// Log and destination do not match.
     Forked,
-    /// What was acknowledged is missing or damaged.
+    /// Acknowledged data is missing or damaged.
     Damaged,
     /// An option or an address makes no sense.
     Usage,

@@ -1,4 +1,4 @@
-//! Keeps objects in a folder: files that are synced before they get their names, and get them only if these are free.
+//! Stores objects in a folder: files that are synced before they get their names, and only if these are free.
 //!
 //! Invariants: a name is given by a link, which fails if there is one; the folder is synced before the creation is answered; a file that
 //! was not written whole is removed at once, so that a full disk is not filled by what failed on it.
@@ -24,7 +24,7 @@ const PARTS: [&str; 5] = ["messages", "starts", "manifests", "packs", "standbys"
 const STAGED: &str = "staged-";
 /// The same of what earlier versions tried a folder with.
 const PROBE: &str = "probe-";
-/// What nobody has written to for so long is nobody's.
+/// What nobody has written to for this long is nobody's.
 const LEFT_FOR: Duration = Duration::from_hours(24);
 
 /// The one form of a path: however it is written, by whatever links it leads there. Its last part need not be there.
@@ -91,7 +91,7 @@ impl Folder {
             ours && age.is_some_and(|age| age > LEFT_FOR)
         };
         for entry in entries.flatten().filter(is_left) {
-            // The next start tries again.
+            // The next start retries.
             let _ = fs::remove_file(entry.path());
         }
     }

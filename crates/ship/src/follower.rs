@@ -1,4 +1,4 @@
-//! Has standbys say at an archive how far they have read, so that `seawall log status` knows them.
+//! Records the progress of standbys in an archive, for `seawall log status`.
 //!
 //! ```text
 //! PREFIX/standbys/OWNER-POSITION-SECONDS      empty; the name says all: who, up to which message, when, since 1970

@@ -1,4 +1,4 @@
-//! Guesses where the chain of a destination ends from its last messages alone, so that the right to write can be taken before
+//! Guesses the end of a destination's chain from its last messages, so that an epoch can be taken before
 //! everything else is read.
 //!
 //! ```text
@@ -36,7 +36,7 @@ impl Guess {
     /// Looks at the message at the next `position`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is not sound: nothing can be guessed.
+    /// [`Error::Damaged`] if it is invalid: nothing can be guessed.
     pub fn look_at(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
         let damaged = |what: &str| Error::Damaged { position, what: what.to_owned() };
         if !is_message(bytes) {
@@ -74,7 +74,7 @@ impl Guess {
 /// # Errors
 /// [`Error::Unavailable`].
 pub fn end(from: &mut dyn Destination) -> Result<Option<Chain>> {
-    // What was left over from a race is no more than what may be on its way at once.
+    // What was left over from a race is no more than what may be in flight at once.
     let messages = 2 * from.facts().in_flight_max as u64;
     let begin = from.begin()?.position;
     let first = from.last()?.saturating_sub(messages).max(begin) + 1;
@@ -115,7 +115,7 @@ mod tests {
         bytes
     }
 
-    /// The old writer's pipeline arrives behind the new term.
+    /// The old writer's pipeline arrives after the new term.
     #[test]
     fn the_line_that_goes_on_is_taken_and_not_what_was_left_over() {
         let mut chain = Chain::default();

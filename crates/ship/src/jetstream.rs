@@ -4,7 +4,7 @@
 //!   append ─► publish, Nats-Expected-Last-Sequence: position - 1 ─► leader ─► Raft log of a majority ─► acknowledgement
 //! ```
 //!
-//! Positions are the sequence numbers of a stream that holds nothing else and forgets nothing. Several appends are on their way at
+//! Positions are the sequence numbers of a stream that holds nothing else and forgets nothing. Several appends are in flight at
 //! once; they leave in order on one connection.
 //!
 //! Invariants: every request has a time limit, because one that is sent before there is a leader is never answered; an
@@ -39,10 +39,10 @@ const STARTING: Duration = Duration::from_secs(30);
 const HEADERS: usize = 1 << 10;
 /// The shortest bound of a message that a stream is used with, in bytes: a batch has no more than 65,535 parts.
 const MESSAGE_BYTES_MIN: usize = 4 << 10;
-/// Messages on their way at once, of appends and of reads.
+/// Messages in flight at once, of appends and of reads.
 const IN_FLIGHT: usize = 64;
 
-/// Where the stream is, and what it is to be.
+/// The address of the stream, and its properties if it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JetStreamSettings {
     /// `nats://HOST:PORT[,HOST:PORT…]`.
@@ -53,7 +53,7 @@ pub struct JetStreamSettings {
     pub replicas: usize,
     /// Monitoring ports of the servers, `HOST:PORT` each, from which the sync policy is read.
     pub monitors: Vec<String>,
-    /// Its owner says that the servers lie at another site.
+    /// The user declares the servers off-site.
     pub elsewhere: bool,
     /// Whether a password may go unencrypted to another host.
     pub plain_password: bool,
@@ -66,7 +66,7 @@ pub struct JetStream {
     stream: Stream,
     name: String,
     subject: String,
-    /// When the stream was created, which the servers keep as long as it exists.
+    /// When the stream was created, which the servers store as long as it exists.
     created: SystemTime,
     facts: Facts,
 }
@@ -81,7 +81,7 @@ impl JetStream {
     /// Connects, and finds or creates the stream.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the stream could lose or forget messages.
+    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the stream could lose or expire messages.
     pub fn open(settings: &JetStreamSettings, create: bool) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
@@ -166,7 +166,7 @@ fn reports(version: &str) -> Vec<String> {
     open.chain([tried]).collect()
 }
 
-/// An error with what lies behind it: the server's own words.
+/// An error with what lies after it: the server's own words.
 fn with_cause(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}"));
     let text = error.to_string();
@@ -232,7 +232,7 @@ fn bounds(config: &Config) -> String {
     words.collect::<Vec<_>>().concat()
 }
 
-/// Refuses a stream that may lose or forget messages, or that holds others.
+/// Refuses a stream that may lose or expire messages, or that accepts others.
 fn check(config: &Config, settings: &JetStreamSettings) -> Result<()> {
     let rules = [
         (config.storage == StorageType::File, "keeps its messages in memory"),

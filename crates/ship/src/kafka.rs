@@ -1,4 +1,4 @@
-//! Ships to a topic of Apache Kafka with one partition: one message a batch, its position the offset and one.
+//! Ships to a topic of Apache Kafka with one partition: one message a batch, its position the offset plus one.
 //!
 //! ```text
 //!   append ─► produce, acks=all, idempotent ─► leader ─► every copy in sync (at least min.insync.replicas) ─► offset
@@ -9,7 +9,7 @@
 //! topic too. It states the message before it, which is not the one that lies there, so that every reader ignores it, and its
 //! writer, which finds another offset than it named, reads on and finds the new term. So the rule of `message.rs` fences.
 //!
-//! Invariants: every request has a time limit; nothing is said to be missing while a message of this writer is on its way; the
+//! Invariants: every request has a time limit; nothing is said to be missing while a message of this writer is in flight; the
 //! sync policy and the copies come from the broker's description of the topic and from nowhere else.
 
 mod reader;
@@ -31,9 +31,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long one request may take, and a message be on its way.
+/// How long one request may take, and a message be in flight.
 const REQUEST: Duration = Duration::from_secs(10);
-/// How much longer than that a wait for all messages on their way may take.
+/// How much longer than that a wait for all messages in flight may take.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a change of the leader may take.
 const SETTLING: Duration = Duration::from_secs(20);
@@ -41,12 +41,12 @@ const SETTLING: Duration = Duration::from_secs(20);
 const STARTING: Duration = Duration::from_mins(1);
 /// Room for what Kafka adds to a message, in bytes.
 const ENVELOPE: usize = 512;
-/// Messages on their way at once.
+/// Messages in flight at once.
 const IN_FLIGHT: usize = 64;
 /// The one partition.
 const PARTITION: i32 = 0;
 
-/// Where the topic is, and what it is to be.
+/// The address of the topic, and its properties if it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KafkaSettings {
     /// `HOST:PORT[,HOST:PORT…]`.
@@ -57,17 +57,17 @@ pub struct KafkaSettings {
     pub config: Option<PathBuf>,
     /// Copies of each message in a topic that is created.
     pub replicas: usize,
-    /// Its owner says that the brokers lie at another site.
+    /// The user declares the brokers off-site.
     pub elsewhere: bool,
 }
 
-/// What becomes of a message that was sent.
+/// The outcome of a message that was sent.
 struct Sent {
     position: u64,
     answer: Mutex<Option<Answer>>,
 }
 
-/// Passes on what becomes of messages, and keeps the last error of a connection.
+/// Passes on the outcome of messages, and keeps the last error of a connection.
 #[derive(Default)]
 struct Deliveries {
     connection: Mutex<Option<String>>,
@@ -167,7 +167,7 @@ impl Kafka {
     /// Connects, and finds or creates the topic.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the topic could lose or forget messages, or
+    /// [`Error::Unavailable`] if there is no connection or no leader, [`Error::Unfit`] if the topic could lose or expire messages, or
     /// has more than one partition.
     pub fn open(settings: &KafkaSettings, create: bool) -> Result<Self> {
         let config = client::config(&settings.bootstrap, settings.config.as_deref());
@@ -208,7 +208,7 @@ impl Kafka {
         Ok(done)
     }
 
-    /// Waits for what is on its way: what is not there then is not there for good.
+    /// Waits for what is in flight: what is not there then is not there for good.
     fn settle(&self) -> Result<()> {
         let settled = self.producer.flush(REQUEST + GRACE);
         settled.map_err(|error| {

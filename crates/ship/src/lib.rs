@@ -1,5 +1,5 @@
 //! Commits of a Seawall log that outlive this machine: shipped to NATS `JetStream` or Apache Kafka, archived to folders and object stores, and
-//! rebuilt from either with the same bytes, identity and positions.
+//! restored from either with the same bytes, identity and LSNs.
 //!
 //! ```text
 //!  seawall::Log ─► durable batches ─► shipping ─► writer ─► Destination ─► stream, topic, objects
@@ -9,25 +9,25 @@
 //!
 //! In reading order:
 //!
-//! * [`failure`]: what a commit may have to outlive, and which acknowledgement outlives which;
-//! * [`message`]: the bytes that a log is shipped in, and the rule by which any reader finds the log in them;
-//! * [`compression`] of what is sent, and its [`pace`], where they are asked for;
+//! * [`failure`]: the failures that a commit may have to outlive, and which acknowledgement outlives which;
+//! * [`message`]: the format of messages, and the rule by which any reader finds the log in them;
+//! * [`compression`] of messages, and their [`pace`], both optional;
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
-//! * [`destination`]: what a destination must do: store a message at a position only if that is the next free one;
-//! * [`shipping`]: the threads between a log and a destination; [`note`] is what a directory knows of it; `metrics` counts;
+//! * [`destination`]: the interface of a destination: it stores a message at a position only if that is the next free one;
+//! * [`shipping`]: the threads between a log and a destination; [`note`] records its progress in the log's directory; `metrics` counts;
 //! * [`archive`] of objects in a [`folder`] or a bucket (`object`), created by `upload`, read [`ahead`], its [`manifest`]s, [`pack`]s, [`follower`]s and [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
-//! * [`restore`]: rebuilds, takes over, drills; [`beside`] says how a log lies to what is there; [`guess`] where a chain ends by its last messages;
-//! * [`untrimmed`]: leaves out the history that the log itself had trimmed;
-//! * [`sources`]: reads several places at once, and falls back where one is damaged;
-//! * [`standby`]: keeps a copy that grows, and takes over with it;
-//! * [`status`]: what a folder and a destination say of themselves, without writing anything;
+//! * [`restore`]: rebuilds, takes over, drills; [`beside`] compares a log with a destination; [`guess`] finds the end of a chain by its last messages;
+//! * [`untrimmed`]: skips the history that the log itself had trimmed;
+//! * [`sources`]: reads several destinations at once, and falls back where one is damaged;
+//! * [`standby`]: follows with a copy, and promotes it;
+//! * [`status`]: the state of a folder or a destination, read-only;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
 //!
 //! What is shipped is durable here first: a commit that waits for a destination costs both. A destination is owned by the
-//! directory that shipped to it first; a rebuild makes another one the owner, and the old writer is refused from then on.
+//! directory that shipped to it first; a restore makes another one the owner, which fences the old writer.
 //!
 //! Invariants: nothing acknowledged for a failure is lost by that failure; two writers never both extend a destination; every
-//! batch is there once; the log keeps what is not there yet.
+//! batch is stored once; the log keeps what is not stored yet.
 
 pub mod address;
 pub mod ahead;

@@ -1,7 +1,7 @@
-//! States in an archive where its segments begin, so that not everything has to be listed or read to know.
+//! Manifests state where the segments of an archive begin, so that no reader must list or read everything.
 //!
-//! `manifests/N` says what the chain of messages is at position N, in front of a message that begins a segment of the log. It is
-//! created once, behind that message, which holds all of it: a manifest can always be held against the message. Every number is
+//! `manifests/N` says what the chain of messages is at position N, before a message that begins a segment of the log. It is
+//! created once, after that message, which holds all of it: a manifest can always be held against the message. Every number is
 //! little-endian:
 //!
 //! ```text
@@ -24,9 +24,9 @@
 //! ```
 //!
 //! A manifest is valid if and only if (1) it is as drawn, and its checksum is right, (2) it lies under the name of its position, and
-//! (3) the message behind its position is there, follows its chain, and begins a segment at its LSN.
+//! (3) the message after its position is there, follows its chain, and begins a segment at its LSN.
 //!
-//! Invariants: nothing is removed by a manifest, and no reading begins at one, before the message behind it was read and fits; the last
+//! Invariants: nothing is removed by a manifest, and no reading begins at one, before the message after it was read and fits; the last
 //! message is never taken from one, only listed from there; without manifests everything is found as well, by listing and reading more.
 
 use crate::archive::{Archive, MESSAGES, Store, message_name};
@@ -59,12 +59,12 @@ pub(crate) fn begins_segment(header: &Header, payload: &[u8]) -> bool {
     header.kind == Kind::Batches && header.part.0 == 0 && payload.starts_with(SEGMENT_MAGIC)
 }
 
-/// What the chain is in front of a segment.
+/// What the chain is before a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Which log.
     pub log_id: LogId,
-    /// The last message in front of the segment.
+    /// The last message before the segment.
     pub position: u64,
     /// How many messages belong to the chain up to there.
     pub number: u64,
@@ -83,7 +83,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What the message with this header states of the chain in front of it; it lies at `position`, and begins a segment.
+    /// What the message with this header states of the chain before it; it lies at `position`, and begins a segment.
     #[must_use]
     pub fn in_front_of(position: u64, header: &Header) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Manifest {
         if opened.seal() == *bytes { Ok(opened) } else { Err("it contradicts itself") }
     }
 
-    /// The chain in front of the segment.
+    /// The chain before the segment.
     #[must_use]
     pub fn chain(&self) -> Chain {
         Chain {
@@ -211,7 +211,7 @@ impl Index {
 }
 
 impl<S: Store> Archive<S> {
-    /// Behind the message `bytes` at `position`: creates the manifest in front of it, if it begins a segment. One that cannot be created
+    /// After the message `bytes` at `position`: creates the manifest before it, if it begins a segment. One that cannot be created
     /// is missed by nobody but those who then read more.
     pub(crate) fn put_manifest(&mut self, position: u64, bytes: &[u8]) {
         // Otherwise the checksum of each object would be computed once more.
@@ -235,7 +235,7 @@ impl<S: Store> Archive<S> {
         self.positions(MANIFESTS, &after)
     }
 
-    /// The manifest at `position`, not yet held against the message behind it, or what is wrong with it; `None` if there is none.
+    /// The manifest at `position`, not yet held against the message after it, or what is wrong with it; `None` if there is none.
     pub(crate) fn manifest(&mut self, position: u64) -> Result<Option<Result<Manifest, String>>> {
         let Some(bytes) = self.store().get(&manifest_name(position), None)? else { return Ok(None) };
         Ok(Some(match Manifest::open(&bytes) {
@@ -245,7 +245,7 @@ impl<S: Store> Archive<S> {
         }))
     }
 
-    /// Whether the message behind a manifest is there and is what the manifest says.
+    /// Whether the message after a manifest is there and is what the manifest says.
     pub(crate) fn is_true(&mut self, manifest: &Manifest) -> Result<bool> {
         let Some(bytes) = self.store().get(&message_name(manifest.position + 1), None)? else {
             return Ok(false);
@@ -294,7 +294,7 @@ impl<S: Store> Archive<S> {
         Ok(planted!(ManifestTrusted, behind.max(newest), behind))
     }
 
-    /// The last position behind `position` that has a message, 0 for none.
+    /// The last position after `position` that has a message, 0 for none.
     pub(crate) fn last_behind(&mut self, position: u64) -> Result<u64> {
         let after = if position == 0 { String::new() } else { message_name(position) };
         Ok(self.positions(MESSAGES, &after)?.pop().unwrap_or(0))

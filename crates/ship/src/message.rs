@@ -1,4 +1,4 @@
-//! Defines the messages that a log is shipped in, and the rule by which any reader finds the log in them again.
+//! Defines the messages that carry a log, and the rule by which any reader finds the log in them.
 //!
 //! A destination is a sequence of messages. A message is a header and a payload; every number is little-endian:
 //!
@@ -28,7 +28,7 @@
 //! 156   4   CRC-32C of bytes 0–155 and the payload
 //! ```
 //!
-//! The payload of batches is pieces of the log, as `seawall::SealedFollower` hands them out; marks travel in front of the next
+//! The payload of batches is pieces of the log, as `seawall::SealedFollower` hands them out; marks travel before the next
 //! batch with records. One that is longer than the destination takes is cut into parts. The payload of a term is 16 bytes
 //! that no other term has.
 //!
@@ -36,14 +36,14 @@
 //! last message that belongs to it, and its number, and (2) it is a term, higher than the last one, or batches of the term and the owner
 //! of the last term. Everything else is left over from a race and ignored: a late message of a writer that was replaced, a
 //! second copy. So is what does not begin with the magic: it is no message, and no chain runs through it. What belongs to the chain
-//! and is not sound, of another log, or does not continue it, is damage.
+//! and is invalid, of another log, or does not continue it, is damage.
 //!
-//! The time of the latest batch is that of the log, which never goes back: behind a jump of the clock it is ahead for as long as the
+//! The time of the latest batch is that of the log, which never goes back: after a jump of the clock it is ahead for as long as the
 //! jump was long. When a message was sent is by the clock at that moment. A message is no younger than either says ([`Header::made_us`]).
 //!
 //! Invariants: the bytes of a message do not depend on its position in the destination, so that it can be sent again as it is;
 //! of two writers that both extend the chain the one that comes first makes the other's messages ignored. A message in the
-//! middle that is missing, or replaced by another sound one, has all behind it ignored; [`Chain::has_lost`] tells that from a race.
+//! middle that is missing, or replaced by another sound one, has all after it ignored; [`Chain::has_lost`] tells that from a race.
 
 use crate::compression;
 use crate::error::{Error, Result};
@@ -281,7 +281,7 @@ pub struct Chain {
     pub lsn: Lsn,
     /// What it follows.
     pub link: u32,
-    /// Where the batches of the last whole message begin: the log is needed from there to go on.
+    /// Where the batches of the last whole message begin: the log is needed from there to continue.
     pub needed: Lsn,
     /// A message of which parts are missing: how many came, and its header.
     pub(crate) open: Option<(u16, Header)>,
@@ -336,12 +336,12 @@ impl Chain {
     }
 
     /// Whether a message that was ignored proves that one of the chain is missing, or that another one lies in its place: its
-    /// writer knew more of them to be stored, or had at most `in_flight` messages on their way, and all before those in the chain.
+    /// writer knew more of them to be stored, or had at most `in_flight` messages in flight, and all before those in the chain.
     #[must_use]
     pub fn has_lost(&self, ignored: &Header, in_flight: u64) -> bool {
         let ahead = ignored.number.saturating_sub(self.number);
         match ignored.kind {
-            // A writer sends batches only behind its term.
+            // A writer sends batches only after its term.
             Kind::Batches if ignored.term > self.term => true,
             Kind::Batches => ignored.stored > self.number || ahead >= in_flight,
             // Its place may have been guessed by such a batch.
@@ -349,10 +349,10 @@ impl Chain {
         }
     }
 
-    /// Looks at the message behind the last one, at the next position.
+    /// Looks at the message after the last one, at the next position.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it belongs to the chain and is not sound; the chain then stays where it was.
+    /// [`Error::Damaged`] if it belongs to the chain and is invalid; the chain then stays where it was.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Verdict<'a>> {
         let position = self.position + 1;
         let damaged = |what: String| Error::Damaged { position, what };
@@ -368,7 +368,7 @@ impl Chain {
         if self.log_id.is_some_and(|log_id| log_id != header.log_id) {
             return Err(damaged(format!("it belongs to another log, {}", header.log_id)));
         }
-        // Behind a part of a message comes the next part, or a term that drops it.
+        // After a part of a message comes the next part, or a term that drops it.
         let due = match &self.open {
             Some((came, open)) if header.kind == Kind::Batches => {
                 let same = (open.lsn, open.end, open.link, open.part.1)

@@ -6,7 +6,7 @@
 //! | `seawall_ship_batches_total` | counter | batches | in them, marks left out |
 //! | `seawall_ship_records_total` | counter | records | in them |
 //! | `seawall_ship_bytes_total` | counter | bytes | in them, headers of messages left out |
-//! | `seawall_ship_retries_total` | counter | requests | that failed, or had no answer, and are tried again |
+//! | `seawall_ship_retries_total` | counter | requests | that failed, or had no answer, and are retried |
 //! | `seawall_ship_refused_total` | counter | messages | that were refused because their position was taken |
 //! | `seawall_ship_lag_records` | gauge | records | durable here, and not acknowledged there |
 //! | `seawall_ship_lag_bytes` | gauge | bytes | of the log that they lie in |

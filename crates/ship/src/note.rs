@@ -1,4 +1,4 @@
-//! Keeps what a directory knows of a destination in a hold on its log, so that shipping goes on where it stopped.
+//! Stores the progress at a destination in a hold on the log, so that shipping continues where it stopped.
 //!
 //! The hold keeps the log from the last acknowledged message on: the next writer finds there that its log is the one that was
 //! shipped. Its note is lines of text: the address, what tells the destination from others of that address (since there are such
@@ -15,18 +15,18 @@ use seawall::{Hold, LogId, Lsn};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What a directory knows of a destination.
+/// The progress of a log at a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The destination.
     pub address: String,
-    /// What tells it from others of that address, if it is known.
+    /// Its identity, if known.
     pub identity: Option<String>,
-    /// Who the directory is there.
+    /// The directory's owner id there.
     pub owner: Owner,
     /// The chain up to a whole message that is stored.
     pub chain: Chain,
-    /// The hold that it was read from, where that is one of another address: it goes when this one is written.
+    /// The hold that it was read from, if that names another address: it is removed when this one is written.
     pub(crate) former: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// What the hold for a destination is called.
+/// The name of the hold for a destination.
 #[must_use]
 pub fn hold_name(address: &str) -> String {
     format!("ship-{}", hex(&hash(address.as_bytes())[..8]))
@@ -67,7 +67,7 @@ impl Note {
         Ok(Self { address, identity, owner, chain, former: None })
     }
 
-    /// All notes of the log in `dir` that are understood, each with the name of its hold.
+    /// All valid notes of the log in `dir`, each with the name of its hold.
     pub(crate) fn all(dir: &Path) -> Vec<(String, Self)> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let names =
@@ -79,15 +79,15 @@ impl Note {
         names.filter_map(read).collect()
     }
 
-    /// The same note for `destination`, by whose address it was not known.
+    /// The same note for `destination`, under a new address.
     pub(crate) fn moved(self, name: String, destination: &dyn Destination) -> Self {
         Self { address: destination.address(), former: Some(name), ..self }
     }
 
-    /// The note of the log in `dir` on `destination`, if there is one: by its address, or by its mark.
+    /// The note of the log in `dir` on `destination`, if there is one: by its address or its identity.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Unfit`] if the note cannot be understood, [`Error::Other`] if it is on another destination of the same
+    /// [`Error::Log`], [`Error::Unfit`] if the note cannot be parsed, [`Error::Other`] if it names another destination at the same
     /// address.
     pub fn read(dir: &Path, destination: &mut dyn Destination) -> Result<Option<Self>> {
         let (address, found) = (destination.address(), destination.identity()?);
@@ -124,7 +124,7 @@ impl Note {
         Ok(self.former.iter().try_for_each(|former| Hold::remove(dir, former))?)
     }
 
-    /// As it is written.
+    /// Its text form.
     pub(crate) fn text(&self) -> String {
         let Chain { position, number, last, term, owner, log_id, lsn, link, needed, .. } = &self.chain;
         let log_id = log_id.map_or_else(|| "-".to_owned(), |log_id| log_id.to_string());
@@ -139,7 +139,7 @@ impl Note {
         )
     }
 
-    /// What [`Note::text`] wrote.
+    /// Parses [`Note::text`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let words: Vec<&str> = value("chain")?.split(' ').collect();
@@ -157,7 +157,7 @@ impl Note {
     }
 }
 
-/// Bytes that nobody else has.
+/// Random bytes, unique to this caller.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if the system gives none.

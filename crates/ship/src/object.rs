@@ -1,4 +1,4 @@
-//! Keeps objects in an object store: S3-compatible ones, Azure's and Google's, by one client.
+//! Stores objects in S3-compatible stores, Azure's and Google's, through one client.
 //!
 //! A read ends when no bytes have come for a while, however long it takes. A write may take as long as its length needs on a slow link:
 //! after one that took too long the link counts as slower, and the next try gets more time ([`Pace`]).
@@ -240,12 +240,12 @@ impl Bucket {
     /// client of the store reads. A prefix is stored percent-encoded where it has other letters than plain ones.
     ///
     /// # Errors
-    /// [`Error::Option`] if the address names no object store, [`Error::Unfit`] if the variables are not sound, or the build has no client.
+    /// [`Error::Option`] if the address names no object store, [`Error::Unfit`] if the variables are invalid, or the build has no client.
     pub fn open(address: &str) -> Result<Self> {
         Self::open_for(address, Duration::from_mins(2))
     }
 
-    /// As [`Bucket::open`]; a request that fails is tried again for so long.
+    /// As [`Bucket::open`]; a request that fails is retried for this long.
     pub(crate) fn open_for(address: &str, tried_for: Duration) -> Result<Self> {
         let (service, bucket, prefix) = Service::of(address).ok_or_else(|| Error::Option {
             option: "address",

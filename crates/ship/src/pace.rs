@@ -1,4 +1,4 @@
-//! Keeps to a bandwidth: what is sent or read is paid for in time before more is.
+//! Limits bandwidth: each transfer uses up its share of time before the next one begins.
 //!
 //! Invariant: over any time the bytes are no more than the rate allows, and one message or object; what was idle before is not saved up.
 

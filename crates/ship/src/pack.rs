@@ -1,4 +1,4 @@
-//! Compacts an archive: copies runs of small messages into packs, which a rebuild reads in their place.
+//! Compacts an archive: copies runs of small messages into packs, which a restore reads in their place.
 //!
 //! ```text
 //! messages/  1 2 3 … 4096 │ 4097 … 8192 │ 8193 … 8640       one object each, a log that is quiet makes 8,640 a day
@@ -42,11 +42,11 @@ const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 24;
 /// Messages of a pack, at most.
 const MESSAGES_MAX: usize = 4096;
-/// A pack spares at least so many reads, or it is not made.
+/// A pack spares at least this many reads, or it is not made.
 const MESSAGES_MIN: usize = 8;
 /// The last messages are looked at one by one.
 const LEFT: u64 = 16;
-/// After so many messages it is worth a list to look for packs.
+/// After this many messages it is worth a list to look for packs.
 const LOOK_AFTER: u64 = 32;
 
 /// The pack of `messages`, the first of which lies at `from`.
@@ -121,7 +121,7 @@ fn plan(position: u64, packs: &[Range<u64>]) -> impl Iterator<Item = (Range<u64>
 }
 
 impl<S: Store> Archive<S> {
-    /// Which positions packs cover, in order, that end behind `position`.
+    /// Which positions packs cover, in order, that end after `position`.
     fn packs(&mut self, position: u64) -> Result<Vec<(Range<u64>, bool)>> {
         let names = self.store().list(PACKS, "")?;
         Ok(names.iter().filter_map(|name| named(name)).filter(|(pack, _)| pack.end > position).collect())
@@ -205,7 +205,7 @@ impl<S: Store> Archive<S> {
     /// Copies runs of small messages into packs; only says how many with `dry_run`.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]; [`Error::Damaged`] for a message that is not sound, of which no copy is made.
+    /// [`Error::Unavailable`]; [`Error::Damaged`] for a message that is invalid, of which no copy is made.
     pub fn compact(&mut self, dry_run: bool) -> Result<Compacted> {
         let begin = self.start()?.position;
         let done = self.packs(begin)?.into_iter().map(|(pack, _)| pack.end - 1).max().unwrap_or(begin);
@@ -268,7 +268,7 @@ impl<S: Store> Archive<S> {
         self.store().create(&name, &pack).map(drop)
     }
 
-    /// Removes the packs of messages in front of `position`.
+    /// Removes the packs of messages before `position`.
     pub(crate) fn remove_packs(&mut self, position: u64) -> Result<()> {
         let names = self.store().list(PACKS, "")?;
         let gone = |name: &String| named(name).is_some_and(|(pack, _)| pack.end <= position + 1);
@@ -288,7 +288,7 @@ struct Run {
 }
 
 impl Run {
-    /// Whether one more of so many bytes does not fit.
+    /// Whether one more of this many bytes does not fit.
     fn is_full_with(&self, bytes: usize, most: usize) -> bool {
         !self.messages.is_empty() && (self.messages.len() == MESSAGES_MAX || self.bytes + bytes > most)
     }

@@ -1,4 +1,4 @@
-//! Rebuilds a log from a destination, takes over from its old writer, and drills: reads and checks everything as a rebuild would, and writes nothing.
+//! Restores a log from a destination and fences its old writer, restores a copy, or drills: reads and checks everything, and writes nothing.
 //!
 //! ```text
 //! rebuild:  read all up to the end, into TO.partial ─► sync, read back, verify ─► take the term: the old writer is refused from now on
@@ -28,22 +28,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long one request may take before it is asked again what became of it.
+/// How long one request may take before it is asked again the outcome of it.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How often a request is tried.
 const TRIES_MAX: u32 = 30;
 /// How long it waits before it looks again for what is missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What was read of a destination.
+/// What was read from a destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Read {
-    /// Messages, those that were left over from races included.
+    /// Messages, including those left over from races.
     pub messages: u64,
     /// Of these, those left over.
     pub ignored: u64,
-    /// Of these, what is no message of a log.
+    /// Of these, those that are not messages of a log.
     pub strays: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -51,7 +51,7 @@ pub struct Read {
     pub time: Duration,
 }
 
-/// What a rebuild made.
+/// The result of a restore.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rebuilt {
@@ -59,11 +59,11 @@ pub struct Rebuilt {
     pub report: Report,
     /// What was read for it.
     pub read: Read,
-    /// The term that was taken; none for a copy.
+    /// The epoch that was taken; none for a copy.
     pub term: Option<u64>,
 }
 
-/// What a drill found.
+/// The result of a drill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drill {
@@ -77,11 +77,11 @@ pub struct Drill {
     pub records: u64,
     /// When the last batch was gathered, microseconds since 1970.
     pub time_us: u64,
-    /// The last term.
+    /// The last epoch.
     pub term: u64,
-    /// What an archive's manifests are.
+    /// The state of an archive's manifests.
     pub manifests: Indexed,
-    /// How the log itself lies to that, where it was named.
+    /// How the log compares, if it was named.
     pub between: Option<Between>,
     /// What was read.
     pub read: Read,
@@ -92,7 +92,7 @@ pub(crate) struct Intake {
     pub(crate) chain: Chain,
     parts: Vec<u8>,
     pub(crate) read: Read,
-    /// How many messages a writer may have on their way.
+    /// How many messages a writer may have in flight.
     in_flight: u64,
     /// The last position that is read.
     pub(crate) until: u64,
@@ -100,12 +100,12 @@ pub(crate) struct Intake {
     pub(crate) segments: Option<Vec<Manifest>>,
     /// When the last message was sent, where it says so.
     sent_us: Arc<AtomicU64>,
-    /// The first position behind the last message of the chain with what is no message: a damaged one looks the same.
+    /// The first position after the last message of the chain with what is no message: a damaged one looks the same.
     stray: Option<u64>,
 }
 
 impl Intake {
-    /// Goes on in `from` behind `chain`.
+    /// Goes on in `from` after `chain`.
     pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
         let in_flight = from.facts().in_flight_max as u64;
         Self {
@@ -244,7 +244,7 @@ impl Intake {
 }
 
 /// Reads the messages from `position` on as [`Destination::read_on`] does, while `visit` works on those before: as many wait for it as
-/// their writer has on their way.
+/// their writer has in flight.
 fn read_ahead(
     from: &mut dyn Destination,
     position: u64,
@@ -289,13 +289,13 @@ pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
 /// How many bytes were read so far is told to this.
 pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
 
-/// Rebuilds the log in the folder `to`, which must not be there or be empty, and takes over from its old writer.
+/// Restores the log in the folder `to`, which must be missing or empty, and fences its old writer.
 ///
-/// The right to write is taken when everything up to the end was read, written, and read back: from then on the old writer is refused. A
-/// rebuild that fails before leaves it be.
+/// The epoch is taken when everything up to the end was read, written, and read back, which fences the old writer. A
+/// restore that fails before does not fence it.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the message that is missing or not sound; [`Error::Replaced`] if another one took over at the same
+/// [`Error::Damaged`] with the message that is missing or invalid; [`Error::Replaced`] if another one took over at the same
 /// time; [`Error::Unfit`] if the destination is empty; [`Error::Log`], [`Error::Unavailable`].
 pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progress<'_>) -> Result<Rebuilt> {
     let to = to.as_ref();
@@ -322,7 +322,7 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
 }
 
-/// Takes the right to write behind what `intake` has read for `owner`, from `writers` alone if they are named; `sink` gets what
+/// Takes the right to write after what `intake` has read for `owner`, from `writers` alone if they are named; `sink` gets what
 /// comes before it.
 pub(crate) fn claim(
     from: &mut dyn Destination,
@@ -361,7 +361,7 @@ pub(crate) fn claim(
     Note::new(from, owner, chain)
 }
 
-/// Takes the right to write at the end of a chain, or behind what was added to it since; the chain with the term at its end.
+/// Takes the right to write at the end of a chain, or after what was added to it since; the chain with the term at its end.
 fn take_over(
     from: &mut dyn Destination,
     owner: Owner,
@@ -402,7 +402,7 @@ pub(crate) fn take_from(
     }
 }
 
-/// Rebuilds the log up to a position or a time in the folder `to`, and leaves its writer be: the copy cannot be shipped to
+/// Restores a copy of the log up to a position or a time in the folder `to`, and does not fence its writer: the copy cannot be shipped to
 /// the same destination.
 ///
 /// # Errors
@@ -434,8 +434,8 @@ pub fn copy(
     Ok(Rebuilt { report: rebuild.finish()?, read: intake.read, term: None })
 }
 
-/// Reads everything as a rebuild would, and checks it; with `dir`, the log that is shipped there, also that nothing is missing that it
-/// knows to be acknowledged.
+/// Reads and checks everything as a restore would; with `dir`, the shipped log, also that everything it knows to be acknowledged
+/// is there.
 ///
 /// # Errors
 /// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing, [`Error::Other`]; [`Error::Manifest`] if only a manifest is not
@@ -516,7 +516,7 @@ pub(crate) fn noted(dir: &Path, from: &mut dyn Destination) -> Result<Note> {
     note.ok_or_else(missing)
 }
 
-/// Whether the chain that was read lacks some of what is known: by numbers too, because behind a message that was replaced by another
+/// Whether the chain that was read lacks some of what is known: by numbers too, because after a message that was replaced by another
 /// sound one all others are ignored.
 pub(crate) fn lacks(read: &Chain, known: &Chain) -> bool {
     known.position > read.position || known.number > read.number

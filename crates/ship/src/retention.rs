@@ -1,4 +1,4 @@
-//! Removes the oldest part of an archive, which no rebuild within the retention needs.
+//! Removes the oldest segments of an archive, which no restore within the retention needs.
 //!
 //! ```text
 //! messages/  1 … 37 │ 38 … 90 …       1 starts/38: what the chain is in front of position 38, created once
@@ -13,10 +13,10 @@
 //! a rebuild. A removal that was interrupted is finished by the next one.
 //!
 //! A name that was removed is free again. A writer that has slept since would take it for the end of the chain, and create
-//! it anew: so a position that a start lies behind is never the end of the chain, whoever asks, and what is created there does not count.
+//! it anew: so a position that a start lies after is never the end of the chain, whoever asks, and what is created there does not count.
 //!
 //! Invariants: nothing is removed before the start that takes its place is stored, and before the first message that is kept was found to
-//! follow it; no message behind it is missing; the newest segment stays.
+//! follow it; no message after it is missing; the newest segment stays.
 
 use crate::archive::{Archive, MESSAGES, STARTS, Store, message_name, start_name};
 use crate::destination::{Destination as _, Keep, Removed};
@@ -125,7 +125,7 @@ impl<S: Store> Archive<S> {
         Ok(newest.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// What the chain is in front of the first segment that a rebuild to `until` needs, and that has so many closed ones behind it, by the manifests:
+    /// What the chain is before the first segment that a rebuild to `until` needs, and that has this many closed ones after it, by the manifests:
     /// `begin` if that is the first one of all, `None` if they do not say.
     pub(crate) fn first_by_manifests(
         &mut self,
@@ -138,7 +138,7 @@ impl<S: Store> Archive<S> {
         let mut latest_us = 0;
         for position in &positions {
             let Some(Ok(manifest)) = self.manifest(*position)? else { return Ok(None) };
-            // One that was made while a clock was behind is no older than the one before it.
+            // One that was made while a clock was after is no older than the one before it.
             latest_us = manifest.time_us.max(latest_us);
             if latest_us > until.time_us || manifest.lsn >= until.lsn {
                 break;
@@ -166,7 +166,7 @@ impl<S: Store> Archive<S> {
         }
     }
 
-    /// What the log still had at `until`, by the messages behind the newest segment that began before it.
+    /// What the log still had at `until`, by the messages after the newest segment that began before it.
     fn first_behind(&mut self, newest: &Manifest, begin: Lsn, until: &RebuildTo) -> Result<Lsn> {
         let (mut chain, mut check, mut parts) = (newest.chain(), SealedCheck::new(), Parts::default());
         while let Some(bytes) = self.store().get(&message_name(chain.position + 1), None)? {
@@ -179,10 +179,10 @@ impl<S: Store> Archive<S> {
         Ok(planted!(RetainUntrimmed, chain.lsn, check.first().max(begin)))
     }
 
-    /// Reads the chain to its end; what it is in front of the first segment that is kept, `None` if everything is.
+    /// Reads the chain to its end; what it is before the first segment that is kept, `None` if everything is.
     fn first_kept(&mut self, begin: &Chain, keep: &Keep) -> Result<Option<Chain>> {
         let (mut chain, mut check, mut parts) = (begin.clone(), SealedCheck::new(), Parts::default());
-        // Where segments begin with an object: the chain in front of it, and the LSN.
+        // Where segments begin with an object: the chain before it, and the LSN.
         let mut segments: Vec<(Chain, Lsn)> = Vec::new();
         // What the log still had at that time, and how many of the segments were started then.
         let (mut first, mut started, mut is_later) = (chain.lsn, 0, false);
@@ -202,12 +202,12 @@ impl<S: Store> Archive<S> {
         }
         // The newest one is not closed.
         let most = segments.len().saturating_sub(1 + keep.segments).min(started.saturating_sub(1));
-        // In front of the first one lies no whole segment.
+        // Before the first one lies no whole segment.
         let kept = segments.into_iter().take(most + 1).skip(1).rev().find(|(_, lsn)| *lsn <= first);
         Ok(kept.map(|(chain, _)| chain))
     }
 
-    /// What a start lies behind is never the end of the chain.
+    /// What a start lies after is never the end of the chain.
     ///
     /// # Errors
     /// [`Error::Removed`] if `position` was removed.

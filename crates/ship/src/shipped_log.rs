@@ -52,7 +52,7 @@ impl ShippedLog {
     /// Opens the log in `dir`; it is shipped to each of `destinations`.
     ///
     /// # Errors
-    /// As [`Log::open`] and [`Shipping::start`]. A log that was replaced at a destination is not opened: it must not be written.
+    /// As [`Log::open`] and [`Shipping::start`]. A log that was fenced at a destination is not opened: it must not be written.
     pub fn open(
         dir: impl AsRef<Path>,
         options: Options,
@@ -66,7 +66,7 @@ impl ShippedLog {
         Ok(Self { log, ships, policy: Policy::Block, promise: durability })
     }
 
-    /// What commits that wait for a destination do while it does not acknowledge. Default: they wait.
+    /// What commits do while their destination does not acknowledge. Default: they wait.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -79,7 +79,7 @@ impl ShippedLog {
         &self.log
     }
 
-    /// What ships it.
+    /// Its shipments.
     #[must_use]
     pub fn ships(&self) -> &[Shipping] {
         &self.ships
@@ -146,7 +146,7 @@ impl ShippedLog {
         Ok(ShippedCommit { here: Some(self.log.commit_async(lsn)), there: Some(ship.wait_async(lsn)) })
     }
 
-    /// What a failure would cost now: what is durable here and does not outlive it. Nothing, if the log's own commits do.
+    /// What a failure would lose now: what is durable here and does not outlive it. Nothing, if the log's own commits do.
     ///
     /// # Errors
     /// [`Error::BeyondPromise`], [`Error::Log`].
@@ -160,7 +160,7 @@ impl ShippedLog {
     /// Commits everything, ships it, waits at most for `limit` until it is acknowledged, and closes the log.
     ///
     /// # Errors
-    /// As [`Shipping::finish`] and [`Log::close`]; the log is closed all the same.
+    /// As [`Shipping::finish`] and [`Log::close`]; the log is closed in any case.
     pub fn close(self, limit: Option<Duration>) -> Result<()> {
         let Self { log, ships, .. } = self;
         let committed = log.commit(log.appended_lsn());

@@ -9,7 +9,7 @@
 //!
 //! `state.rs` is what both share, `reader.rs` and `sender.rs` are the threads; this file is what a program holds.
 //!
-//! The sender does what [`Writer`] decides. Requests that fail are tried again after a pause that grows to a second, for ever:
+//! The sender does what [`Writer`] decides. Requests that fail are retried after a pause that grows to a second, for ever:
 //! an outage of any length ends with everything shipped. Now and then it looks at what it had stored ([`Settings::look_time`]), and for
 //! another writer's message.
 //!
@@ -46,7 +46,7 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a commit that goes on within bounds looks at them.
+/// How often a commit that continues within bounds looks at them.
 const LOOK_AT_RISK: Duration = Duration::from_millis(10);
 /// How long the threads are waited for at the end; a request that hangs is left to its own end.
 const ENDING: Duration = Duration::from_secs(8);
@@ -54,7 +54,7 @@ const ENDING: Duration = Duration::from_secs(8);
 /// How a log is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most memory for batches on their way, in bytes: a parcel is gathered up to an eighth of it. A single batch that is longer takes what it needs.
+    /// The most memory for batches in flight, in bytes: a parcel is gathered up to an eighth of it. A single batch that is longer takes what it needs.
     pub memory_bytes: usize,
     /// Where batches are gathered: how long the oldest waits for others.
     pub gather_time: Duration,
@@ -62,7 +62,7 @@ pub struct Settings {
     pub measures: bool,
     /// How often it looks whether what was stored last is still there, and whether another writer has come.
     pub look_time: Duration,
-    /// No more than so many bytes of the log are sent a second, over any longer time.
+    /// No more than this many bytes of the log are sent a second, over any longer time.
     pub bytes_per_second: Option<NonZeroU64>,
     /// Whether messages are compressed, in a build with the feature `zstd`; a reader needs it too.
     pub compresses: bool,
@@ -81,8 +81,8 @@ impl Default for Settings {
     }
 }
 
-/// A log that is being shipped. Dropping it stops; the destination then lacks what was not acknowledged, which the next one
-/// sends.
+/// A log that is being shipped. Dropping it stops; the next one sends
+/// what was not acknowledged.
 pub struct Shipping {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -122,7 +122,7 @@ fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Ide
     }
     note.write(dir)?;
     note.former = None;
-    // Behind the hold, which keeps what is there now.
+    // After the hold, which keeps what is there now.
     let view = View::open(dir)?;
     let (log_id, first) = (view.log_id(), view.first_sealed());
     let base = (first, view.follow_sealed(first)?.link());
@@ -138,11 +138,11 @@ fn owned(dir: &Path, destination: &mut dyn Destination) -> Result<Option<Note>> 
 }
 
 impl Shipping {
-    /// Begins to ship the log in `dir`, which another process or this one may have open for writing. Returns when the right to
-    /// write to the destination is taken.
+    /// Begins to ship the log in `dir`, which another process or this one may have open for writing. Returns when it has taken
+    /// an epoch at the destination.
     ///
     /// # Errors
-    /// [`Error::InUse`] if it is being shipped there already; [`Error::Other`] if it is not the one that the log was shipped to,
+    /// [`Error::InUse`] if it is being shipped there already; [`Error::Other`] if the address leads to another destination than before,
     /// [`Error::NotOwner`] if it belongs to another directory, [`Error::Replaced`], [`Error::Second`], [`Error::Diverged`],
     /// [`Error::Damaged`], [`Error::Lost`], [`Error::Altered`], [`Error::Unavailable`] if the destination cannot be reached.
     pub fn start(
@@ -195,7 +195,7 @@ impl Shipping {
         Ok(Self { shared, threads, address })
     }
 
-    /// What is known of the destination.
+    /// The properties of the destination.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.shared.facts
@@ -213,7 +213,7 @@ impl Shipping {
         self.shared.lock().acknowledged
     }
 
-    /// Why nothing is stored now: a failure, or that a request has had no answer for half a minute; until something is stored again.
+    /// Why nothing is being stored: a failure, or a request without an answer for half a minute; `None` once something is stored again.
     #[must_use]
     pub fn failing(&self) -> Option<String> {
         self.shared.lock().failing()
@@ -273,7 +273,7 @@ impl Shipping {
         }
     }
 
-    /// As [`Shipping::wait`], and also once no more is at risk than so many records, the oldest of them for `time`.
+    /// As [`Shipping::wait`], and also once no more is at risk than this many records, the oldest of them for `time`.
     ///
     /// # Errors
     /// As [`Shipping::wait`] and [`Shipping::at_risk`].
@@ -301,8 +301,8 @@ impl Shipping {
         Acknowledged { shared: Arc::clone(&self.shared), lsn }
     }
 
-    /// What is at risk now: exact, also while the destination is away and the memory is full. It counts the batches that are durable and
-    /// that it has not counted before, which reads them.
+    /// What is at risk now: exact, even while the destination is unreachable and the memory is full. It reads and counts the durable batches
+    /// that it has not counted before.
     ///
     /// # Errors
     /// [`Error::Log`] if they cannot be read.
@@ -310,7 +310,7 @@ impl Shipping {
         self.shared.at_risk()
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     ///
     /// # Errors
     /// As [`Shipping::at_risk`].

@@ -1,4 +1,4 @@
-//! Reads a log from several places at once, each checked, and goes on with the others where one is damaged or ends.
+//! Reads a log from several destinations at once, checks each, and falls back on the others where one is damaged or ends.
 //!
 //! ```text
 //! destination ─► thread: its chain ─► pieces ─┐
@@ -32,23 +32,23 @@ use std::sync::mpsc::{Receiver, sync_channel};
 /// Parcels of a source that wait to be compared.
 const WAITING: usize = 2;
 
-/// What was wrong with one source.
+/// A fault of one source.
 #[derive(Clone, Debug)]
 pub struct Wrong {
     /// Its address.
     pub address: String,
-    /// What was wrong, and where.
+    /// The fault and its place.
     pub error: Error,
-    /// Whether the right to write was taken there all the same, where its last messages show the end: its writer is refused.
+    /// Whether its writer was fenced all the same, at the end that its last messages show.
     pub is_taken: bool,
 }
 
-/// What came of several sources.
+/// The result of reading several sources.
 #[derive(Clone, Debug)]
 pub struct Joined<T> {
-    /// The outcome, to which the others contributed what one lacked.
+    /// The outcome; each source supplied what the others lacked.
     pub outcome: T,
-    /// What was wrong with sources.
+    /// The faults of sources.
     pub wrong: Vec<Wrong>,
 }
 
@@ -62,10 +62,10 @@ impl Fresh {
         Self(Some(SealedCheck::new()))
     }
 
-    /// The part of `pieces` that comes behind what `held` has.
+    /// The part of `pieces` that comes after what `held` has.
     ///
     /// # Errors
-    /// [`Error::Log`] if they are not sound, [`Error::Diverged`] if the source holds something else at the same place.
+    /// [`Error::Log`] if they are invalid, [`Error::Diverged`] if the source holds something else at the same place.
     pub(crate) fn of<'a>(&mut self, pieces: &'a [u8], held: &SealedCheck) -> Result<&'a [u8]> {
         let Some(check) = &mut self.0 else { return Ok(pieces) };
         let mut rest = pieces;
@@ -256,7 +256,7 @@ impl Sources {
 
     /// Takes the right to write for `owner` at each place, and reads what is left there into `rebuild`.
     fn claim(&mut self, owner: Owner, rebuild: &mut Rebuild) -> Result<u64> {
-        // It may be sound, and its writer would go on.
+        // It may be sound, and its writer would continue.
         let passing = self.0.iter().find_map(|source| source.wrong.clone().filter(Error::is_passing));
         if let Some(passing) = passing {
             return Err(passing);
@@ -318,7 +318,7 @@ fn merge(
         let Some((first, chosen)) = feeds.iter().enumerate().find(at_place) else { return Ok(()) };
         let differs = |(_, feed): &(usize, &Feed)| match feed.place {
             Some(here) if here == place => feed.bytes() != chosen.bytes(),
-            // It had everything up to here, and goes on elsewhere.
+            // It had everything up to here, and continues elsewhere.
             Some(_) => feed.has_begun,
             None => false,
         };
@@ -337,7 +337,7 @@ fn merge(
 }
 
 /// Rebuilds the log in the folder `to`, which must not be there or be empty, from all of `sources`, and takes over from its old writer at
-/// each: behind the reading, as [`crate::restore::rebuild`] does.
+/// each: after the reading, as [`crate::restore::rebuild`] does.
 ///
 /// # Errors
 /// As [`crate::restore::rebuild`]; [`Error::Diverged`] if sources hold different batches, [`Error::Unfit`] if they hold different logs,

@@ -1,4 +1,4 @@
-//! Keeps a copy of a log that grows with it on another machine, and takes over from the log's writer.
+//! Follows a shipped log with a copy on another machine, and promotes the copy.
 //!
 //! ```text
 //! standby:   destination ─► checked, written, synced ─► DIR, marked REBUILDING: no log yet ─► saved every second ─┐
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Who takes over takes from the writer that it followed. If another one took the right to write first, it fails with
-//! [`crate::Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes behind that has to follow the new
+//! [`crate::Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes after that has to follow the new
 //! writer first.
 //!
-//! Invariants: DIR is a log only once it holds everything in front of the term; what was saved is synced and never written again; behind
-//! a write that failed nothing is saved, and the next start goes on from the last save.
+//! Invariants: DIR is a log only once it holds everything before the term; what was saved is synced and never written again; after
+//! a write that failed nothing is saved, and the next start continues from the last save.
 
 use crate::destination::{Destination, Follower, Mark};
 use crate::error::Result;
@@ -30,17 +30,17 @@ use std::time::Duration;
 /// How often it is saved while messages come.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long it waits after the first look that finds nothing, and at most: each wait is twice the one before.
+/// The first and the longest wait after a poll that finds nothing: each wait is twice the one before.
 const IDLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// A folder in which a copy of a log grows.
+/// A folder that follows a log with a copy.
 pub struct Standby {
     rebuild: Rebuild,
     intake: Intake,
     fresh: Fresh,
     address: String,
     identity: Option<String>,
-    /// Who it is once it takes over: saved from the beginning, so that a take-over that was interrupted is not taken for another's.
+    /// Its owner id once it takes over: saved from the beginning, so that an interrupted take-over is not mistaken for another's.
     owner: Owner,
     saved: u64,
     saved_ns: u64,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Standby {
 }
 
 impl Standby {
-    /// Begins a copy in the folder `dir`, or goes on with the one that is there, from `from`.
+    /// Starts a copy of `from` in the folder `dir`, or continues an existing one.
     ///
     /// # Errors
     /// [`crate::Error::Log`] if the folder holds something else, or what it holds is damaged; [`crate::Error::Unavailable`].
@@ -98,22 +98,22 @@ impl Standby {
         self.rebuild.progress().lsn()
     }
 
-    /// What it says of itself at its destination.
+    /// Its progress, as recorded at its destination.
     #[must_use]
     pub fn follower(&self) -> Follower {
         Follower { owner: self.owner, position: self.intake.chain.position, unix_s: unix_seconds() }
     }
 
-    /// The last term that was read.
+    /// The last epoch that was read.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.intake.chain.term
     }
 
-    /// Reads everything that is there now; returns whether anything was.
+    /// Reads everything available; returns whether there was anything.
     ///
     /// # Errors
-    /// [`crate::Error::Unavailable`]: what was read before is kept, and a later call goes on; [`crate::Error::Damaged`], [`crate::Error::Log`].
+    /// [`crate::Error::Unavailable`]: what was read before is kept, and a later call continues; [`crate::Error::Damaged`], [`crate::Error::Log`].
     pub fn read(&mut self, from: &mut dyn Destination, progress: Progress<'_>) -> Result<bool> {
         self.read_while(from, &|| true, progress)
     }
@@ -177,12 +177,12 @@ impl Standby {
         Ok(())
     }
 
-    /// Takes over from the writer that was followed, and makes the folder the log; the right to write is taken at `others` as well,
-    /// where the same log is shipped to, behind `from`. All who may take over follow the same destination.
+    /// Fences the writer that was followed, and makes the folder the log; the epoch is also taken at `others`,
+    /// other destinations of the same log, after `from`. All standbys that may take over must follow the same destination.
     ///
     /// # Errors
     /// [`crate::Error::Replaced`] if another one took over first, [`crate::Error::Unfit`] if nothing was followed yet, [`crate::Error::Damaged`],
-    /// [`crate::Error::Unavailable`], [`crate::Error::Log`]. The folder stays what it is then.
+    /// [`crate::Error::Unavailable`], [`crate::Error::Log`]. The folder then stays a standby.
     pub fn take_over(
         mut self,
         from: &mut dyn Destination,
@@ -199,7 +199,7 @@ impl Standby {
         if planted!(StandbyFollowsWinner, true, is_same(self.intake.chain.owner)) {
             self.save(true)?;
         }
-        // Nobody is refused for a copy that is not sound.
+        // Nobody is refused for a copy that is invalid.
         self.rebuild.prove()?;
         let Self { mut rebuild, mut intake, mut fresh, owner, .. } = self;
         let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
@@ -220,7 +220,7 @@ impl Standby {
     }
 }
 
-/// Takes over with the standby in the folder `dir`, which followed `from`, also at `others`.
+/// Promotes the standby in the folder `dir`, which followed `from`, and fences the old writer at `others` too.
 ///
 /// # Errors
 /// As [`Standby::open`] and [`Standby::take_over`]; [`crate::Error::Log`] if the folder is not that of a standby.

@@ -1,4 +1,4 @@
-//! Says what a folder knows of the destinations of its log, and what a destination holds, without writing anything.
+//! Reports what a folder knows of its log's destinations, and what a destination contains, without writing anything.
 //!
 //! ```text
 //! folder of a log:      HOLD-ship-… of each destination ─► owner, term, acknowledged, how far the log is ahead of it
@@ -28,26 +28,26 @@ const NOTES: &str = "NOTE-ship-";
 /// The marker of a standby.
 const STANDBY: &str = "REBUILDING";
 
-/// What is known of a log at one destination.
+/// The state of a log at one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shipped {
     /// The note.
     pub note: Note,
-    /// How far the log is ahead of what the note knows to be acknowledged.
+    /// The lag: how far the log is ahead of what the note knows to be acknowledged.
     pub lag: AtRisk,
-    /// What the service that ships it there said last, if one did.
+    /// The last report of the service that ships it there, if any.
     pub said: Option<Said>,
 }
 
-/// What a service says of itself in the log's folder.
+/// A service's report in the log's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// The address that it was given, without a password.
+    /// The address that it ships to, without a password.
     pub to: String,
-    /// What it is doing: `works`, `waits`, `fails` or `ended`.
+    /// Its state: `works`, `waits`, `fails` or `ended`.
     pub state: String,
-    /// When it said so, seconds since 1970.
+    /// The time of the report, seconds since 1970.
     pub unix_s: u64,
     /// The last error, and when it came, seconds since 1970.
     pub last_error: Option<(u64, String)>,
@@ -74,7 +74,7 @@ impl Said {
         })
     }
 
-    /// Says it in the folder `dir` of the log. What it said before is replaced as a whole, or on a full disk overwritten: there
+    /// Writes it to the folder `dir` of the log. The previous report is replaced atomically, or overwritten on a full disk: otherwise
     /// it would say for ever that all is well.
     ///
     /// # Errors
@@ -106,32 +106,32 @@ impl Said {
     }
 }
 
-/// What a folder is, and what it knows.
+/// What a folder is, and its state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Folder {
-    /// A log, and what it is shipped to.
+    /// A log and its destinations.
     Log {
         /// The log.
         view: Box<View>,
-        /// At each destination.
+        /// Its state at each destination.
         shipped: Vec<Shipped>,
-        /// Services that have not begun to ship it yet.
+        /// Services that have not started to ship it.
         waiting: Vec<Said>,
     },
-    /// The copy of a standby.
+    /// A standby.
     Standby {
-        /// What it follows and how far it is saved; `None` before the first save.
+        /// Its source and the saved progress; `None` before the first save.
         note: Option<Box<Note>>,
         /// How long ago it was saved.
         saved: Duration,
     },
 }
 
-/// What the folder `dir` knows.
+/// The state of the folder `dir`.
 ///
 /// # Errors
-/// [`Error::Log`] if it is neither a log nor a standby's, [`Error::Unfit`] if a note is not understood.
+/// [`Error::Log`] if it is neither a log nor a standby, [`Error::Unfit`] if a note cannot be parsed.
 pub fn of_folder(dir: &Path) -> Result<Folder> {
     let marker = dir.join(STANDBY);
     if let Ok(text) = std::fs::read_to_string(&marker) {
@@ -178,7 +178,7 @@ fn unread(path: &Path, source: std::io::Error) -> Error {
     Error::unavailable(format!("cannot read {}", path.display()), source)
 }
 
-/// What the log holds behind `lsn`.
+/// How much of the log is after `lsn`.
 ///
 /// # Errors
 /// [`Error::Log`], also if no batch begins there: the log is not the one that was shipped.
@@ -194,38 +194,38 @@ pub fn lag(view: &View, lsn: Lsn) -> Result<AtRisk> {
     Ok(risk)
 }
 
-/// What a destination holds, as its first and last messages show it.
+/// The content of a destination, by its first and last messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
     /// The log.
     pub log_id: LogId,
-    /// The first LSN that it has.
+    /// Its first LSN.
     pub first: Lsn,
     /// Where it ends.
     pub end: Lsn,
     /// Its last position.
     pub position: u64,
-    /// The last term.
+    /// The last epoch.
     pub term: u64,
-    /// Who took it.
+    /// The writer that took it.
     pub owner: Owner,
     /// When the latest batch was gathered, microseconds since 1970; `None` if only terms were seen.
     pub time_us: Option<u64>,
 }
 
 impl Held {
-    /// How old the latest batch is; nothing if its time is in the future.
+    /// The age of the latest batch; `None` if its time is in the future.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.time_us.map(|us| Duration::from_micros(unix_us().saturating_sub(us)))
     }
 }
 
-/// What `from` holds; `None` if it holds no log.
+/// The content of `from`; `None` if it contains no log.
 ///
 /// # Errors
-/// As [`Destination::read`]; [`Error::Damaged`] if its last messages are not sound.
+/// As [`Destination::read`]; [`Error::Damaged`] if its last messages are invalid.
 pub fn of_destination(from: &mut dyn Destination) -> Result<Option<Held>> {
     let begin = from.begin()?;
     let Some(end) = guess::end(from)? else {

@@ -1,4 +1,4 @@
-//! Reads a destination from where it holds everything that the log itself still had, and leaves out the history in front of it.
+//! Reads a destination from the segment at which the untrimmed log began, and skips the history before it.
 //!
 //! ```text
 //!   1 … 37 trimmed by the log │ 38 … 90 … the end, or where the rebuild ends

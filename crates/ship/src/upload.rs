@@ -1,4 +1,4 @@
-//! Creates the objects of an archive on a thread of its own, so that the next message is made meanwhile.
+//! Creates the objects of an archive on a separate thread, while the next message is being made.
 //!
 //! Invariant: everything else that is asked of the archive waits until that thread is done, so that it sees what was stored.
 

@@ -1,4 +1,4 @@
-//! Decides what is sent to a destination, and what of it counts as acknowledged: a state machine without threads, clocks or requests.
+//! Decides what to send to a destination, and what counts as acknowledged: a state machine without threads, clocks or requests.
 //!
 //! ```text
 //!   Checking ── the last message it knows is there ──► Looking ── reads to the end ──► Joining ── the log goes on there ──►
@@ -27,28 +27,28 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// After so many refusals of a position that is free, the destination may have lost what lay before it.
+/// After this many refusals of a position that is free, the destination may have lost what lay before it.
 const REFUSALS_MAX: u32 = 20;
 
-/// On what ground a writer takes the right to write.
+/// Why a writer may take an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ground {
-    /// It is the owner's, or there is none yet.
+    /// It is the owner, or there is none yet.
     Continue,
-    /// It takes over from whoever owns it.
+    /// It takes over from the current owner.
     TakeOver,
 }
 
-/// What the writer is told about itself.
+/// The identity of a writer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The log.
     pub log_id: LogId,
     /// The directory.
     pub owner: Owner,
-    /// Bytes that no other term has.
+    /// Bytes that are unique to this epoch.
     pub nonce: [u8; 16],
-    /// On what ground it writes.
+    /// Why it may take an epoch.
     pub ground: Ground,
     /// Where the log begins, and what its first batch follows: for a destination without messages.
     pub base: (Lsn, u32),
@@ -59,7 +59,7 @@ pub struct Identity {
 pub struct Bounds {
     /// The longest message in bytes.
     pub message_bytes_max: usize,
-    /// Messages on their way at once.
+    /// Messages in flight at once.
     pub in_flight_max: usize,
     /// Bytes in the queue.
     pub queue_bytes_max: usize,
@@ -67,7 +67,7 @@ pub struct Bounds {
     pub compresses: bool,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Store this message at the position, if that is the next free one.
@@ -86,17 +86,17 @@ pub enum Action {
     },
 }
 
-/// Why an append was not stored, in words for whoever looks after it. Nothing is decided by them.
+/// Why an append was not stored, for operators. No decision depends on it.
 pub type Why = Arc<str>;
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It is stored at its position.
     Stored,
-    /// It was not stored now, because the position was not the next free one.
+    /// It was refused, because the position was not the next free one.
     Refused(Why),
-    /// Nobody knows.
+    /// Unknown.
     Unknown(Why),
 }
 
@@ -106,7 +106,7 @@ impl Outcome {
         Self::Refused(why.to_string().into())
     }
 
-    /// Nobody knows, and why.
+    /// Unknown, and why.
     pub fn unknown(why: impl Display) -> Self {
         Self::Unknown(why.to_string().into())
     }
@@ -156,9 +156,9 @@ struct Entry {
 /// Why a writer ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Another writer took this term.
+    /// Another writer took this epoch.
     Replaced(u64),
-    /// A second writer of this directory, or of a copy of it, took this term.
+    /// A second writer of this directory, or of a copy of it, took this epoch.
     Second(u64),
     /// The chain belongs to another directory.
     NotOwner,
@@ -166,7 +166,7 @@ pub enum End {
     Diverged(Lsn),
     /// The destination lost what it had acknowledged.
     Lost(u64),
-    /// At this position lies another message than the one that was acknowledged.
+    /// The message at this position is not the one that was acknowledged.
     Altered(u64),
     /// The message at the position is damaged.
     Damaged(u64, String),
@@ -221,7 +221,7 @@ pub struct Writer {
     /// How many of the queue were sent since the last doubt.
     sent: usize,
     doubt: bool,
-    /// A read is on its way, of this position.
+    /// A read is in flight, of this position.
     asked: Option<u64>,
     refusals: u32,
     /// The log was found to continue the chain.
@@ -230,7 +230,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins to look behind what an earlier writer of this directory knew of the chain.
+    /// Begins to look after what an earlier writer of this directory knew of the chain.
     #[must_use]
     pub fn new(me: Identity, bounds: Bounds, known: Chain) -> Self {
         let has_last = me.ground == Ground::Continue && known.number > 0;
@@ -300,7 +300,7 @@ impl Writer {
         self.phase == Phase::Joining || (self.is_shipping() && !self.joined)
     }
 
-    /// The log says which batch it has in front of [`Writer::due`], by its link, `None` if no batch ends there. A log that has another
+    /// The log says which batch it has before [`Writer::due`], by its link, `None` if no batch ends there. A log that has another
     /// one has gone another way.
     pub fn join(&mut self, link: Option<u32>) {
         if !self.wants_join() {
@@ -318,7 +318,7 @@ impl Writer {
         }
     }
 
-    /// While nothing is on its way: reads the next position, where another writer's message would lie.
+    /// While nothing is in flight: reads the next position, where another writer's message would lie.
     pub fn look(&mut self) {
         self.doubt |= self.is_shipping() && self.queue.is_empty();
     }
@@ -339,7 +339,7 @@ impl Writer {
         self.queue.is_empty()
     }
 
-    /// Adds a parcel behind all others.
+    /// Adds a parcel after all others.
     pub fn offer(&mut self, parcel: &Parcel) {
         if !self.is_shipping() || !self.joined {
             return;
@@ -495,7 +495,7 @@ impl Writer {
         }
     }
 
-    /// Takes the right to go on behind the end of the chain.
+    /// Takes the right to continue after the end of the chain.
     fn take_right(&mut self) {
         planted!(
             ShipNoTerm,
@@ -517,7 +517,7 @@ impl Writer {
         }
     }
 
-    /// Nothing lies at the next position: what was sent did not arrive, or is still on its way.
+    /// Nothing lies at the next position: what was sent did not arrive, or is still in flight.
     fn send_again(&mut self) {
         self.doubt = false;
         self.sent = planted!(ShipResendSecond, self.sent.min(1), 0);
@@ -537,7 +537,7 @@ impl Writer {
             return;
         }
         let found = self.look_at(bytes);
-        // What was sent behind it was sent to other positions than it would be now.
+        // What was sent after it was sent to other positions than it would be now.
         self.forget_stored();
         #[cfg_attr(
             not(feature = "mutants"),
@@ -585,7 +585,7 @@ impl Writer {
         }
     }
 
-    /// What became of the append of message `number` to `position`; it may be said late, and more than once.
+    /// The outcome of the append of message `number` to `position`; it may be said late, and more than once.
     pub fn outcome(&mut self, position: u64, number: u64, outcome: Outcome) {
         let index =
             position.checked_sub(self.chain.position + 1).and_then(|index| usize::try_from(index).ok());

@@ -53,7 +53,7 @@ impl Reader {
         Ok(Self { consumer, topic: topic.to_owned(), state: State::New })
     }
 
-    /// The positions of the first and of the last message; the first is behind the last if there is none.
+    /// The positions of the first and of the last message; the first is after the last if there is none.
     pub(super) fn bounds(&self) -> Result<(u64, u64)> {
         let bounds = self.consumer.fetch_watermarks(&self.topic, PARTITION, REQUEST);
         let (first, end) =
@@ -78,7 +78,7 @@ impl Reader {
                 }
                 // From before it was sought.
                 Some(Ok(_)) | None => {}
-                // The client goes on by itself, with another broker.
+                // The client continues by itself, with another broker.
                 Some(Err(error)) => cause = Some(error),
             }
         }

@@ -1,4 +1,4 @@
-//! Finds or creates the topic, and refuses one that may lose or forget messages.
+//! Finds or creates the topic, and refuses one that may lose or expire messages.
 //!
 //! Invariant: what the broker does not describe is not assumed.
 

@@ -125,7 +125,7 @@ impl Reader {
         gathered.parcel.records > 0 && (full || self.left(gathered).is_zero())
     }
 
-    /// Batches are gathered up to so many bytes.
+    /// Batches are gathered up to this many bytes.
     fn gather_bytes(&self) -> usize {
         let Settings { memory_bytes, bytes_per_second, .. } = self.shared.settings;
         // No object takes longer than half a minute of the bandwidth.

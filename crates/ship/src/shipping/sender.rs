@@ -1,4 +1,4 @@
-//! The sender thread: does what [`Writer`] decides, looks at what it had stored, and writes the note.
+//! The sender thread: does what [`Writer`] decides, checks what was stored, and writes the note.
 //!
 //! Invariants: the note is written only of what is stored; why a request fails is said until something is stored again.
 
@@ -17,13 +17,13 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// After so many failures in a row shipping does not begin.
+/// After this many failures in a row shipping does not begin.
 const TRIES_MAX: u64 = 5;
-/// After so long without the right to write it does not begin either: an operator hears of it within a minute.
+/// After this long without the right to write it does not begin either: an operator hears of it within a minute.
 const STARTING: Duration = Duration::from_secs(30);
 /// How often the note is written while messages are acknowledged.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
-/// The longest pause before a request is tried again.
+/// The longest pause before a request is retried.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long what was stored must be missing at least, so that one look at an old list ends nothing.
 const MISSING_FOR: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(super) struct Sender {
     /// How many messages were known to be stored when that was last looked at.
     stored: u64,
     failing: Failing,
-    /// The headers of messages that were sent, by their numbers: those that may be on their way, and the last one that was stored.
+    /// The headers of messages that were sent, by their numbers: those that may be in flight, and the last one that was stored.
     heads: VecDeque<(u64, Vec<u8>)>,
     /// A message that was found to be stored, and its header.
     anchor: Option<(u64, Vec<u8>)>,
@@ -61,7 +61,7 @@ pub(super) struct Sender {
 /// Why something fails, each until it succeeds.
 #[derive(Default)]
 struct Failing {
-    /// The first message that is not stored, and why: those behind it are refused because of it.
+    /// The first message that is not stored, and why: those after it are refused because of it.
     append: Option<(u64, String)>,
     read: Option<String>,
     note: Option<String>,
@@ -101,7 +101,7 @@ impl Sender {
         }
     }
 
-    /// Takes the right to write, and finds where the log goes on; returns that.
+    /// Takes the right to write, and finds where the log continues; returns that.
     ///
     /// # Errors
     /// As [`super::Shipping::start`].
@@ -325,7 +325,7 @@ impl Sender {
         self.say();
     }
 
-    /// Returns whether an append was not stored: then it is tried again after a pause, because a destination that answers reads alone
+    /// Returns whether an append was not stored: then it is retried after a pause, because a destination that answers reads alone
     /// would be asked without one.
     fn take_outcomes(&mut self) -> bool {
         let outcomes = std::mem::take(&mut self.shared.lock().outcomes);
@@ -459,7 +459,7 @@ impl Sender {
     }
 }
 
-/// Tells the sender what becomes of an append; that nothing is known, if it is dropped.
+/// Tells the sender the outcome of an append; that nothing is known, if it is dropped.
 fn answer(shared: &Arc<Shared>, position: u64, number: u64) -> Box<dyn FnOnce(Outcome) + Send> {
     struct Unanswered(Option<(Arc<Shared>, u64, u64)>);
     impl Unanswered {

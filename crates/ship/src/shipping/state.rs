@@ -1,4 +1,4 @@
-//! What the two threads and the commits that wait share: what is on its way, what is acknowledged, what is at risk and why
+//! What the two threads and the commits that wait share: what is in flight, what is acknowledged, what is at risk and why
 //! nothing is stored.
 
 use super::Settings;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How long a thread waits before it looks whether it is to end.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// A request without an answer for so long is said to fail.
+/// A request without an answer for this long is said to fail.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is at risk: durable here, and not acknowledged by the destination.
@@ -27,11 +27,11 @@ pub struct AtRisk {
     pub records: u64,
     /// Bytes of the log.
     pub bytes: u64,
-    /// How long the oldest of them has been at risk: by a clock that does not jump since it was read, by the log's time before that.
+    /// How long the oldest of them has been at risk: by a monotonic clock since it was read, by the log's time before that.
     pub time: Duration,
 }
 
-/// What shipping has done since it was started.
+/// The counters of shipping since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShipStats {
@@ -43,7 +43,7 @@ pub struct ShipStats {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Appends that were refused, or had no answer, and were settled by reading.
+    /// Appends that were refused or had no answer, and were resolved by reading.
     pub doubts: u64,
     /// Requests that failed.
     pub failures: u64,
@@ -78,7 +78,7 @@ pub(super) fn passed(since_ns: u64) -> Duration {
     Duration::from_nanos(monotonic_ns().saturating_sub(since_ns))
 }
 
-/// A parcel on its way.
+/// A parcel in flight.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     pub(super) end: Lsn,
@@ -95,7 +95,7 @@ pub(super) struct State {
     pub(super) inbox_bytes: usize,
     /// Where the bandwidth is bounded.
     pub(super) pace: Option<Pace>,
-    /// What became of appends: position, number, outcome.
+    /// The outcome of appends: position, number, outcome.
     pub(super) outcomes: Vec<(u64, u64, Outcome)>,
     pub(super) acknowledged: Lsn,
     /// Every parcel that is not acknowledged, oldest first.
@@ -170,7 +170,7 @@ impl Shared {
             let state = self.lock();
             (state.read, state.records_read, state.acknowledged, state.begun_end)
         };
-        // One that is behind would read what the reader has read.
+        // One that is after would read what the reader has read.
         let kept = kept_counter.take().filter(|counter| counter.follower.lsn() >= read);
         let fresh = || {
             let follower = View::open(&self.dir)?.follow_sealed(read)?;
