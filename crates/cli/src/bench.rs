@@ -251,7 +251,7 @@ fn write(
 }
 
 /// The folder for this run's results, new and made now, so that a wrong name ends the command before the run, not after it. If
-/// no --out is given and none can be made here, the run goes on without.
+/// no --out is given and none can be made here, the run continues without.
 fn results_folder(options: &Common, scenario: &str) -> Result<Option<OutputFolder>, Failure> {
     if options.no_out {
         return Ok(None);

@@ -231,7 +231,7 @@ fn with(command: Command, words: &[&str], examples: &str, codes: &str) -> Comman
     }
 }
 
-/// A command's examples, each with what it is for behind two spaces.
+/// A command's examples, each with what it is for after two spaces.
 pub(crate) fn of(command: &Command) -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     for line in below(command, "Examples:") {
@@ -269,7 +269,7 @@ mod tests {
             .for_each(|one| every_command(one, found));
     }
 
-    /// The words of an example as a shell sees them; what it is for stands behind two spaces.
+    /// The words of an example as a shell sees them; what it is for stands after two spaces.
     fn words(line: &str) -> Vec<String> {
         let line = line.split("  ").next().expect("a line");
         let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Offers a shell the values that an option commonly takes, without refusing others.
+//! Offers shell completions for the common values of an option, without refusing others.
 //!
 //! Invariant: what is offered comes from the tables that the values are looked up in, so that none can be missing.
 

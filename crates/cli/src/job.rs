@@ -166,7 +166,7 @@ impl Job {
         Ok(engines)
     }
 
-    /// What became of `--require`.
+    /// The outcome of `--require`.
     pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {
         require::check(&Ranking::new(result), &self.requirement)
     }

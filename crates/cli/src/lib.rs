@@ -1,5 +1,5 @@
-//! Parses the arguments of `seawall`, runs one command and ends with its exit code, for the program of that name and for
-//! the one that has other write-ahead logs too.
+//! Parses the arguments of `seawall`, runs one command and ends with its exit code; also for the program that contains
+//! other write-ahead logs.
 //!
 //! Invariants: results go to standard output, everything else to standard error; an error names the thing and
 //! the remedy; the exit codes are those of [`exit`].

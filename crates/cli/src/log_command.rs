@@ -1,4 +1,4 @@
-//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up, trims, ships and rebuilds a log, and takes it over.
+//! `seawall log …`: appends, prints, follows, verifies, salvages, backs up, trims, ships and restores a log.
 //!
 //! Invariants: records and results go to standard output; a closed output pipe ends the command without an error,
 //! except `append`, which continues to read its input; damage ends the command with exit code 1 and the place;
@@ -330,7 +330,7 @@ fn forbidden() -> Option<String> {
 }
 
 /// After an error, what was accepted until then is committed and its LSNs are printed, and the log is closed, so
-/// that its tail is clean. The first failure is the error; behind it stands what became of the input.
+/// that its tail is clean. The first failure is the error; after it stands the outcome of the input.
 fn append(options: &Append) -> Result<(), Stop> {
     let settings = Options::default().record_bytes_max(RECORD_BYTES_MAX);
     let mut settings = settings.method(options.commit.method()).engine(options.commit.engine);
@@ -359,7 +359,7 @@ fn append(options: &Append) -> Result<(), Stop> {
     }
 }
 
-/// What is behind a record that does not fit is not tried again here: the library's advice to wait is not for us.
+/// What is after a record that does not fit is not tried again here: the library's advice to wait is not for us.
 fn refused(error: seawall::Error) -> Stop {
     match error {
         seawall::Error::DiskFull { path, source } => {
@@ -369,7 +369,7 @@ fn refused(error: seawall::Error) -> Stop {
     }
 }
 
-/// What became of the records of standard input.
+/// The outcome of the records of standard input.
 struct Intake<W> {
     /// The first records of a transaction whose last one has not been read.
     open: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! `seawall methods`: prints this system's method table, with the class of each row in a folder, and what its calls are called
+//! `seawall methods`: prints this system's method table, with the class of each row in a folder and the names of its calls
 //! in C, Go, Java, Python and Rust.
 
 use crate::args::Methods;

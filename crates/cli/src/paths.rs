@@ -1,4 +1,4 @@
-//! Refuses paths that a command could only wait for or damage, before it begins.
+//! Refuses paths that would block a command or that it would damage, before it begins.
 //!
 //! ```text
 //!   kind              read from             written to

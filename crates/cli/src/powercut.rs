@@ -158,7 +158,7 @@ fn begun(run: &Begun) {
     for (method, class) in &run.methods {
         tell!("writes by {method}, which promises to outlive: {}", class.name());
     }
-    // The run goes on if the pipe is closed.
+    // The run continues if the pipe is closed.
     let mut stdout = std::io::stdout().lock();
     let line = format!("run {} writes in {}\n", run.run, printable(&run.folder.display().to_string()));
     let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());

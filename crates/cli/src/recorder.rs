@@ -1,4 +1,4 @@
-//! Keeps what the `metrics` facade is given, and shows it as families of an exposition.
+//! Records the metrics of the `metrics` facade and renders them as families of an exposition.
 //!
 //! What a library gives to a recorder of its program is what this command serves: one table of names for both.
 //!

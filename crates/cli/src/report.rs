@@ -1,4 +1,4 @@
-//! `seawall report`: makes one HTML page of one or several results, prints them whole, or draws the picture of one.
+//! `seawall report`: writes one HTML page of one or several results, prints them in full, or draws the chart of one.
 //!
 //! Invariant: a result that cannot be read ends the command before anything is written.
 

@@ -144,7 +144,7 @@ impl<S: Read + Write> Client<S> {
         Ok(false)
     }
 
-    /// Reads up to the empty line behind a request's head, or as much as a request may have; whether that is all.
+    /// Reads up to the empty line after a request's head, or as much as a request may have; whether that is all.
     fn read(&mut self) -> io::Result<bool> {
         let mut part = [0; 1024];
         while !self.head.windows(4).any(|four| four == b"\r\n\r\n") && self.head.len() < REQUEST_BYTES_MAX {

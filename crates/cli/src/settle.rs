@@ -1,4 +1,4 @@
-//! Waits before a run until the machine has forgotten other work, such as the build of this command, and says so.
+//! Waits before a run until background load, such as the build of this command, has settled, and says so.
 //!
 //! Invariant: a wait ends at the first signal, and writes nothing.
 

@@ -1,4 +1,4 @@
-//! Measures a Seawall log that is shipped to a cluster while it commits: the rows of `replicated` beside the engine's own client.
+//! Measures a Seawall log that is shipped to a cluster while it commits: rows of `replicated` beside those of the engine's own client.
 //!
 //! ```text
 //!   block     append ─► synced here ─► shipped ─► acknowledged there: a commit
@@ -8,7 +8,7 @@
 //!
 //! The policy that fails after a time waits as `block` does until then: it has no row.
 //!
-//! One thread keeps the commits in flight that the row asks for; each is timed from its append. What a block leaves on its way is
+//! One thread keeps the commits in flight that the row asks for; each is timed from its append. What a block leaves in flight is
 //! acknowledged within a second, or goes with its stream, before the next block begins, in nobody's time.
 //!
 //! Invariants: the log and its stream are of this run alone; [`EngineClient::close`] removes both.
@@ -35,7 +35,7 @@ use std::time::Duration;
 const STREAM_BYTES: u64 = 256 << 20;
 /// How often a wait looks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long is waited for what a block left on its way: a cluster that is slower than this disk would take the time of the next blocks.
+/// How long is waited for what a block left in flight: a cluster that is slower than this disk would take the time of the next blocks.
 const LEFT: Duration = Duration::from_secs(1);
 
 /// An engine that a log is shipped to: a row of the table.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants: what it costs a day is printed before anything is written; after an error the journal is made anew, and the
-//! error is counted and printed once, not the end; a signal ends it within a commit, and leaves no file behind.
+//! error is counted and printed once, not the end; a signal ends it within a commit, and leaves no file after.
 
 mod metrics;
 
@@ -414,7 +414,7 @@ fn in_words(error: &BlockError) -> String {
     }
 }
 
-/// Waits until `deadline_ns`; whether to go on then: no signal came, and the clock has not reached `end_ns`.
+/// Waits until `deadline_ns`; whether to continue then: no signal came, and the clock has not reached `end_ns`.
 fn waited(stopped: &Receiver<()>, deadline_ns: u64, end_ns: u64) -> bool {
     let left_ns = deadline_ns.min(end_ns).saturating_sub(monotonic_ns());
     let heard = stopped.recv_timeout(Duration::from_nanos(left_ns));

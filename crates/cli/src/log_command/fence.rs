@@ -30,7 +30,7 @@ pub(super) struct Act {
 }
 
 impl Fence {
-    /// Says what the destinations hold and whose writer is refused there; whether to go on: not in a dry run, and not without an answer.
+    /// Says what the destinations hold and whose writer is refused there; whether to continue: not in a dry run, and not without an answer.
     /// Without an act nobody is refused, and nothing is asked.
     pub(super) fn confirm(&self, act: Option<&Act>, from: &mut [Box<dyn Destination>]) -> Result<bool, Stop> {
         if act.is_none() && !self.dry_run {

@@ -1,4 +1,4 @@
-//! Runs shipments and standbys as services: health, metrics, a line now and then, and waiting for what comes later.
+//! Runs shipments and standbys as services: health, metrics, periodic status lines, and waiting for a log or a destination.
 //!
 //! | metric | kind | says |
 //! | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! `seawall log ship`, `rebuild` and `drill`: a log beyond this machine, and back.
+//! `seawall log ship`, `rebuild` and `drill`: ships a log to another place, restores it, and dry-runs a restore.
 //!
 //! Invariants: what a destination outlives is printed before anything is sent, and requests a day before they are made; a signal
 //! ends shipping in order, with its place noted; progress goes to standard error, results to standard output.
@@ -32,7 +32,7 @@ use super::service::{self, Entry, LISTEN_EVERY, Pair, Serving};
 use crate::amounts;
 use crate::signals::{STOP, take_over};
 
-/// How long a request of a store is tried again before that is said, by what goes on for ever.
+/// How long a request of a store is retried before that is said, by what continues for ever.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(10);
 /// How long what has gathered is waited for at the end.
 const LAST_WORDS: Duration = Duration::from_secs(15);
@@ -391,7 +391,7 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
     })
 }
 
-/// Behind a take-over: what of the log is nowhere else.
+/// After a take-over: what of the log is nowhere else.
 fn print_only_here(shipping: &Shipping, error: &Error) {
     if !matches!(error, Error::Replaced { .. } | Error::Second { .. } | Error::Diverged { .. }) {
         return;
@@ -464,7 +464,7 @@ impl Place {
         Ok(open(address, &opening(self))?.destination)
     }
 
-    /// The same, for what goes on for ever.
+    /// The same, for what continues for ever.
     pub(super) fn followed(&self, address: &str) -> Result<Box<dyn Destination>, Error> {
         Ok(open(address, &Opening { tried_for: TRIED_FOR, ..opening(self) })?.destination)
     }
@@ -543,7 +543,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     joined(&rebuilt?, print)
 }
 
-/// What to say if there may be no room for so many bytes where the folder `dir` is made: what the log had trimmed takes none in the end.
+/// What to say if there may be no room for this many bytes where the folder `dir` is made: what the log had trimmed takes none in the end.
 fn lacks_space(dir: &Path, bytes: u64) -> Option<String> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let at = if dir.is_dir() { dir } else { parent };

@@ -1,4 +1,4 @@
-//! `seawall log standby` and `takeover`: a copy of a log that grows on another machine, and becomes the log.
+//! `seawall log standby` and `takeover`: follows a shipped log with a copy on another machine, and promotes the copy.
 //!
 //! Invariants: a signal ends a standby in order, with its place saved; a destination that is away is said once and asked again for
 //! ever; what damages the copy ends the command.
@@ -155,7 +155,7 @@ impl Standby {
                 }
                 Err(error) if error.is_passing() && !self.once => entry.works(Some(&error.to_string())),
                 Err(error) => {
-                    // Behind a write that failed the last save stands.
+                    // After a write that failed the last save stands.
                     let _ = standby.save(true);
                     return Err(error.into());
                 }
@@ -187,7 +187,7 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
                 from.read(note.chain.position + 1)?;
             }
         }
-        // One that was killed behind its last step is done.
+        // One that was killed after its last step is done.
         Ok(Folder::Log { view, shipped, .. }) => {
             let held = opened.first_mut().map(|from| status::of_destination(from.as_mut())).transpose()?;
             let owner = held.flatten().map(|held| held.owner);

@@ -1,4 +1,4 @@
-//! What `seawall watch` has seen so far, as metrics.
+//! The metrics of `seawall watch`.
 //!
 //! Invariants: counts only grow; commits of two methods or classes are never added up; bounds are whole nanoseconds, so that
 //! a bucket has the same edge in every program.
