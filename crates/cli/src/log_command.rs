@@ -359,7 +359,7 @@ fn append(options: &Append) -> Result<(), Stop> {
     }
 }
 
-/// What is after a record that does not fit is not tried again here: the library's advice to wait is not for us.
+/// Records after one that does not fit are not retried here: the library's advice to retry is not for this command.
 fn refused(error: seawall::Error) -> Stop {
     match error {
         seawall::Error::DiskFull { path, source } => {

@@ -100,7 +100,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     pass(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// Prints to standard error, for people. What cannot be printed there is dropped: a full disk after it must not end the work.
+/// Prints to standard error, for people. What cannot be printed is dropped: a full disk under a redirected stream must not end the work.
 pub(crate) fn tell(words: fmt::Arguments<'_>) {
     let mut stderr = anstream::stderr();
     let _ = stderr.write_all(words.to_string().as_bytes()).and_then(|()| stderr.flush());

@@ -166,7 +166,7 @@ fn reports(version: &str) -> Vec<String> {
     open.chain([tried]).collect()
 }
 
-/// An error with what lies after it: the server's own words.
+/// An error with its cause: the server's own words.
 fn with_cause(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}"));
     let text = error.to_string();

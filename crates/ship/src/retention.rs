@@ -138,7 +138,7 @@ impl<S: Store> Archive<S> {
         let mut latest_us = 0;
         for position in &positions {
             let Some(Ok(manifest)) = self.manifest(*position)? else { return Ok(None) };
-            // One that was made while a clock was after is no older than the one before it.
+            // A message that was made while a clock was slow is no older than the one before it.
             latest_us = manifest.time_us.max(latest_us);
             if latest_us > until.time_us || manifest.lsn >= until.lsn {
                 break;

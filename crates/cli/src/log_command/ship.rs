@@ -32,7 +32,7 @@ use super::service::{self, Entry, LISTEN_EVERY, Pair, Serving};
 use crate::amounts;
 use crate::signals::{STOP, take_over};
 
-/// How long a request of a store is retried before that is said, by what continues for ever.
+/// How long a service retries a request of a store before it reports the failure.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(10);
 /// How long what has gathered is waited for at the end.
 const LAST_WORDS: Duration = Duration::from_secs(15);

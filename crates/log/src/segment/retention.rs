@@ -187,7 +187,7 @@ mod tests {
         // A month ahead for a second, and back.
         assert_eq!(now.at(boot + month, 6 * SECOND, None), Some(boot + 6 * SECOND));
         assert_eq!(now.at(boot + 7 * SECOND, 7 * SECOND, None), Some(boot + 7 * SECOND));
-        // Ahead for good, and after.
+        // Ahead for good, and behind.
         assert_eq!(now.at(boot + month, 8 * SECOND, None), Some(boot + 8 * SECOND));
         let later = now.at(boot + month + hour - SECOND, hour + 7 * SECOND, None);
         assert_eq!(later, Some(boot + hour + 7 * SECOND));

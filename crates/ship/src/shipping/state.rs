@@ -170,7 +170,7 @@ impl Shared {
             let state = self.lock();
             (state.read, state.records_read, state.acknowledged, state.begun_end)
         };
-        // One that is after would read what the reader has read.
+        // A counter that lags would recount batches that the reader has already read.
         let kept = kept_counter.take().filter(|counter| counter.follower.lsn() >= read);
         let fresh = || {
             let follower = View::open(&self.dir)?.follow_sealed(read)?;

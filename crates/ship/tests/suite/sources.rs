@@ -1,4 +1,4 @@
-//! Tests several sources of one log: damage in one is made up for by another, the longest decides, other logs are refused.
+//! Tests several sources of one log: another one covers damage in one, the longest decides, other logs are refused.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -101,7 +101,7 @@ impl Sum for Table {
     }
 }
 
-/// So many injections into each of the logs of this many seeds.
+/// This many injections into each of the logs of this many seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Injections {
     /// Injections that are tried into each log.
