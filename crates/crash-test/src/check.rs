@@ -375,10 +375,8 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
                 _ => {}
             }
             modes.insert(inode, mode(&about));
-            tree.nodes.insert(inode, node);
-            if let Some(folder) = tree.nodes.get_mut(&folder) {
-                folder.names.insert(entry.file_name().into_vec().into(), inode);
-            }
+            tree.nodes.insert(inode, Arc::new(node));
+            tree.node(folder).names.insert(entry.file_name().into_vec().into(), inode);
         }
     }
     Ok((tree, modes))

@@ -88,8 +88,9 @@ impl Roles {
                 places.0.insert(*inode, (*parent, name.clone()));
             }
         }
-        let is_folder =
-            |(inode, node): (&Inode, &crate::tree::Node)| (node.kind == Kind::Folder).then_some(*inode);
+        let is_folder = |(inode, node): (&Inode, &std::sync::Arc<crate::tree::Node>)| {
+            (node.kind == Kind::Folder).then_some(*inode)
+        };
         let mut folders: BTreeSet<Inode> = record.before.nodes.iter().filter_map(is_folder).collect();
         let (mut paths, mut inodes) = (Vec::with_capacity(record.events.len()), Vec::new());
         let mut renamed: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();

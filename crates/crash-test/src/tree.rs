@@ -59,19 +59,19 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     /// Every file and folder, also those without a name.
-    pub nodes: BTreeMap<Inode, Node>,
+    pub nodes: BTreeMap<Inode, Arc<Node>>,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: BTreeMap::from([(ROOT, Node::new(Kind::Folder))]) }
+        Self { nodes: BTreeMap::from([(ROOT, Arc::new(Node::new(Kind::Folder)))]) }
     }
 }
 
 impl Tree {
     /// The file or folder, an empty file if a call on it was the first that is known.
-    pub(crate) fn node(&mut self, inode: Inode) -> &mut Node {
-        self.nodes.entry(inode).or_insert_with(|| Node::new(Kind::File))
+    pub fn node(&mut self, inode: Inode) -> &mut Node {
+        Arc::make_mut(self.nodes.entry(inode).or_insert_with(|| Arc::new(Node::new(Kind::File))))
     }
 
     fn set(&mut self, parent: Inode, name: &Name, inode: Option<Inode>) -> Option<Inode> {
@@ -87,7 +87,7 @@ impl Tree {
         match call {
             Call::Create { parent, name, inode, kind } => {
                 // What was already known of it came from a sync that the name lagged behind.
-                self.nodes.entry(*inode).or_insert_with(|| Node::new(kind.clone())).kind = kind.clone();
+                self.node(*inode).kind = kind.clone();
                 self.set(*parent, name, Some(*inode));
             }
             Call::Link { inode, parent, name } => {
@@ -111,7 +111,7 @@ impl Tree {
         let mut due = vec![ROOT];
         while let Some(inode) = due.pop() {
             let Some(node) = self.nodes.get(&inode) else { continue };
-            if found.nodes.insert(inode, node.clone()).is_none() {
+            if found.nodes.insert(inode, Arc::clone(node)).is_none() {
                 due.extend(node.names.values());
             }
         }

@@ -406,10 +406,8 @@ fn is_root() -> bool {
 /// A tree of one file.
 fn one_file(content: &[u8]) -> Tree {
     let mut tree = Tree::default();
-    let mut file = tree.nodes[&ROOT].clone();
-    (file.kind, file.content) = (Kind::File, Arc::new(content.into()));
-    tree.nodes.insert(1, file);
-    tree.nodes.get_mut(&ROOT).expect("the root").names.insert(b"data".as_slice().into(), 1);
+    tree.node(1).content = Arc::new(content.into());
+    tree.node(ROOT).names.insert(b"data".as_slice().into(), 1);
     tree
 }
 

@@ -210,8 +210,8 @@ fn too_long_a_run_and_odd_places_are_refused_by_name() {
 fn a_check_sees_the_state_in_the_place_of_the_directory() {
     let folder = folder();
     let (mut tree, mut modes) = (Tree::default(), BTreeMap::from([(ROOT, 0o755)]));
-    tree.nodes.insert(1, seawall_crash_test::tree::Node::new(Kind::File));
-    tree.nodes.get_mut(&ROOT).expect("is there").names.insert(b"there"[..].into(), 1);
+    tree.node(1);
+    tree.node(ROOT).names.insert(b"there"[..].into(), 1);
     modes.insert(1, 0o640);
     let acks = [b"one"[..].into()];
     let ask = |command: String| {

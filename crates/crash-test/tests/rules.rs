@@ -360,7 +360,7 @@ fn every_state_that_is_drawn_is_allowed_and_others_are_not() {
     let end = record.events.len();
     let mut odd = Tree::default();
     assert!(allowed(&record, Rule::Ext4, end, &odd).is_err(), "the folder is certain");
-    odd.nodes.get_mut(&ROOT).expect("is there").names.insert(b"odd"[..].into(), 77);
-    odd.nodes.insert(77, seawall_crash_test::tree::Node::new(Kind::File));
+    odd.node(ROOT).names.insert(b"odd"[..].into(), 77);
+    odd.node(77);
     assert!(allowed(&record, Rule::Posix, end, &odd).is_err());
 }

@@ -61,7 +61,7 @@ impl Memory {
     /// The directory `tree` with permission bits `modes`, which belongs to this user.
     pub(crate) fn new(tree: &Tree, modes: &BTreeMap<Inode, u32>, owner: (u32, u32), bytes_max: u64) -> Self {
         let now = unix_seconds();
-        let node = |(inode, node): (&Inode, &crate::tree::Node)| {
+        let node = |(inode, node): (&Inode, &Arc<crate::tree::Node>)| {
             let links = tree
                 .nodes
                 .values()
