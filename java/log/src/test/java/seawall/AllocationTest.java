@@ -7,18 +7,13 @@ import com.sun.management.ThreadMXBean;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.management.ManagementFactory;
-import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Asserts that an append allocates nothing on the heap: a number that is exact, where one of nanoseconds would not be. */
-class AllocationTest {
+class AllocationTest extends Fixture {
     private static final int APPENDS = 2_000;
     private static final int WINDOWS_MAX = 400;
     private static final int IN_A_ROW = 10;
-
-    @TempDir
-    Path dir;
 
     private interface Append {
         long append(Log log) throws SeawallException;

@@ -3,7 +3,6 @@ package seawall;
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
@@ -37,7 +36,6 @@ final class Behaviour {
     private Pin pin;
     private Cursor held;
     private Process child;
-    private BufferedReader fromChild;
 
     Behaviour(Path cases, Path root, PrintStream out) throws IOException {
         this.cases = cases;
@@ -47,14 +45,13 @@ final class Behaviour {
     }
 
     public static void main(String[] arguments) throws Exception {
-        boolean fits = arguments.length == 3 && Set.of("write", "check").contains(arguments[2])
-                || arguments.length == 4 && arguments[2].equals("child");
-        if (!fits) {
+        boolean isChild = arguments.length == 4 && arguments[2].equals("child");
+        if (!isChild && (arguments.length != 3 || !Set.of("write", "check").contains(arguments[2]))) {
             System.err.println("usage: Behaviour CASES ROOT write | check | child LINE");
             System.exit(2);
         }
         Behaviour run = new Behaviour(Path.of(arguments[0]), Path.of(arguments[1]), System.out);
-        if (arguments[2].equals("child")) {
+        if (isChild) {
             run.beChild(Integer.parseInt(arguments[3]));
         } else {
             System.exit(run.all(arguments[2].equals("write")) == 0 ? 0 : 1);
@@ -95,16 +92,11 @@ final class Behaviour {
                         if (runs && !startChild(line)) {
                             return false;
                         }
-                        line = endOfChild(line);
-                        if (runs && lines.get(line).equals("killed")) {
-                            killChild();
-                        }
+                        // One line before: what ends the child's steps says what comes next.
+                        line = endOfChild(line) - 1;
                     }
-                    case "killed" -> {
-                        if (runs) {
-                            killChild();
-                        }
-                    }
+                    case "meanwhile" -> { }
+                    case "killed" -> killChild();
                     default -> {
                         if (runs && !step(line)) {
                             return false;
@@ -153,20 +145,8 @@ final class Behaviour {
     }
 
     private boolean startChild(int line) throws IOException {
-        List<String> command = List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--enable-native-access=ALL-UNNAMED",
-                "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"),
-                "-cp",
-                System.getProperty("java.class.path"),
-                Behaviour.class.getName(),
-                cases.toString(),
-                root.toString(),
-                "child",
-                Integer.toString(line));
-        child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        fromChild = child.inputReader(UTF_8);
-        String said = fromChild.readLine();
+        child = Fixture.jvm(Behaviour.class, cases.toString(), root.toString(), "child", Integer.toString(line)).start();
+        String said = child.inputReader(UTF_8).readLine();
         if (!"ready".equals(said)) {
             out.println(said);
             return false;
@@ -222,120 +202,94 @@ final class Behaviour {
         return fits;
     }
 
+    private interface Act {
+        void run() throws Exception;
+    }
+
+    /** What a step gives that gives nothing. */
+    private static String done(Act act) throws Exception {
+        act.run();
+        return "";
+    }
+
+    private interface Look {
+        String at(View view) throws Exception;
+    }
+
+    private String viewed(Look look) throws Exception {
+        try (View view = View.open(dir)) {
+            return look.at(view);
+        }
+    }
+
     private String run(String name, List<String> words) throws Exception {
-        switch (name) {
-            case "at" -> dir = folder.resolve(words.get(0));
-            case "file" -> {
-                Files.createDirectories(dir);
-                Files.writeString(dir.resolve(words.get(0)), words.get(1));
-            }
-            case "damage" -> damage(payload(words.get(0)));
-            case "open" -> {
-                return open(words);
-            }
-            case "left" -> {
-                return log.opened().recordsLeftInMemory() == 0 ? "nothing" : "taken " + log.opened().recordsLeftInMemory();
-            }
-            case "evidence" -> {
-                return log.opened().evidence().name().toLowerCase(Locale.ROOT).replace('_', '-');
-            }
-            case "close" -> log.close();
-            case "drop" -> letGo();
-            case "append" -> {
-                long end = 0;
-                for (String word : words) {
-                    end = log.append(payload(word));
-                }
-                return "" + end;
-            }
-            case "try_append" -> {
-                return "" + tryAppend(payload(words.get(0)));
-            }
+        return switch (name) {
+            case "at" -> done(() -> dir = folder.resolve(words.get(0)));
+            case "file" -> done(() -> Files.writeString(Files.createDirectories(dir).resolve(words.get(0)), words.get(1)));
+            case "damage" -> done(() -> damage(payload(words.get(0))));
+            case "open" -> open(words);
+            case "left" -> log.opened().recordsLeftInMemory() == 0 ? "nothing" : "taken " + log.opened().recordsLeftInMemory();
+            case "evidence" -> log.opened().evidence().name().toLowerCase(Locale.ROOT).replace('_', '-');
+            case "close" -> done(log::close);
+            case "drop" -> done(this::letGo);
+            case "append" -> "" + append(words);
+            case "try_append" -> "" + tryAppend(payload(words.get(0)));
             case "append_commit" -> {
-                long end = log.append(payload(words.get(0)));
+                long end = append(words);
                 log.commit(end);
-                return "" + end;
+                yield "" + end;
             }
-            case "transaction" -> {
-                return "" + log.transaction(transaction -> words.forEach(word -> part(transaction, word)));
-            }
-            case "commit" -> commit(words);
-            case "lsns" -> {
-                return log.firstLsn() + " " + log.appendedLsn() + " " + log.durableLsn();
-            }
-            case "read" -> {
-                return printed(log.read(number(words, 0)));
-            }
-            case "read_at" -> {
-                return printed(log.readAt(number(words, 0)));
-            }
+            case "transaction" -> "" + log.transaction(transaction -> words.forEach(word -> part(transaction, word)));
+            case "commit" -> done(() -> commit(words));
+            case "lsns" -> log.firstLsn() + " " + log.appendedLsn() + " " + log.durableLsn();
+            case "read" -> printed(log.read(number(words, 0)));
+            case "read_at" -> printed(log.readAt(number(words, 0)));
             case "read_before" -> {
                 LogRecord record = log.readBefore(number(words, 0));
-                return record == null ? "none" : printed(record);
+                yield record == null ? "none" : printed(record);
             }
-            case "follow" -> {
-                return followed(log.read(number(words, 0)), number(words, 1));
-            }
-            case "trim" -> {
-                return "" + log.trim(number(words, 0));
-            }
-            case "truncate_after" -> {
-                return "" + log.truncateAfter(number(words, 0));
-            }
-            case "pin" -> pin = log.pin(number(words, 0));
-            case "unpin" -> pin.close();
-            case "log_backup" -> {
-                Report copy = log.backup(folder.resolve(words.get(0)));
-                return copy.firstLsn() + " " + copy.endLsn();
-            }
-            case "view" -> {
-                try (View view = View.open(dir)) {
-                    View.State state = view.state();
-                    return state.firstLsn() + " " + state.endLsn() + " " + (state.writer().orElse(true) ? "written" : "idle");
-                }
-            }
-            case "view_read" -> {
-                try (View view = View.open(dir)) {
-                    return printed(view.read(number(words, 0), true));
-                }
-            }
-            case "view_follow" -> {
-                try (View view = View.open(dir)) {
-                    return followed(view.read(number(words, 0), false), number(words, 1));
-                }
-            }
-            case "view_stream_bounds" -> {
-                try (View view = View.open(dir)) {
-                    ViewStream stream = view.stream((int) number(words, 0));
-                    return stream.first() + " " + stream.next();
-                }
-            }
-            case "view_stream_read" -> {
-                return printed(ofView(words, true));
-            }
-            case "view_stream_hold" -> {
+            case "follow" -> followed(log.read(number(words, 0)), number(words, 1));
+            case "trim" -> "" + log.trim(number(words, 0));
+            case "truncate_after" -> "" + log.truncateAfter(number(words, 0));
+            case "pin" -> done(() -> pin = log.pin(number(words, 0)));
+            case "unpin" -> done(pin::close);
+            case "log_backup" -> ends(log.backup(folder.resolve(words.get(0))));
+            case "view" -> viewed(view -> {
+                View.State state = view.state();
+                return state.firstLsn() + " " + state.endLsn() + " " + (state.writer().orElse(true) ? "written" : "idle");
+            });
+            case "view_read" -> viewed(view -> printed(view.read(number(words, 0), true)));
+            case "view_follow" -> viewed(view -> followed(view.read(number(words, 0), false), number(words, 1)));
+            case "view_stream_bounds" -> viewed(view -> {
+                ViewStream stream = view.stream((int) number(words, 0));
+                return stream.first() + " " + stream.next();
+            });
+            case "view_stream_read" -> viewed(view -> printed(ofView(view, words, true)));
+            case "view_stream_hold" -> viewed(view -> done(() -> {
                 letGoOfHeld();
-                held = ofView(words, false);
-            }
-            case "view_stream_next" -> {
-                return next(held, number(words, 0));
-            }
+                held = ofView(view, words, false);
+            }));
+            case "view_stream_next" -> next(held, number(words, 0));
             case "verify" -> {
                 Report report = Log.verify(dir);
-                return report.records() + " " + report.damage().size();
+                yield report.records() + " " + report.damage().size();
             }
-            case "backup" -> {
-                Report copy = Log.backup(dir, folder.resolve(words.get(0)));
-                return copy.firstLsn() + " " + copy.endLsn();
-            }
-            case "streams" -> {
-                return String.join(" ", Arrays.stream(log.streams()).mapToObj(Integer::toString).toList());
-            }
-            default -> {
-                return ofStream(name, words);
-            }
+            case "backup" -> ends(Log.backup(dir, folder.resolve(words.get(0))));
+            case "streams" -> String.join(" ", Arrays.stream(log.streams()).mapToObj(Integer::toString).toList());
+            default -> ofStream(name, log.stream((int) number(words, 0)), words);
+        };
+    }
+
+    private static String ends(Report copy) {
+        return copy.firstLsn() + " " + copy.endLsn();
+    }
+
+    private long append(List<String> words) throws SeawallException {
+        long end = 0;
+        for (String word : words) {
+            end = log.append(payload(word));
         }
-        return "";
+        return end;
     }
 
     /** It is refused also while another thread of the log is in there, which a case does not mean. */
@@ -352,36 +306,21 @@ final class Behaviour {
         }
     }
 
-    private String ofStream(String name, List<String> words) throws Exception {
-        LogStream stream = log.stream((int) number(words, 0));
-        switch (name) {
+    private static String ofStream(String name, LogStream stream, List<String> words) throws Exception {
+        return switch (name) {
             case "stream_append" -> {
                 LogStream.Appended appended = stream.append(payload(words.get(1)));
-                return appended.sequence() + " " + appended.lsn();
+                yield appended.sequence() + " " + appended.lsn();
             }
-            case "stream_read" -> {
-                return printed(stream.read(number(words, 1)));
-            }
-            case "stream_get" -> {
-                return printed(stream.get(number(words, 1)));
-            }
-            case "stream_follow" -> {
-                return followed(stream.read(number(words, 1)), number(words, 2));
-            }
-            case "stream_bounds" -> {
-                return stream.first() + " " + stream.next();
-            }
-            case "stream_trim" -> {
-                return "" + stream.trim(number(words, 1));
-            }
-            case "stream_truncate" -> {
-                return "" + stream.truncate(number(words, 1));
-            }
-            case "stream_remove" -> {
-                return "" + stream.remove();
-            }
+            case "stream_read" -> printed(stream.read(number(words, 1)));
+            case "stream_get" -> printed(stream.get(number(words, 1)));
+            case "stream_follow" -> followed(stream.read(number(words, 1)), number(words, 2));
+            case "stream_bounds" -> stream.first() + " " + stream.next();
+            case "stream_trim" -> "" + stream.trim(number(words, 1));
+            case "stream_truncate" -> "" + stream.truncate(number(words, 1));
+            case "stream_remove" -> "" + stream.remove();
             default -> throw new IllegalStateException("this interpreter has no step " + name);
-        }
+        };
     }
 
     private static long number(List<String> words, int at) {
@@ -464,10 +403,8 @@ final class Behaviour {
         return String.join(" ", records);
     }
 
-    private Cursor ofView(List<String> words, boolean endsWithWriter) throws SeawallException {
-        try (View view = View.open(dir)) {
-            return view.stream((int) number(words, 0)).read(number(words, 1), endsWithWriter);
-        }
+    private static Cursor ofView(View view, List<String> words, boolean endsWithWriter) throws SeawallException {
+        return view.stream((int) number(words, 0)).read(number(words, 1), endsWithWriter);
     }
 
     private static String followed(Cursor cursor, long millis) throws SeawallException, InterruptedException {

@@ -10,18 +10,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Runs the table of cases that every front end runs, and with the interpreter of the library's own language, if its program is named
  * by -Dseawall.behaviour, holds what each of the two wrote against the other.
  */
-class BehaviourTest {
+class BehaviourTest extends Fixture {
     private static final Path CASES =
             Path.of(System.getProperty("seawall.root"), "tests/behaviour/cases.txt").toAbsolutePath().normalize();
-
-    @TempDir
-    Path root;
 
     private static void run(Path root, boolean writes) throws Exception {
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
@@ -33,15 +29,15 @@ class BehaviourTest {
     private static void runOther(String program, Path root, String mode) throws Exception {
         Process process =
                 new ProcessBuilder(program, CASES.toString(), root.toString(), mode).redirectErrorStream(true).start();
-        String printed = new String(process.getInputStream().readAllBytes(), UTF_8);
+        String printed = printed(process);
         assertEquals(0, process.waitFor(), printed);
         assertTrue(printed.endsWith(" cases, 0 failed\n"), printed);
     }
 
     @Test
     void everyCaseHoldsAndCanBeCheckedAgain() throws Exception {
-        run(root, true);
-        run(root, false);
+        run(dir, true);
+        run(dir, false);
     }
 
     @Test
@@ -49,8 +45,8 @@ class BehaviourTest {
         String other = System.getProperty("seawall.behaviour", "");
         Assumptions.assumeTrue(
                 !other.isEmpty(), "no interpreter of another language is named by -Dseawall.behaviour, so none was compared");
-        Path ours = Files.createDirectory(root.resolve("ours"));
-        Path theirs = Files.createDirectory(root.resolve("theirs"));
+        Path ours = Files.createDirectory(dir.resolve("ours"));
+        Path theirs = Files.createDirectory(dir.resolve("theirs"));
         run(ours, true);
         runOther(other, ours, "check");
         runOther(other, theirs, "write");

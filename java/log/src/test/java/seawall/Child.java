@@ -3,12 +3,10 @@ package seawall;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.io.BufferedReader;
-import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -19,22 +17,6 @@ final class Child {
     static final int WRITERS = 4;
 
     private Child() {}
-
-    /** A child JVM with the class path and the library of this one. */
-    static Process start(String... arguments) throws IOException {
-        return command(List.of("--enable-native-access=ALL-UNNAMED"), arguments).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-    }
-
-    /** The same with options of the JVM. */
-    static ProcessBuilder command(List<String> options, String... arguments) {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add("-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"));
-        command.addAll(options);
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), Child.class.getName()));
-        command.addAll(List.of(arguments));
-        return new ProcessBuilder(command);
-    }
 
     public static void main(String[] arguments) throws Exception {
         Path dir = Path.of(arguments[1]);
@@ -49,7 +31,7 @@ final class Child {
     /** What each kind of opening says in a JVM that cannot load the library; the second says no less than the first. */
     private static void load(Path dir) {
         List<Executable> openings =
-                List.of(() -> Log.open(dir), () -> Log.open(dir, LogTest.small()), () -> View.open(dir), () -> Log.verify(dir));
+                List.of(() -> Log.open(dir), () -> Log.open(dir, Fixture.small()), () -> View.open(dir), () -> Log.verify(dir));
         for (Executable opening : openings) {
             try {
                 opening.execute();
@@ -101,7 +83,7 @@ final class Child {
 
     /** Writers that print each record when it is acknowledged: LSN of its end, and its text. */
     private static void writers(Path dir) throws Exception {
-        Log log = Log.open(dir, LogTest.small());
+        Log log = Log.open(dir, Fixture.small());
         for (int writer = 0; writer < WRITERS; writer++) {
             String name = "w" + writer;
             boolean async = writer % 2 == 1;
@@ -127,7 +109,7 @@ final class Child {
 
     /** Commits a record, waits for a line, and prints what the commits after it come to. */
     private static void fault(Path dir) throws Exception {
-        Log log = Log.open(dir, LogTest.small().method("buffered+fdatasync").set("engine", "portable"));
+        Log log = Log.open(dir, Fixture.small().method("buffered+fdatasync").set("engine", "portable"));
         log.commit(log.append("before".getBytes(UTF_8)));
         System.out.println("ready");
         new BufferedReader(new InputStreamReader(System.in, UTF_8)).readLine();

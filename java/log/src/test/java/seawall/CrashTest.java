@@ -5,23 +5,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.BufferedReader;
-import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Kills a JVM that writes, and looks for every record that it had acknowledged. */
-class CrashTest {
+class CrashTest extends Fixture {
     private static final int ACKNOWLEDGED = 400;
-
-    @TempDir
-    Path dir;
 
     @Test
     void everyAcknowledgedRecordOfAKilledJvmIsThere() throws Exception {
         Map<Long, String> acknowledged = new HashMap<>();
-        Process child = Child.start("writers", dir.toString());
+        Process child = jvm(Child.class, "writers", dir.toString()).start();
         try (BufferedReader printed = child.inputReader(UTF_8)) {
             String line = printed.readLine();
             for (; line != null; line = printed.readLine()) {
@@ -36,7 +31,7 @@ class CrashTest {
         assertEquals(128 + 9, child.waitFor());
         assertTrue(acknowledged.size() >= ACKNOWLEDGED, acknowledged.size() + " records");
         Map<Long, String> found = new HashMap<>();
-        try (Log log = Log.open(dir, LogTest.small().create(false))) {
+        try (Log log = Log.open(dir, small().create(false))) {
             assertEquals(Tail.Kind.TORN, log.opened().tail().kind());
             try (Cursor cursor = log.read(0)) {
                 while (cursor.next()) {

@@ -10,13 +10,9 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Tests every number and time of the interface at both of its ends: each is taken as it is, or refused by what it is about. */
-class EndsTest {
-    @TempDir
-    Path dir;
-
+class EndsTest extends Fixture {
     private interface Call {
         Object make(Log log) throws Exception;
     }
@@ -118,7 +114,7 @@ class EndsTest {
 
     @Test
     void everyNumberIsTakenOrRefusedByItsName() throws Exception {
-        try (Log log = Log.open(dir, LogTest.small())) {
+        try (Log log = openSmall()) {
             log.stream(1).append(new byte[1]);
             log.commit(log.append(new byte[1]));
             List<String> wrong = new ArrayList<>();

@@ -17,17 +17,13 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-class FaultTest {
-    @TempDir
-    Path dir;
-
+class FaultTest extends Fixture {
     @Test
     void aFailedSyncFailsTheLogForGoodAndTellsEveryWaiter() throws Exception {
         boolean traced = Stream.of(System.getenv("PATH").split(":")).anyMatch(folder -> Files.isExecutable(Path.of(folder, "strace")));
         Assumptions.assumeTrue(traced, "strace is missing, so no failing sync was tested");
-        Process child = Child.start("fault", dir.toString());
+        Process child = jvm(Child.class, "fault", dir.toString()).start();
         Process tracer = null;
         try (BufferedReader printed = child.inputReader(UTF_8);
                 PrintWriter to = new PrintWriter(child.outputWriter(UTF_8), true)) {
@@ -52,8 +48,8 @@ class FaultTest {
             }
             child.destroyForcibly();
         }
-        try (Log log = Log.open(dir, LogTest.small())) {
-            List<String> texts = LogTest.texts(log.read(0));
+        try (Log log = openSmall()) {
+            List<String> texts = texts(log.read(0));
             assertEquals("before", texts.getFirst());
             assertTrue(texts.size() <= 2, texts::toString);
         }

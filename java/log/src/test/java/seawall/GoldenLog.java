@@ -18,7 +18,7 @@ final class GoldenLog {
 
     public static void main(String[] arguments) throws Exception {
         Path dir = Path.of(arguments[0]).resolve("log");
-        try (Log log = Log.open(dir, LogTest.small())) {
+        try (Log log = Log.open(dir, Fixture.small())) {
             log.commit(log.append(letters('a', 3)));
             log.commit(log.transaction(transaction ->
                     transaction.append(letters('b', 9)).append(1, letters('c', 4)).append(2, letters('d', 5)).append(letters('e', 0))));
@@ -35,7 +35,7 @@ final class GoldenLog {
             log.commit(log.stream(3).remove());
             log.append(letters('i', 8));
         }
-        Log log = Log.open(dir, LogTest.small());
+        Log log = Log.open(dir, Fixture.small());
         log.commit(log.append(letters('j', 10)));
         log.trim(50_000);
         log.commit(log.append(letters('k', 11)));
@@ -64,7 +64,7 @@ final class GoldenLog {
             }
         }
         Path copy = Files.createTempDirectory("golden");
-        try (Log log = Log.open(copied(dir, copy), LogTest.small())) {
+        try (Log log = Log.open(copied(dir, copy), Fixture.small())) {
             for (int number : log.streams()) {
                 LogStream stream = log.stream(number);
                 lines.add("stream " + number + " " + stream.first() + " " + stream.next());

@@ -1,31 +1,28 @@
 package seawall;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Tests that what is closed holds nothing, and that nothing reads memory of the library behind its end, whichever thread closes. */
-class LifetimeTest {
-    @TempDir
-    Path dir;
-
+class LifetimeTest extends Fixture {
     private static final Path DESCRIPTORS = Path.of("/proc/self/fd");
 
     /** What the open descriptors of this process lead to; one that is closed meanwhile is left out. */
@@ -92,146 +89,103 @@ class LifetimeTest {
 
     @Test
     void aClosedLogAnswersFromWhatWasLeft() throws Exception {
-        Log log = Log.open(dir, LogTest.small());
+        Log log = openSmall();
         long end = log.append(new byte[10]);
-        log.stream(3).append(new byte[1]);
-        Log other = log;
+        LogStream stream = log.stream(3);
+        stream.append(new byte[1]);
+        CompletableFuture<Long> future = log.commitAsync(log.appendedLsn());
+        Cursor cursor = log.read(0);
+        Pin pin = log.pin(0);
         log.close();
         log.close();
+        assertTrue(future.get() > end, "what was requested before is served");
         assertEquals(List.of(0L, log.appendedLsn()), List.of(log.firstLsn(), log.durableLsn()));
         assertTrue(log.appendedLsn() > end);
         assertEquals(log.durableLsn(), log.safeLsn(Durability.PROCESS_CRASH));
         assertEquals(2, log.stats().records());
         log.commit(end);
         log.commit(end, Durability.PROCESS_CRASH);
-        List<Executable> refused = List.of(
-                () -> log.append(new byte[1]), () -> other.tryAppend(new byte[1]), () -> log.stream(3).append(new byte[1]),
-                () -> log.stream(3).get(0), () -> log.stream(3).read(0), () -> log.stream(3).first(), () -> log.streams(),
+        assertEquals(end, log.commitAsync(end).get());
+        List<Executable> closed = List.of(
+                () -> log.append(new byte[1]), () -> log.append(new byte[4 << 20]), () -> log.tryAppend(new byte[1]),
+                () -> stream.append(new byte[1]), () -> stream.get(0), () -> stream.read(0), () -> stream.first(), () -> log.streams(),
                 () -> log.read(0), () -> log.readAt(0), () -> log.readBefore(end), () -> log.pin(0), () -> log.trim(0),
-                () -> log.truncateAfter(0), () -> log.lsnAt(java.time.Instant.EPOCH), () -> log.backup(dir.resolve("copy")),
-                () -> log.commit(1L << 40), () -> log.commit(1L << 40, Durability.PROCESS_CRASH),
+                () -> log.truncateAfter(0), () -> log.lsnAt(Instant.EPOCH), () -> log.backup(dir.resolve("copy")),
+                () -> log.commit(1L << 40), () -> log.commit(1L << 40, Durability.PROCESS_CRASH), () -> log.commitAsync(1L << 40).get(),
                 () -> log.transaction(transaction -> transaction.append(new byte[1])));
-        for (int i = 0; i < refused.size(); i++) {
-            assertThrows(LogClosedException.class, refused.get(i), "call " + i);
-        }
-    }
-
-    private static void onAnotherThread(Executable work) throws Exception {
-        AtomicReference<Throwable> problem = new AtomicReference<>();
-        Thread thread = Thread.ofPlatform().start(() -> {
-            try {
-                work.execute();
-            } catch (Throwable thrown) {
-                problem.set(thrown);
-            }
-        });
-        thread.join();
-        assertEquals(null, problem.get());
+        closed.forEach(call -> refused(ErrorCode.CLOSED, call));
+        assertTrue(cursor.next(), "a cursor hands out what is durable");
+        cursor.close();
+        pin.close();
+        pin.close();
     }
 
     @Test
-    void anyThreadClosesOrMovesACursorWhileItsBytesAreShown() throws Exception {
-        try (Log log = Log.open(dir, LogTest.small())) {
-            log.append("one".getBytes(UTF_8));
-            log.commit(log.append("two".getBytes(UTF_8)));
+    void anyThreadClosesOrMovesACursorAndItsBytesAreShownUntilThen() throws Exception {
+        try (Log log = openSmall()) {
+            log.append(bytes("one"));
+            log.commit(log.append(bytes("two")));
             Cursor cursor = log.read(0);
+            assertThrows(IllegalStateException.class, cursor::lsn);
             assertTrue(cursor.next());
             MemorySegment one = cursor.payload();
-            onAnotherThread(() -> assertTrue(cursor.next()));
-            assertThrows(IllegalStateException.class, () -> one.get(ValueLayout.JAVA_BYTE, 0));
-            assertArrayEquals("two".getBytes(UTF_8), cursor.bytes());
+            assertSame(one, cursor.payload());
+            assertTrue(one.isReadOnly());
+            assertEquals('o', one.get(JAVA_BYTE, 0));
+            LogRecord kept = cursor.record();
+            new Workers().start(() -> assertTrue(cursor.next())).join();
+            assertThrows(IllegalStateException.class, () -> one.get(JAVA_BYTE, 0));
+            assertEquals("one", text(kept.bytes()));
+            assertArrayEquals(bytes("two"), cursor.bytes());
             MemorySegment two = cursor.payload();
-            onAnotherThread(() -> assertEquals('t', two.get(ValueLayout.JAVA_BYTE, 0)));
-            onAnotherThread(cursor::close);
-            assertThrows(IllegalStateException.class, () -> two.get(ValueLayout.JAVA_BYTE, 0));
-            for (Executable read : List.<Executable>of(cursor::bytes, cursor::record, cursor::payload, cursor::lsn)) {
+            new Workers().start(() -> assertEquals('t', two.get(JAVA_BYTE, 0))).join();
+            new Workers().start(cursor::close).join();
+            for (Executable read : List.<Executable>of(
+                    () -> two.get(JAVA_BYTE, 0), cursor::bytes, cursor::record, cursor::payload, cursor::lsn)) {
                 assertThrows(IllegalStateException.class, read);
             }
             assertThrows(LogClosedException.class, cursor::next);
+            cursor.close();
         }
     }
 
     /** In a child, which a read behind the end may crash; its allocator gives the memory of large records back to the system at once. */
     @Test
     void noCopyOfARecordReadsFreedMemory() throws Exception {
-        List<String> options = List.of("--enable-native-access=ALL-UNNAMED", "-XX:ErrorFile=" + dir.resolve("crash.log"));
-        ProcessBuilder command = Child.command(options, "cursors", dir.resolve("log").toString());
+        List<String> options = List.of(NATIVE_ACCESS, "-XX:ErrorFile=" + dir.resolve("crash.log"));
+        ProcessBuilder command = jvm(options, Child.class, "cursors", dir.resolve("log").toString());
         command.environment().put("MALLOC_MMAP_THRESHOLD_", "131072");
         Process child = command.redirectErrorStream(true).start();
-        String printed = new String(child.getInputStream().readAllBytes(), UTF_8);
-        assertEquals("copied\n", printed);
+        assertEquals("copied\n", printed(child));
         assertEquals(0, child.waitFor());
     }
 
     @Test
     void anyThreadClosesAViewThatOthersAreUsing() throws Exception {
-        Log.open(dir, LogTest.small()).close();
-        assertTimeoutPreemptively(LogTest.LONG, () -> {
-            for (int round = 0; round < 50; round++) {
-                View view = View.open(dir);
-                List<Thread> users = new ArrayList<>();
-                AtomicReference<Throwable> problem = new AtomicReference<>();
-                for (int user = 0; user < 2; user++) {
-                    users.add(Thread.ofPlatform().start(() -> {
-                        try {
-                            while (true) {
-                                view.state();
-                                view.renew();
-                            }
-                        } catch (LogClosedException closed) {
-                            return;
-                        } catch (Throwable thrown) {
-                            problem.set(thrown);
-                        }
-                    }));
-                }
-                Thread.sleep(0, 200_000);
-                view.close();
-                for (Thread user : users) {
-                    user.join();
-                }
-                assertEquals(null, problem.get());
-            }
-        });
+        openSmall().close();
+        for (int round = 0; round < 50; round++) {
+            View view = View.open(dir);
+            Workers users = new Workers().untilClosed(view::renew).untilClosed(view::state);
+            Thread.sleep(0, 200_000);
+            assertTimeoutPreemptively(LONG, view::close);
+            users.join();
+        }
     }
 
     /** Calls of every kind run into the close; each is served or refused. */
     @Test
     void aLogMayBeClosedUnderAnyCall() throws Exception {
-        assertTimeoutPreemptively(LogTest.LONG, () -> {
-            for (int round = 0; round < 15; round++) {
-                Log log = Log.open(dir, LogTest.small());
-                List<Executable> calls = List.of(
-                        () -> log.commit(log.append(new byte[100])), () -> log.stream(1).append(new byte[3]), () -> log.commitAsync(log.append(new byte[9])).get(),
-                        () -> log.read(log.firstLsn()).close(), () -> log.stream(1).first(), () -> log.streams(), () -> log.trim(log.durableLsn()));
-                List<Thread> users = new ArrayList<>();
-                AtomicReference<Throwable> problem = new AtomicReference<>();
-                for (Executable call : calls) {
-                    users.add(Thread.ofPlatform().start(() -> {
-                        try {
-                            while (true) {
-                                call.execute();
-                            }
-                        } catch (LogClosedException closed) {
-                            return;
-                        } catch (java.util.concurrent.ExecutionException failed) {
-                            if (!(failed.getCause() instanceof LogClosedException)) {
-                                problem.set(failed);
-                            }
-                        } catch (Throwable thrown) {
-                            problem.set(thrown);
-                        }
-                    }));
-                }
-                Thread.sleep(3);
-                log.close();
-                for (Thread user : users) {
-                    user.join();
-                }
-                if (problem.get() != null) {
-                    throw new AssertionError(problem.get());
-                }
-            }
-        });
+        for (int round = 0; round < 15; round++) {
+            Log log = openSmall();
+            List<Executable> calls = List.of(
+                    () -> log.commit(log.append(new byte[100])), () -> log.stream(1).append(new byte[3]),
+                    () -> log.commitAsync(log.append(new byte[9])).get(), () -> log.read(log.firstLsn()).close(),
+                    () -> log.stream(1).first(), () -> log.streams(), () -> log.trim(log.durableLsn()));
+            Workers users = new Workers();
+            calls.forEach(users::untilClosed);
+            Thread.sleep(3);
+            assertTimeoutPreemptively(LONG, log::close);
+            users.join();
+        }
     }
 }

@@ -1,6 +1,5 @@
 package seawall;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,21 +9,15 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Tests what a JVM says that cannot load the native library: the cause and the remedy, first and each time. */
-class LoadTest {
-    @TempDir
-    Path dir;
-
-    private static final String ENABLED = "--enable-native-access=ALL-UNNAMED";
-
+class LoadTest extends Fixture {
     /** Runs the child with these options; every opening says all of these words behind the name of the error. */
     private void says(List<String> before, List<String> options, String... words) throws Exception {
         List<String> command = new ArrayList<>(before);
-        command.addAll(Child.command(options, "load", dir.resolve("log").toString()).command());
+        command.addAll(jvm(options, Child.class, "load", dir.resolve("log").toString()).command());
         Process child = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
-        List<String> lines = new String(child.getInputStream().readAllBytes(), UTF_8).lines().toList();
+        List<String> lines = printed(child).lines().toList();
         assertEquals(4, lines.size(), lines::toString);
         for (String line : lines) {
             assertTrue(line.startsWith("java.lang.UnsatisfiedLinkError: "), line);
@@ -36,14 +29,14 @@ class LoadTest {
 
     @Test
     void aLibraryThatIsNamedAndNotThereIsNamed() throws Exception {
-        says(List.of(), List.of(ENABLED, "-Dseawall.native=/no/such/library.so"), "-Dseawall.native", "/no/such/library.so");
+        says(List.of(), List.of(NATIVE_ACCESS, "-Dseawall.native=/no/such/library.so"), "-Dseawall.native", "/no/such/library.so");
         Path junk = Files.writeString(dir.resolve("junk.so"), "junk");
-        says(List.of(), List.of(ENABLED, "-Dseawall.native=" + junk), junk.toString());
+        says(List.of(), List.of(NATIVE_ACCESS, "-Dseawall.native=" + junk), junk.toString());
     }
 
     @Test
     void aPlatformWithoutALibraryIsNamed() throws Exception {
-        says(List.of(), List.of(ENABLED, "-Dos.arch=z80"), "no native library for linux-z80", "-Dseawall.native=PATH");
+        says(List.of(), List.of(NATIVE_ACCESS, "-Dos.arch=z80"), "no native library for linux-z80", "-Dseawall.native=PATH");
     }
 
     @Test
@@ -55,14 +48,14 @@ class LoadTest {
     @Test
     void aTemporaryFolderThatDoesNotServeIsToldWithTheRemedy() throws Exception {
         Path folder = Files.createDirectory(dir.resolve("t"));
-        says(List.of(), List.of(ENABLED, "-Djava.io.tmpdir=" + dir.resolve("none")), dir.resolve("none").toString(), "-Djava.io.tmpdir=DIR");
+        says(List.of(), List.of(NATIVE_ACCESS, "-Djava.io.tmpdir=" + dir.resolve("none")), dir.resolve("none").toString(), "-Djava.io.tmpdir=DIR");
         boolean root = "root".equals(System.getProperty("user.name")) && Files.isExecutable(Path.of("/usr/bin/unshare"));
         Assumptions.assumeTrue(root, "a folder without the right to execute is mounted by root only");
         for (String option : List.of("noexec", "size=64k", "ro")) {
             List<String> mounted = List.of("unshare", "--mount", "--propagation", "private", "sh", "-ec",
                     "mount -t tmpfs -o " + option + " none " + folder + "; exec \"$@\"", "sh");
             String cause = option.equals("noexec") ? "failed to map segment" : option.equals("ro") ? "Read-only" : "No space left";
-            says(mounted, List.of(ENABLED, "-Djava.io.tmpdir=" + folder), cause, "-Djava.io.tmpdir=DIR", "-Dseawall.native=PATH");
+            says(mounted, List.of(NATIVE_ACCESS, "-Djava.io.tmpdir=" + folder), cause, "-Djava.io.tmpdir=DIR", "-Dseawall.native=PATH");
         }
     }
 }

@@ -14,13 +14,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Compiles and runs the program of docs/java.md. */
-class PageTest {
-    @TempDir
-    Path dir;
-
+class PageTest extends Fixture {
     private static final Pattern FENCED = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
 
     @Test

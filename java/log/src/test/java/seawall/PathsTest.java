@@ -15,13 +15,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Tests that a log is made in the directory that was named, whatever the bytes of its name are. */
-class PathsTest {
-    @TempDir
-    Path dir;
-
+class PathsTest extends Fixture {
     private Path odd(String name) {
         return Path.of(URI.create(dir.toUri() + name));
     }
@@ -30,7 +26,7 @@ class PathsTest {
     void aDirectoryIsItsBytes() throws Exception {
         for (String name : List.of("plain", "%FF%FE", "a%20b", "%25FF", "%C3%BC", "u%CC%88", "%F0%9F%98%80", "%0A", "a%23b%3Fc", "%5C")) {
             Path path = Files.createDirectory(odd(name));
-            try (Log log = Log.open(path, LogTest.small())) {
+            try (Log log = Log.open(path, small())) {
                 log.commit(log.append(new byte[1]));
                 LogLockedException locked = assertThrows(LogLockedException.class, () -> Log.open(path));
                 assertTrue(locked.path().startsWith(path), name);
@@ -43,7 +39,7 @@ class PathsTest {
                 assertTrue(view.state().endLsn() > 0);
             }
             Path segment = path.resolve("00000000000000000001.seg");
-            LogTest.damage(segment, 512 + 140);
+            damage(segment, 512 + 140);
             assertEquals(segment, Log.verify(path).damage().getFirst().path(), name);
         }
         try (Stream<Path> made = Files.list(dir)) {

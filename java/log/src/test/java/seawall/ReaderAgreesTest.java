@@ -7,24 +7,22 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import seawall.reader.LogFormatException;
 import seawall.reader.RecordReader;
 import seawall.reader.StoredLog;
 import seawall.reader.StoredStream;
 
 /** Holds the reader in plain Java against the native library: both read the same logs, sound and damaged, and must tell the same. */
-class ReaderAgreesTest {
-    @TempDir
-    Path dir;
-
+class ReaderAgreesTest extends Fixture {
     /** A log of many segments with streams, trims, cuts and transactions, opened three times. */
     private static void write(Path at, Random random, boolean closes) throws SeawallException {
         for (int opening = 0; opening < 3; opening++) {
-            Log log = Log.open(at, LogTest.small());
+            Log log = Log.open(at, small());
             List<Long> ends = new ArrayList<>();
             ends.add(log.appendedLsn());
             for (int i = 0; i < 120; i++) {
@@ -58,13 +56,14 @@ class ReaderAgreesTest {
         }
     }
 
+    private static final String RECORD = "%d %d %d:%d %b %d";
+
     private static List<String> natively(Cursor cursor) throws SeawallException {
         List<String> records = new ArrayList<>();
         try (cursor) {
             while (cursor.next()) {
-                String place = cursor.stream() < 0 ? "-" : cursor.stream() + ":" + cursor.sequence();
-                records.add(cursor.lsn() + " " + cursor.endLsn() + " " + place + " " + cursor.endsTransaction() + " "
-                        + java.util.Arrays.hashCode(cursor.bytes()));
+                records.add(RECORD.formatted(cursor.lsn(), cursor.endLsn(), cursor.stream(), cursor.sequence(), cursor.endsTransaction(),
+                        Arrays.hashCode(cursor.bytes())));
             }
         }
         return records;
@@ -74,9 +73,8 @@ class ReaderAgreesTest {
         List<String> records = new ArrayList<>();
         try (reader) {
             for (seawall.reader.LogRecord record = reader.next(); record != null; record = reader.next()) {
-                String place = record.stream() < 0 ? "-" : record.stream() + ":" + record.sequence().getAsLong();
-                records.add(record.lsn() + " " + record.endLsn() + " " + place + " " + record.endsTransaction() + " "
-                        + java.util.Arrays.hashCode(record.bytes()));
+                records.add(RECORD.formatted(record.lsn(), record.endLsn(), record.stream(), record.sequence().orElse(0),
+                        record.endsTransaction(), Arrays.hashCode(record.bytes())));
             }
         }
         return records;
@@ -100,8 +98,8 @@ class ReaderAgreesTest {
                 assertTrue(records.size() > 20, records.size() + " records are left");
                 assertEquals(records, plainly(stored.read(stored.firstLsn())), "seed " + seed);
             }
-            try (Log log = Log.open(at, LogTest.small())) {
-                List<Integer> streams = java.util.Arrays.stream(log.streams()).boxed().toList();
+            try (Log log = Log.open(at, small())) {
+                List<Integer> streams = Arrays.stream(log.streams()).boxed().toList();
                 assertEquals(streams, stored.streams().stream().map(StoredStream::id).toList(), "seed " + seed);
                 for (StoredStream stream : stored.streams()) {
                     LogStream same = log.stream(stream.id());
@@ -114,17 +112,16 @@ class ReaderAgreesTest {
         }
     }
 
+    private static final String FOUND = "records %d bytes %d batches %d segments %d+%d LSNs %d..%d witnessed %d %s epoch %d %s";
+    private static final String PLACE = "%s@%d LSN %d %s";
+
     private static String natively(Path at) {
         try {
             Report report = Log.verify(at);
-            String damage = report.damage().stream()
-                    .map(place -> place.path().getFileName() + "@" + place.offset() + " LSN " + place.lsn() + " " + place.what())
-                    .sorted()
-                    .toList()
-                    .toString();
-            return "records " + report.records() + " bytes " + report.bytes() + " batches " + report.batches() + " segments "
-                    + report.segments() + "+" + report.spares() + " LSNs " + report.firstLsn() + ".." + report.endLsn() + " witnessed "
-                    + report.witnessedLsn() + " " + report.tail().kind() + " epoch " + report.epoch() + " " + damage;
+            Stream<String> damage = report.damage().stream()
+                    .map(place -> PLACE.formatted(place.path().getFileName(), place.offset(), place.lsn(), place.what()));
+            return FOUND.formatted(report.records(), report.bytes(), report.batches(), report.segments(), report.spares(), report.firstLsn(),
+                    report.endLsn(), report.witnessedLsn(), report.tail().kind(), report.epoch(), damage.sorted().toList());
         } catch (SeawallException refused) {
             return refused.code().name();
         }
@@ -133,17 +130,18 @@ class ReaderAgreesTest {
     private static String plainly(Path at) throws IOException {
         try {
             seawall.reader.Report report = StoredLog.verify(at);
-            String damage = report.damage().stream()
-                    .map(place -> place.path().getFileName() + "@" + place.offset() + " LSN " + place.lsn() + " " + place.what())
-                    .sorted()
-                    .toList()
-                    .toString();
-            return "records " + report.records() + " bytes " + report.bytes() + " batches " + report.batches() + " segments "
-                    + report.segments() + "+" + report.spares() + " LSNs " + report.firstLsn() + ".." + report.endLsn() + " witnessed "
-                    + report.witnessedLsn() + " " + report.tail().kind() + " epoch " + report.epoch() + " " + damage;
+            Stream<String> damage = report.damage().stream()
+                    .map(place -> PLACE.formatted(place.path().getFileName(), place.offset(), place.lsn(), place.what()));
+            return FOUND.formatted(report.records(), report.bytes(), report.batches(), report.segments(), report.spares(), report.firstLsn(),
+                    report.endLsn(), report.witnessedLsn(), report.tail().kind(), report.epoch(), damage.sorted().toList());
         } catch (LogFormatException refused) {
-            return refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name();
+            return name(refused);
         }
+    }
+
+    /** The reason as the library calls it. */
+    private static String name(LogFormatException refused) {
+        return refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name();
     }
 
     /** What a reader gets of the log, and what an opening finds of its streams, which may change the log and has errors of its own. */
@@ -154,13 +152,11 @@ class ReaderAgreesTest {
         } catch (SeawallException refused) {
             found.add(refused.code().name());
         }
-        try (Log log = Log.open(at, LogTest.small())) {
-            StringBuilder streams = new StringBuilder();
+        try (Log log = Log.open(at, small())) {
             for (int number : log.streams()) {
                 LogStream stream = log.stream(number);
-                streams.append(number + " " + stream.first() + " " + stream.next() + " ");
+                found.add(number + " " + stream.first() + " " + stream.next());
             }
-            found.add(streams.toString());
         } catch (SeawallException refused) {
             found.add("refused");
         }
@@ -172,14 +168,12 @@ class ReaderAgreesTest {
         try (StoredLog log = StoredLog.open(at)) {
             found.add(plainly(log.read(log.firstLsn())).toString());
         } catch (LogFormatException refused) {
-            found.add(refused.reason() == LogFormatException.Reason.DAMAGED ? "CORRUPT" : refused.reason().name());
+            found.add(name(refused));
         }
         try (StoredLog log = StoredLog.open(at)) {
-            StringBuilder streams = new StringBuilder();
             for (StoredStream stream : log.streams()) {
-                streams.append(stream.id() + " " + stream.first() + " " + stream.next() + " ");
+                found.add(stream.id() + " " + stream.first() + " " + stream.next());
             }
-            found.add(streams.toString());
         } catch (LogFormatException refused) {
             found.add("refused");
         }
@@ -229,10 +223,10 @@ class ReaderAgreesTest {
         int at = random.nextInt(4) == 0 ? bytes.length - 1 - random.nextInt(512) : random.nextInt(bytes.length);
         switch (random.nextInt(8)) {
             case 0 -> Files.delete(segment);
-            case 1 -> Files.write(segment, java.util.Arrays.copyOf(bytes, at));
+            case 1 -> Files.write(segment, Arrays.copyOf(bytes, at));
             case 2 -> {
                 int block = at / 512 * 512;
-                java.util.Arrays.fill(bytes, block, Math.min(bytes.length, block + 512 * (1 + random.nextInt(4))), (byte) 0);
+                Arrays.fill(bytes, block, Math.min(bytes.length, block + 512 * (1 + random.nextInt(4))), (byte) 0);
                 Files.write(segment, bytes);
             }
             default -> {
