@@ -9,14 +9,14 @@
 //! builds stay below the build folder.
 
 use crate::error::{Error, Result};
-use crate::files::{empty_folder, make_folder, read, remove_folder, write};
+use crate::files::{empty_folder, make_folder, remove_folder, write};
 use crate::jdks::{FOREIGN, Jdk};
 use crate::jvm::{find_jdks, maven, versions};
 use crate::shell::{captured, cargo, command, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
 use clap::{Args, Subcommand};
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const POM: &str = "java/pom.xml";
 
@@ -180,7 +180,7 @@ fn install() -> Result {
     Ok(())
 }
 
-/// Builds everything for speed and runs both benchmarks: appends by JMH, then durable commits.
+/// Builds everything for speed and runs the benchmark: appends in memory and commits.
 fn bench(order: &Order) -> Result {
     let newest = newest()?;
     status(cargo(&["build", "--quiet", "--release", "--package=seawall", "--example=commits"]))?;
@@ -191,16 +191,11 @@ fn bench(order: &Order) -> Result {
     make_folder(&order.dir)?;
     rest_and_print_load();
     println!("JDK {}", newest.version);
-    let appends = target().join("java/appends.txt");
-    let file = appends.display().to_string();
-    let jmh = ["org.openjdk.jmh.Main", "-v", "SILENT", "-rf", "text", "-rff", &file];
-    status(java(&newest, &order.dir, &jmh))?;
-    print!("{}", read(&appends)?);
     let program = target().join("release/examples/commits");
     let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
     let (rounds, seconds) = (order.rounds.to_string(), order.seconds.to_string());
-    let commits = ["seawall.bench.CommitBench", &dir, &program, &rounds, &seconds];
-    status(java(&newest, &order.dir, &commits))?;
+    let measured = ["seawall.bench.Bench", &dir, &program, &rounds, &seconds];
+    status(java(&newest, &measured))?;
     remove_folder(&order.dir)
 }
 
@@ -221,14 +216,13 @@ const OPENED: [&str; 13] = [
     "-Dchronicle.analytics.disable=true",
 ];
 
-/// A program of the benchmarks on `jdk`; it measures in `dir`.
-fn java(jdk: &Jdk, dir: &Path, arguments: &[&str]) -> std::process::Command {
+/// A program of the benchmark on `jdk`.
+fn java(jdk: &Jdk, arguments: &[&str]) -> std::process::Command {
     let built = target().join("java/seawall-bench");
     let class_path =
         format!("{}:{}", built.join("seawall-bench.jar").display(), built.join("lib/*").display());
     let mut all: Vec<String> = OPENED.map(str::to_owned).to_vec();
     all.push("--enable-native-access=ALL-UNNAMED".to_owned());
-    all.push(format!("-Dseawall.bench.dir={}", dir.display()));
     all.extend(["-cp".to_owned(), class_path]);
     all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
     command(jdk.home.join("bin/java"), &all)

@@ -1,6 +1,7 @@
 /*
- * Opens the log and its peers as writers of the benchmarks: each appends a record, and durably if it is asked to.
+ * Opens the log and its peers as writers of the benchmark: each appends a record, and durably if it is asked to.
  *
+ *     downcall        the least that an append can cost: a critical downcall that copies the record into native memory
  *     seawall         Log.append, Log.commit
  *     seawall-async   Log.append, Log.commitAsync, and the writer waits for the future
  *     seawall-buffered   the first with one commit method, whatever a probe finds here: the method decides in whose cache the memory is
@@ -14,166 +15,149 @@ package seawall.bench;
 
 import java.io.File;
 import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 import net.openhft.chronicle.bytes.Bytes;
 import net.openhft.chronicle.bytes.SyncMode;
 import net.openhft.chronicle.queue.ChronicleQueue;
 import net.openhft.chronicle.queue.ExcerptAppender;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
 import org.apache.activemq.artemis.core.io.nio.NIOSequentialFileFactory;
-import org.apache.activemq.artemis.core.journal.RecordInfo;
 import org.apache.activemq.artemis.core.journal.impl.JournalImpl;
 import seawall.Log;
 import seawall.LogOptions;
 
-interface Peers extends AutoCloseable {
+record Peers(Supplier<Writer> writers, Act betweenBursts, Act end) implements AutoCloseable {
     /** What one thread writes with. */
     interface Writer extends AutoCloseable {
         /** Appends a record, and returns when it is durable if that is asked for. */
-        void write(byte[] record, boolean durably) throws Exception;
+        void write(byte[] record, boolean durably) throws Throwable;
 
         @Override
         default void close() {}
     }
 
-    /** A writer for the calling thread. */
-    Writer writer();
-
-    @Override
-    void close() throws Exception;
+    interface Act {
+        void run() throws Exception;
+    }
 
     /** The log is trimmed to so many bytes, as that of the native program. */
-    long RETENTION_BYTES = 256L << 20;
+    private static final long RETENTION_BYTES = 256L << 20;
 
     /** Opens a peer by its name, for writers that wait for each record to be durable, or for ones that never do. */
     static Peers open(String name, Path dir, boolean durably) throws Exception {
         Files.createDirectories(dir);
         return switch (name) {
-            case "seawall" -> new Seawall(dir, new LogOptions(), false);
-            case "seawall-async" -> new Seawall(dir, new LogOptions(), true);
-            case "seawall-buffered" -> new Seawall(dir, new LogOptions().method("buffered+fdatasync"), false);
-            case "chronicle" -> new Chronicle(dir, durably);
+            case "downcall" -> new Peers(Ring::new, () -> {}, () -> {});
+            case "seawall" -> seawall(dir, new LogOptions(), false);
+            case "seawall-async" -> seawall(dir, new LogOptions(), true);
+            case "seawall-buffered" -> seawall(dir, new LogOptions().method("buffered+fdatasync"), false);
+            case "chronicle" -> chronicle(dir, durably);
             // 1 s / 300, as its broker computes it for NIO, and about the time of a flush of this kind of disk.
-            case "artemis" -> new Artemis(dir, 1_000_000_000 / 300);
-            case "artemis-tuned" -> new Artemis(dir, 50_000);
-            case "file" -> new Channel(dir);
+            case "artemis" -> artemis(dir, 1_000_000_000 / 300);
+            case "artemis-tuned" -> artemis(dir, 50_000);
+            case "file" -> file(dir);
             default -> throw new IllegalArgumentException("there is no peer " + name);
         };
     }
 
-    /** This project's log. */
-    final class Seawall implements Peers {
-        final Log log;
-        private final boolean async;
+    /** A writer for the calling thread. */
+    Writer writer() {
+        return writers.get();
+    }
 
-        Seawall(Path dir, LogOptions options, boolean async) throws IOException {
-            log = Log.open(dir, options.retentionBytes(RETENTION_BYTES));
-            this.async = async;
-        }
+    /** What is done between two bursts of appends, outside of what is measured. */
+    void rest() throws Exception {
+        betweenBursts.run();
+    }
+
+    @Override
+    public void close() throws Exception {
+        end.run();
+    }
+
+    /** A constant handle, which alone is compiled into its caller. */
+    private static final class Ring implements Writer {
+        private static final MethodHandle COPY = Linker.nativeLinker()
+                .downcallHandle(
+                        Linker.nativeLinker().defaultLookup().find("memcpy").orElseThrow(),
+                        FunctionDescriptor.of(ValueLayout.ADDRESS, ValueLayout.ADDRESS, ValueLayout.ADDRESS, ValueLayout.JAVA_LONG),
+                        Linker.Option.critical(true));
+
+        private final MemorySegment ring = Arena.global().allocate(2L << 20);
+        private long at;
 
         @Override
-        public Writer writer() {
-            return (record, durably) -> {
-                long lsn = log.append(record);
-                if (durably && async) {
-                    log.commitAsync(lsn).get();
-                } else if (durably) {
-                    log.commit(lsn);
-                }
-            };
-        }
-
-        @Override
-        public void close() throws IOException {
-            log.close();
+        public void write(byte[] record, boolean durably) throws Throwable {
+            MemorySegment ignored =
+                    (MemorySegment) COPY.invokeExact(ring.asSlice(at), MemorySegment.ofArray(record), (long) record.length);
+            at = at + record.length < ring.byteSize() - record.length ? at + record.length : 0;
         }
     }
 
-    /** Chronicle Queue. */
-    final class Chronicle implements Peers {
-        private final ChronicleQueue queue;
+    private static Peers seawall(Path dir, LogOptions options, boolean async) throws IOException {
+        Log log = Log.open(dir, options.retentionBytes(RETENTION_BYTES));
+        Writer writer = (record, durably) -> {
+            long lsn = log.append(record);
+            if (durably && async) {
+                log.commitAsync(lsn).get();
+            } else if (durably) {
+                log.commit(lsn);
+            }
+        };
+        return new Peers(() -> writer, () -> log.commit(log.appendedLsn()), log::close);
+    }
 
-        Chronicle(Path dir, boolean durably) {
-            // With the mode that a queue has by default, a sync does nothing.
-            SyncMode mode = durably ? SyncMode.SYNC : SyncMode.NONE;
-            queue = SingleChronicleQueueBuilder.binary(dir).blockSize(256 << 20).syncMode(mode).build();
-        }
+    private static Peers chronicle(Path dir, boolean durably) {
+        // With the mode that a queue has by default, a sync does nothing.
+        SyncMode mode = durably ? SyncMode.SYNC : SyncMode.NONE;
+        ChronicleQueue queue = SingleChronicleQueueBuilder.binary(dir).blockSize(256 << 20).syncMode(mode).build();
+        return new Peers(() -> new Excerpts(queue.createAppender(), Bytes.elasticByteBuffer(4096)), () -> {}, queue::close);
+    }
 
+    private record Excerpts(ExcerptAppender appender, Bytes<ByteBuffer> bytes) implements Writer {
         @Override
-        public Writer writer() {
-            ExcerptAppender appender = queue.createAppender();
-            Bytes<ByteBuffer> bytes = Bytes.elasticByteBuffer(4096);
-            return new Writer() {
-                @Override
-                public void write(byte[] record, boolean durably) {
-                    bytes.clear().write(record);
-                    appender.writeBytes(bytes);
-                    if (durably) {
-                        appender.sync();
-                    }
-                }
-
-                @Override
-                public void close() {
-                    bytes.releaseLast();
-                    appender.close();
-                }
-            };
+        public void write(byte[] record, boolean durably) {
+            bytes.clear().write(record);
+            appender.writeBytes(bytes);
+            if (durably) {
+                appender.sync();
+            }
         }
 
         @Override
         public void close() {
-            queue.close();
+            bytes.releaseLast();
+            appender.close();
         }
     }
 
-    /** The journal of Artemis. */
-    final class Artemis implements Peers {
-        private static final byte TYPE = 1;
-        private static final int FILE_BYTES = 10 << 20;
-        private static final int BUFFER_BYTES = 490 << 10;
-
-        private final NIOSequentialFileFactory files;
-        private final JournalImpl journal;
-        private final AtomicLong ids = new AtomicLong();
-
-        Artemis(Path dir, int timeoutNanos) throws Exception {
-            files = new NIOSequentialFileFactory(new File(dir.toString()), true, BUFFER_BYTES, timeoutNanos, 1, false);
-            journal = new JournalImpl(FILE_BYTES, 2, 10, 0, 0, files, "journal", "amq", 1);
-            journal.start();
-            List<RecordInfo> none = new ArrayList<>();
-            journal.load(none, new ArrayList<>(), null, true);
-        }
-
-        @Override
-        public Writer writer() {
-            return (record, durably) -> journal.appendAddRecord(ids.incrementAndGet(), TYPE, record, durably);
-        }
-
-        @Override
-        public void close() {
-            journal.stop();
-        }
+    private static Peers artemis(Path dir, int timeoutNanos) throws Exception {
+        var files = new NIOSequentialFileFactory(new File(dir.toString()), true, 490 << 10, timeoutNanos, 1, false);
+        JournalImpl journal = new JournalImpl(10 << 20, 2, 10, 0, 0, files, "journal", "amq", 1);
+        journal.start();
+        journal.load(new ArrayList<>(), new ArrayList<>(), null, true);
+        AtomicLong ids = new AtomicLong();
+        Writer writer = (record, durably) -> journal.appendAddRecord(ids.incrementAndGet(), (byte) 1, record, durably);
+        return new Peers(() -> writer, () -> {}, journal::stop);
     }
 
-    /** A file and its force. */
-    final class Channel implements Peers {
-        private final FileChannel file;
-
-        Channel(Path dir) throws IOException {
-            file = FileChannel.open(
-                    dir.resolve("file"), StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING);
-        }
-
-        @Override
-        public Writer writer() {
+    private static Peers file(Path dir) throws IOException {
+        FileChannel file = FileChannel.open(
+                dir.resolve("file"), StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING);
+        Supplier<Writer> writers = () -> {
             ByteBuffer buffer = ByteBuffer.allocateDirect(64 << 10);
             return (record, durably) -> {
                 buffer.clear().put(record).flip();
@@ -184,11 +168,7 @@ interface Peers extends AutoCloseable {
                     file.force(false);
                 }
             };
-        }
-
-        @Override
-        public void close() throws IOException {
-            file.close();
-        }
+        };
+        return new Peers(writers, () -> {}, file::close);
     }
 }
