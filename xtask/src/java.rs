@@ -10,13 +10,13 @@
 
 use crate::error::{Error, Result};
 use crate::files::{empty_folder, make_folder, remove_folder, write};
-use crate::jdks::{FOREIGN, Jdk};
-use crate::jvm::{find_jdks, maven, versions};
-use crate::shell::{captured, cargo, command, rest_and_print_load, root, status, target, tests};
+use crate::jdks::{FOREIGN, Jdk, find};
+use crate::shell::{captured, cargo, command, has, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
 use clap::{Args, Subcommand};
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::PathBuf;
+use std::process::Command;
 
 const POM: &str = "java/pom.xml";
 
@@ -58,7 +58,8 @@ pub(crate) fn run(more: Option<More>) -> Result {
 /// Runs the tests of all modules; the outer error is that they could not be run at all.
 pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
     let (jdks, newest) = find_jdks()?;
-    println!("built by JDK {}, run on {}", newest.version, versions(&jdks));
+    let versions: Vec<&str> = jdks.iter().map(|jdk| jdk.version.as_str()).collect();
+    println!("built by JDK {}, run on {}", newest.version, versions.join(", "));
     let mut counts = Counts::default();
     let mut result = Ok(());
     if newest.major >= FOREIGN {
@@ -77,7 +78,7 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
         // What was built once runs on each of them that it is for.
         let modules = if jdk.major >= FOREIGN { "reader,log" } else { "reader" };
         let mut arguments = settings();
-        arguments.push(format!("-Djvm={}", jdk.home.join("bin/java").display()));
+        arguments.push(format!("-Djvm={}", jdk.program("java").display()));
         arguments.push(format!("--projects={modules}"));
         arguments.push("verify".to_owned());
         let (more, ran) = tests(maven(&newest, POM, &arguments));
@@ -90,6 +91,34 @@ pub(crate) fn test(in_ci: bool) -> Result<(Counts, Result)> {
         counts.failed += u64::from(result.is_err());
     }
     Ok((counts, result))
+}
+
+/// The JDKs that are here, and the newest that compiles.
+fn find_jdks() -> Result<(Vec<Jdk>, Jdk)> {
+    let jdks = find(&[]).map_err(Error::at("JDKs"))?;
+    let newest = jdks.iter().filter(|jdk| jdk.compiles).max_by_key(|jdk| jdk.major).cloned();
+    let newest = newest
+        .ok_or_else(|| Error::lacking("no JDK from 17 on is here; `cargo xtask setup` installs one"))?;
+    if !has("mvn") {
+        return Err(Error::lacking("Maven is missing; `cargo xtask setup` installs it"));
+    }
+    Ok((jdks, newest))
+}
+
+/// Maven on the project `pom`, run by `jdk`, with its downloads in the build folder.
+fn maven(jdk: &Jdk, pom: &str, more: &[String]) -> Command {
+    let common = [
+        "--batch-mode".to_owned(),
+        // An archive whose checksum is not the registry's ends the build.
+        "--strict-checksums".to_owned(),
+        "--no-transfer-progress".to_owned(),
+        "-Dstyle.color=never".to_owned(),
+        format!("--file={}", root().join(pom).display()),
+        format!("-Dmaven.repo.local={}", target().join("jvm/repository").display()),
+    ];
+    let mut maven = command("mvn", &[&common[..], more].concat());
+    maven.env("JAVA_HOME", &jdk.home);
+    maven
 }
 
 /// What a project does with the jar, as a source file that is started.
@@ -114,7 +143,7 @@ fn tried(jdk: &Jdk) -> Result {
         (["--module-path", "--enable-native-access=seawall", "--add-modules=seawall"], "true"),
     ];
     for ([path, access, modules], expected) in ways {
-        let mut java = command(jdk.home.join("bin/java"), &[access, modules, path]);
+        let mut java = command(jdk.program("java"), &[access, modules, path]);
         java.arg(&jar).arg(&source).arg(folder.join(expected));
         let (printed, warned) = captured(java)?;
         ensure!(
@@ -217,7 +246,7 @@ const OPENED: [&str; 13] = [
 ];
 
 /// A program of the benchmark on `jdk`.
-fn java(jdk: &Jdk, arguments: &[&str]) -> std::process::Command {
+fn java(jdk: &Jdk, arguments: &[&str]) -> Command {
     let built = target().join("java/seawall-bench");
     let class_path =
         format!("{}:{}", built.join("seawall-bench.jar").display(), built.join("lib/*").display());
@@ -225,5 +254,5 @@ fn java(jdk: &Jdk, arguments: &[&str]) -> std::process::Command {
     all.push("--enable-native-access=ALL-UNNAMED".to_owned());
     all.extend(["-cp".to_owned(), class_path]);
     all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-    command(jdk.home.join("bin/java"), &all)
+    command(jdk.program("java"), &all)
 }

@@ -19,7 +19,6 @@ mod java;
 #[path = "../../crates/jvm/src/find.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the gauge uses the rest")]
 mod jdks;
-mod jvm;
 mod outcome;
 mod package;
 mod peers;

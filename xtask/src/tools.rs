@@ -4,7 +4,7 @@
 //! or with its project where Debian has none that is new enough ([`ELSEWHERE`]); it is never skipped silently.
 
 use crate::error::{Error, Result};
-use crate::jdks::{FOREIGN, Here, find};
+use crate::jdks::{FOREIGN, find};
 use crate::shell::{command, has, is_root, output, status, target};
 use std::path::PathBuf;
 
@@ -79,9 +79,7 @@ const ELSEWHERE: [Elsewhere; 2] = [
         what: "JDK 25",
         purpose: "the calls of JVMs and Java: the rows of java.lang.foreign and the log for Java need one from 22 on",
         remedy: "put one (Temurin, or the package openjdk-25-jdk-headless of newer systems) into /usr/lib/jvm beside the other",
-        found: || {
-            find(&[], &Here).is_ok_and(|jdks| jdks.iter().any(|jdk| jdk.compiles && jdk.major >= FOREIGN))
-        },
+        found: || find(&[]).is_ok_and(|jdks| jdks.iter().any(|jdk| jdk.compiles && jdk.major >= FOREIGN)),
     },
 ];
 

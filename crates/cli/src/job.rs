@@ -51,7 +51,7 @@ impl Job {
         let Wanted { scenario, folders, settings, requirement, raw_device, machines, clusters } = wanted;
         settings.check().map_err(Failure::usage)?;
         let jdks = if machines.jvm {
-            find::find(&machines.jdk, &find::Here).map_err(Failure::message)?
+            find::find(&machines.jdk).map_err(Failure::message)?
         } else {
             Vec::new()
         };
@@ -212,7 +212,7 @@ fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
 /// Which JVMs will write, in words.
 fn writers(jdks: &[Jdk]) -> String {
     if jdks.is_empty() {
-        return format!("No JVM will write: {}.", seawall_jvm::Error::NoJdkFound);
+        return format!("No JVM will write: {}.", find::NO_JDK);
     }
     let each: Vec<String> =
         jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();

@@ -4,10 +4,9 @@
 //!   named with --jdk    each of them, or an error with the reason
 //!   else                JAVA_HOME, java on the PATH, the usual folders: the first found of each major from 17 on
 //! ```
-//!
-//! Invariant: policy only: the facts of the machine come through `Look`, so that tests can try every order.
 
-use std::fmt;
+use std::env::{self, consts::EXE_SUFFIX};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The oldest JDK that the measuring program runs on.
@@ -16,20 +15,9 @@ pub const OLDEST: u32 = 17;
 /// The first JDK whose compiler knows `java.lang.foreign`.
 pub const FOREIGN: u32 = 22;
 
-/// A named folder that is no JDK.
-#[derive(Debug)]
-pub struct NoJdk {
-    home: PathBuf,
-    lacks: &'static str,
-}
-
-impl fmt::Display for NoJdk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no JDK: it has no {}", self.home.display(), self.lacks)
-    }
-}
-
-impl std::error::Error for NoJdk {}
+/// Why no JDK is used, with the remedy.
+pub const NO_JDK: &str = "no JDK from 17 on was found by JAVA_HOME, on the PATH or in the usual folders: install one \
+                          (Debian: openjdk-17-jdk-headless) or name one with --jdk DIR";
 
 /// A JDK, or a JRE.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,23 +32,19 @@ pub struct Jdk {
     pub compiles: bool,
 }
 
-/// The facts of the machine that finding needs.
-pub trait Look {
-    /// An environment variable.
-    fn variable(&self, name: &str) -> Option<PathBuf>;
-    /// The folders of the PATH.
-    fn path(&self) -> Vec<PathBuf>;
-    /// The entries of a folder, in order; none if it is not there.
-    fn entries(&self, folder: &Path) -> Vec<PathBuf>;
-    /// Whether this is a file.
-    fn is_file(&self, path: &Path) -> bool;
-    /// A file's text.
-    fn text(&self, path: &Path) -> Option<String>;
-    /// The path without links; itself if it is not there.
-    fn real(&self, path: &Path) -> PathBuf;
+impl Jdk {
+    /// The file of one of its programs.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        program(&self.home, name)
+    }
 }
 
-/// Where JDKs are put by packages, installers and version managers.
+fn program(home: &Path, name: &str) -> PathBuf {
+    home.join("bin").join(format!("{name}{EXE_SUFFIX}"))
+}
+
+/// Where packages, installers and version managers put JDKs.
 const USUAL: [&str; 5] = [
     "/usr/lib/jvm",
     "/opt/java",
@@ -72,69 +56,80 @@ const USUAL: [&str; 5] = [
 /// The same below the home folder.
 const USUAL_AT_HOME: [&str; 2] = [".sdkman/candidates/java", ".jdks"];
 
+/// Where to look, most wanted first.
+#[derive(Default)]
+struct Places {
+    java_home: Option<PathBuf>,
+    path: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+}
+
+impl Places {
+    fn here() -> Self {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let at_home = variable("HOME").map(|home| USUAL_AT_HOME.map(|folder| Path::new(&home).join(folder)));
+        Self {
+            java_home: variable("JAVA_HOME").map(PathBuf::from),
+            path: variable("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default(),
+            folders: USUAL.map(PathBuf::from).into_iter().chain(at_home.into_iter().flatten()).collect(),
+        }
+    }
+
+    /// Folders that may be a JDK.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let mut homes: Vec<PathBuf> = self.java_home.iter().cloned().collect();
+        for folder in &self.path {
+            // The link on the PATH leads to bin/java below the home.
+            let real = folder.join(format!("java{EXE_SUFFIX}")).canonicalize();
+            homes.extend(real.ok().and_then(|java| Some(java.parent()?.parent()?.to_path_buf())));
+        }
+        for folder in &self.folders {
+            let Ok(entries) = folder.read_dir() else { continue };
+            let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            // macOS keeps the home below the bundle.
+            homes.extend(paths.into_iter().flat_map(|path| [path.join("Contents/Home"), path]));
+        }
+        homes
+    }
+}
+
 /// The JDKs to use, in the order of their versions, or as they were named.
 ///
 /// # Errors
 /// Which named folder is no JDK, and the remedy.
-pub fn find(named: &[PathBuf], look: &dyn Look) -> Result<Vec<Jdk>, NoJdk> {
-    if !named.is_empty() {
-        return named.iter().map(|home| named_one(home, look)).collect();
+pub fn find(named: &[PathBuf]) -> io::Result<Vec<Jdk>> {
+    if named.is_empty() {
+        Ok(one_of_each(&Places::here()))
+    } else {
+        named.iter().map(|home| at(home)).collect()
     }
+}
+
+fn one_of_each(places: &Places) -> Vec<Jdk> {
     let mut found: Vec<Jdk> = Vec::new();
-    for home in candidates(look) {
-        let Some(jdk) = at(&home, look) else { continue };
+    for jdk in places.candidates().iter().filter_map(|home| at(home).ok()) {
         if jdk.major >= OLDEST && found.iter().all(|known| known.major != jdk.major) {
             found.push(jdk);
         }
     }
     found.sort_by_key(|jdk| jdk.major);
-    Ok(found)
+    found
 }
 
-fn named_one(home: &Path, look: &dyn Look) -> Result<Jdk, NoJdk> {
-    let lacks = |lacks| NoJdk { home: home.to_path_buf(), lacks };
-    if !look.is_file(&home.join("bin").join(java())) {
+fn at(home: &Path) -> io::Result<Jdk> {
+    let lacks = |what| io::Error::other(format!("{} is no JDK: it has no {what}", home.display()));
+    if !program(home, "java").is_file() {
         return Err(lacks("bin/java; name the folder above bin with --jdk"));
     }
-    at(home, look).ok_or_else(|| {
-        lacks("file `release` with its version (JAVA_VERSION); name a complete JDK with --jdk")
-    })
-}
-
-/// Possible homes, most wanted first.
-fn candidates(look: &dyn Look) -> Vec<PathBuf> {
-    let mut homes: Vec<PathBuf> = look.variable("JAVA_HOME").into_iter().collect();
-    let programs = look.path().into_iter().map(|folder| folder.join(java()));
-    for program in programs.filter(|program| look.is_file(program)) {
-        // The link on the PATH leads to bin/java below the home.
-        homes.extend(look.real(&program).parent().and_then(Path::parent).map(Path::to_path_buf));
-    }
-    let at_home = look.variable("HOME").map(|home| USUAL_AT_HOME.map(|folder| home.join(folder)));
-    let folders = USUAL.map(PathBuf::from).into_iter().chain(at_home.into_iter().flatten());
-    for folder in folders {
-        for entry in look.entries(&folder) {
-            // macOS keeps the home below the bundle.
-            homes.push(entry.join("Contents/Home"));
-            homes.push(entry);
-        }
-    }
-    homes
-}
-
-fn at(home: &Path, look: &dyn Look) -> Option<Jdk> {
-    if !look.is_file(&home.join("bin").join(java())) {
-        return None;
-    }
-    let release = look.text(&home.join("release"))?;
-    let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
-    let version = line.trim().trim_matches('"').to_owned();
-    let major = major(&version)?;
-    let compiles = look.is_file(&home.join("bin").join(format!("javac{}", std::env::consts::EXE_SUFFIX)));
-    Some(Jdk { home: home.to_path_buf(), version, major, compiles })
-}
-
-fn java() -> String {
-    format!("java{}", std::env::consts::EXE_SUFFIX)
+    let release = std::fs::read_to_string(home.join("release")).unwrap_or_default();
+    let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="));
+    let version = line.unwrap_or_default().trim().trim_matches('"').to_owned();
+    let Some(major) = major(&version) else {
+        return Err(lacks("file `release` with its version (JAVA_VERSION); name a complete JDK with --jdk"));
+    };
+    let compiles = program(home, "javac").is_file();
+    Ok(Jdk { home: home.to_path_buf(), version, major, compiles })
 }
 
 /// The major version: up to JDK 8 it is the second number.
@@ -160,108 +155,61 @@ pub fn labels(jdks: &[Jdk]) -> Vec<String> {
     labels
 }
 
-/// This machine.
-pub struct Here;
-
-impl Look for Here {
-    fn variable(&self, name: &str) -> Option<PathBuf> {
-        std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-    }
-
-    fn path(&self) -> Vec<PathBuf> {
-        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
-    }
-
-    fn entries(&self, folder: &Path) -> Vec<PathBuf> {
-        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        paths
-    }
-
-    fn is_file(&self, path: &Path) -> bool {
-        path.is_file()
-    }
-
-    fn text(&self, path: &Path) -> Option<String> {
-        std::fs::read_to_string(path).ok()
-    }
-
-    fn real(&self, path: &Path) -> PathBuf {
-        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Homes with their versions, variables, and what java on the PATH leads to.
-    #[derive(Default)]
-    struct Made {
-        homes: Vec<(&'static str, &'static str)>,
-        java_home: Option<&'static str>,
-        on_path: Option<&'static str>,
-    }
-
-    impl Look for Made {
-        fn variable(&self, name: &str) -> Option<PathBuf> {
-            (name == "JAVA_HOME").then_some(self.java_home).flatten().map(PathBuf::from)
+    /// Makes folders that look like JDKs of these versions.
+    fn made(homes: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("made");
+        for (home, version) in homes {
+            let home = root.path().join(home);
+            std::fs::create_dir_all(home.join("bin")).expect("made");
+            std::fs::write(program(&home, "java"), "").expect("written");
+            let text = format!("IMPLEMENTOR=\"N\"\nJAVA_VERSION=\"{version}\"\n");
+            std::fs::write(home.join("release"), text).expect("written");
         }
-        fn path(&self) -> Vec<PathBuf> {
-            self.on_path.map(|_| PathBuf::from("/usr/bin")).into_iter().collect()
-        }
-        fn entries(&self, folder: &Path) -> Vec<PathBuf> {
-            let homes = self.homes.iter().map(|(home, _)| PathBuf::from(home));
-            homes.filter(|home| home.parent() == Some(folder)).collect()
-        }
-        fn is_file(&self, path: &Path) -> bool {
-            let link = self.on_path.is_some() && path == Path::new("/usr/bin").join(java());
-            link || self.homes.iter().any(|(home, _)| path.starts_with(Path::new(home).join("bin")))
-        }
-        fn text(&self, path: &Path) -> Option<String> {
-            let home = self.homes.iter().find(|(home, _)| path == Path::new(home).join("release"));
-            home.map(|(_, version)| format!("IMPLEMENTOR=\"N\"\nJAVA_VERSION=\"{version}\"\n"))
-        }
-        fn real(&self, path: &Path) -> PathBuf {
-            self.on_path.map_or_else(|| path.to_path_buf(), |home| Path::new(home).join("bin/java"))
-        }
-    }
-
-    fn found(made: &Made) -> Vec<String> {
-        let jdks = find(&[], made).expect("no named ones");
-        jdks.iter().map(|jdk| format!("{} {}", jdk.major, jdk.home.display())).collect()
+        root
     }
 
     #[test]
     fn one_of_each_major_is_taken_the_most_wanted_first_and_none_that_is_too_old() {
-        let homes = vec![
-            ("/usr/lib/jvm/a-17", "17.0.1"),
-            ("/usr/lib/jvm/b-17", "17.0.2"),
-            ("/usr/lib/jvm/c-25", "25.0.3"),
-            ("/usr/lib/jvm/d-11", "11.0.9"),
-            ("/home/x/17", "17.0.9"),
-        ];
-        let mut made = Made { homes, ..Made::default() };
-        assert_eq!(found(&made), ["17 /usr/lib/jvm/a-17", "25 /usr/lib/jvm/c-25"]);
-        made.on_path = Some("/usr/lib/jvm/b-17");
-        assert_eq!(found(&made), ["17 /usr/lib/jvm/b-17", "25 /usr/lib/jvm/c-25"]);
-        made.java_home = Some("/home/x/17");
-        assert_eq!(found(&made), ["17 /home/x/17", "25 /usr/lib/jvm/c-25"]);
-        assert!(found(&Made::default()).is_empty());
+        let root = made(&[
+            ("jvm/a-17", "17.0.1"),
+            ("jvm/b-17", "17.0.2"),
+            ("jvm/c-25/Contents/Home", "25.0.3"),
+            ("jvm/d-11", "11.0.9"),
+            ("x/17", "17.0.9"),
+        ]);
+        let versions = |places: &Places| {
+            one_of_each(places).into_iter().map(|jdk| jdk.version).collect::<Vec<_>>().join(" ")
+        };
+        let mut places = Places { folders: vec![root.path().join("jvm")], ..Places::default() };
+        assert_eq!(versions(&places), "17.0.1 25.0.3");
+        places.path = vec![root.path().join("jvm/b-17/bin")];
+        assert_eq!(versions(&places), "17.0.2 25.0.3");
+        #[cfg(unix)]
+        {
+            let link = root.path().join("java");
+            std::os::unix::fs::symlink(root.path().join("jvm/b-17/bin/java"), link).expect("linked");
+            places.path = vec![root.path().to_path_buf()];
+            assert_eq!(versions(&places), "17.0.2 25.0.3");
+        }
+        places.java_home = Some(root.path().join("x/17"));
+        assert_eq!(versions(&places), "17.0.9 25.0.3");
+        assert_eq!(versions(&Places::default()), "");
     }
 
     #[test]
     fn a_named_folder_is_taken_as_it_is_or_refused_with_the_remedy() {
-        let made = Made { homes: vec![("/j/8", "1.8.0_392"), ("/j/21", "21")], ..Made::default() };
-        let majors: Vec<u32> = find(&["/j/21".into(), "/j/8".into()], &made)
-            .expect("both are")
-            .iter()
-            .map(|jdk| jdk.major)
-            .collect();
-        assert_eq!(majors, [21, 8]);
-        let refusal = find(&["/j".into()], &made).expect_err("no JDK").to_string();
+        let root = made(&[("8", "1.8.0_392"), ("21", "21")]);
+        let named = |home: &str| root.path().join(home);
+        let jdks = find(&[named("21"), named("8")]).expect("both are");
+        assert_eq!(jdks.iter().map(|jdk| jdk.major).collect::<Vec<_>>(), [21, 8]);
+        let refusal = find(&[named("17")]).expect_err("no JDK").to_string();
         assert!(refusal.contains("bin/java") && refusal.contains("--jdk"), "{refusal}");
+        std::fs::remove_file(named("8").join("release")).expect("removed");
+        assert!(find(&[named("8")]).is_err_and(|why| why.to_string().contains("JAVA_VERSION")));
     }
 
     #[test]

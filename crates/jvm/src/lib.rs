@@ -9,17 +9,17 @@
 //! Invariants: a missing JDK or compiler makes rows `n/a` with a reason and a remedy, never no rows; no JVM and no class file
 //! outlives the run.
 
-mod error;
 pub mod find;
 mod machine;
 mod program;
 
-pub use error::{Error, Result};
-use find::{Jdk, OLDEST};
+use find::{Jdk, NO_JDK, OLDEST};
 use machine::Java;
 use program::Program;
 use seawall_gauge::scenario::path::jvm::Shape::{self, Aligned, Fixed, Growing};
 use seawall_gauge::scenario::path::jvm::{Jvm, JvmRow, Machine};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The ways of a JVM to write, as `Ways.java` knows them: id, the native row of the same calls, the file, what it does.
@@ -43,13 +43,13 @@ const WAYS: [(&str, &str, Shape, &str); 16] = [
     ("ffm-datasync",          "buffered+fdatasync", Fixed,   "downcalls of pwrite and fdatasync from native memory"),
 ];
 
-/// The JVMs of a run: their descriptions for the settings, and the machines, index by index.
+/// The JVMs of a run: their descriptions for the settings, and the machines of those that run, index by index.
 #[derive(Default)]
 pub struct Started {
     /// Their descriptions; those that could not be started say why in every row.
     pub jvms: Vec<Jvm>,
     /// The machines.
-    pub machines: Vec<Box<dyn Machine>>,
+    pub machines: Vec<Option<Box<dyn Machine>>>,
 }
 
 /// Compiles the program and starts each of `jdks` with it. An error is the reason of the rows concerned.
@@ -57,51 +57,46 @@ pub struct Started {
 pub fn start(jdks: &[Jdk]) -> Started {
     let mut started = Started::default();
     if jdks.is_empty() {
-        started.absent("jvm", "none", &Error::NoJdkFound);
+        started.push("jvm".to_owned(), "none".to_owned(), Err(io::Error::other(NO_JDK)));
         return started;
     }
     let program = Program::compile(jdks).map(Arc::new);
     for (jdk, label) in jdks.iter().zip(find::labels(jdks)) {
         let words = format!("{} ({})", jdk.version, jdk.home.display());
-        match &program {
-            _ if jdk.major < OLDEST => started.absent(&label, &words, &Error::OldJdk(jdk.clone())),
-            Err(error) => started.absent(&label, &words, error),
-            Ok(program) => match Java::start(jdk, program) {
-                Ok((java, hello)) => {
-                    started.jvms.push(Jvm {
-                        label,
-                        words: hello.words,
-                        clock_ns: Some(hello.clock_ns),
-                        rows: rows(None),
-                    });
-                    started.machines.push(Box::new(java));
-                }
-                Err(error) => started.absent(&label, &words, &error),
-            },
-        }
+        let java = match &program {
+            _ if jdk.major < OLDEST => Err(io::Error::other(format!(
+                "this is JDK {}, and the measuring program needs {OLDEST}: name a newer one with --jdk",
+                jdk.version
+            ))),
+            Err(why) => Err(io::Error::other(why.to_string())),
+            Ok(program) => Java::start(jdk, &label, program),
+        };
+        started.push(label, words, java);
     }
     started
 }
 
-fn rows(not_available: Option<&str>) -> Vec<JvmRow> {
-    let row = |(id, like, shape, what): (&str, &str, Shape, &str)| JvmRow {
-        id: id.to_owned(),
-        like: like.to_owned(),
-        shape,
-        allocates_nothing: true,
-        what: what.to_owned(),
-        not_available: not_available.map(str::to_owned),
-    };
-    WAYS.into_iter().map(row).collect()
+impl Started {
+    fn push(&mut self, label: String, words: String, java: io::Result<Java>) {
+        let reason = java.as_ref().err().map(ToString::to_string);
+        let rows = WAYS.map(|(id, like, shape, what)| JvmRow {
+            id: id.to_owned(),
+            like: like.to_owned(),
+            shape,
+            allocates_nothing: true,
+            what: what.to_owned(),
+            not_available: reason.clone(),
+        });
+        let said = java.as_ref().ok().map(|java| java.said.clone());
+        let (words, clock_ns) = said.map_or((words, None), |(words, clock_ns)| (words, Some(clock_ns)));
+        self.jvms.push(Jvm { label, words, clock_ns, rows: rows.into() });
+        self.machines.push(java.ok().map(|java| Box::new(java) as Box<dyn Machine>));
+    }
 }
 
-impl Started {
-    fn absent(&mut self, label: &str, words: &str, error: &Error) {
-        let reason = error.to_string();
-        let rows = rows(Some(&reason));
-        self.jvms.push(Jvm { label: label.to_owned(), words: words.to_owned(), clock_ns: None, rows });
-        self.machines.push(Box::new(machine::Absent(reason)));
-    }
+/// Says what failed at which file, for `map_err`.
+fn cannot(operation: &str, path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |why| io::Error::new(why.kind(), format!("cannot {operation} {}: {why}", path.display()))
 }
 
 #[cfg(test)]

@@ -3,54 +3,40 @@
 //! Invariants: an order that the JVM refuses is an error with its message, never an empty figure; the JVM ends with
 //! its input, and is killed if it does not; its standard error is reported with its end.
 
+use crate::cannot;
 use crate::find::{FOREIGN, Jdk};
 use crate::program::Program;
-use crate::{Error, Result};
 use seawall_gauge::latency::Latency;
 use seawall_gauge::scenario::path::jvm::{BlockRequest, Machine};
 use seawall_gauge::scenario::path::{PACES, Trace};
 use seawall_gauge::testbed::Until;
 use seawall_sys::thread::Times;
 use seawall_sys::{OpenError, Unavailable, clock};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a JVM may take to end by itself, nanoseconds.
 const END_NS: u64 = 3_000_000_000;
 
-/// As much as is kept of standard error, bytes.
-const STDERR_BYTES: usize = 2000;
+/// As much as is shown of standard error, characters.
+const STDERR_CHARS: usize = 2000;
 
 /// A JVM that was started.
 pub(crate) struct Java {
+    /// What it says of itself, for people, and what a reading of its clock costs, nanoseconds.
+    pub(crate) said: (String, f64),
     program: PathBuf,
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    stderr: Arc<Mutex<String>>,
+    stderr: PathBuf,
     /// Classes are loaded when they are first needed.
     _classes: Arc<Program>,
-}
-
-/// What a JVM says of itself in its first line.
-pub(crate) struct Hello {
-    /// What it is, for people.
-    pub(crate) words: String,
-    /// What a reading of its clock costs.
-    pub(crate) clock_ns: f64,
-}
-
-impl Hello {
-    fn parse(line: &str) -> Option<Self> {
-        let fields: Vec<&str> = line.trim_end().split('\t').collect();
-        let ["hello", version, vendor, vm, collector, clock_ns] = fields[..] else { return None };
-        let words = format!("{version}, {vendor}, {vm}, {collector} collector");
-        Some(Self { words, clock_ns: clock_ns.parse().ok()? })
-    }
 }
 
 impl Java {
@@ -58,18 +44,20 @@ impl Java {
     ///
     /// # Errors
     /// Why it did not come up, with the remedy.
-    pub(crate) fn start(jdk: &Jdk, classes: &Arc<Program>) -> Result<(Self, Hello)> {
-        let program = jdk.home.join("bin").join(format!("java{}", std::env::consts::EXE_SUFFIX));
+    pub(crate) fn start(jdk: &Jdk, label: &str, classes: &Arc<Program>) -> io::Result<Self> {
+        let program = jdk.program("java");
+        let stderr = classes.folder.join(format!("stderr-{label}"));
         let mut java = Command::new(&program);
-        java.arg("-cp").arg(classes.folder());
+        java.arg("-cp").arg(&classes.folder);
         if jdk.major >= FOREIGN {
             java.arg("--enable-native-access=ALL-UNNAMED");
         }
-        java.arg("Ways").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = java.spawn().map_err(Error::io("start", &program))?;
-        let stderr = keep_stderr(&mut child);
+        java.arg("Ways").stdin(Stdio::piped()).stdout(Stdio::piped());
+        java.stderr(File::create(&stderr).map_err(cannot("make", &stderr))?);
+        let mut child = java.spawn().map_err(cannot("start", &program))?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
         let mut java = Self {
+            said: (String::new(), 0.0),
             program,
             child,
             orders,
@@ -78,25 +66,28 @@ impl Java {
             _classes: Arc::clone(classes),
         };
         let line = java.line()?;
-        let hello = Hello::parse(&line).ok_or(Error::Answer(line))?;
-        Ok((java, hello))
+        java.said = hello(&line).ok_or_else(|| unread(&line))?;
+        Ok(java)
     }
 
     /// The next line; else why there is none.
-    fn line(&mut self) -> Result<String> {
+    fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
-        match self.answers.read_line(&mut line) {
-            Ok(bytes) if bytes > 0 => Ok(line),
-            Ok(_) => {
-                let output = self.stderr.lock().map(|kept| kept.trim().replace('\n', " "));
-                let output = output.unwrap_or_default();
-                Err(Error::Ended { program: self.program.clone(), output })
-            }
-            Err(source) => Err(Error::io("read the answer of", &self.program)(source)),
+        let bytes = self.answers.read_line(&mut line).map_err(cannot("read the answer of", &self.program))?;
+        if bytes > 0 {
+            return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
         }
+        let said = fs::read(&self.stderr).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).trim().replace('\n', " ");
+        let skipped = said.chars().count().saturating_sub(STDERR_CHARS);
+        Err(io::Error::other(format!(
+            "{} ended unexpectedly: {}; if it does so again, name another JDK with --jdk",
+            self.program.display(),
+            said.chars().skip(skipped).collect::<String>()
+        )))
     }
 
-    fn send(&mut self, request: &str) -> Result<String> {
+    fn send(&mut self, request: &str) -> io::Result<String> {
         // A JVM that is gone is reported by its end below.
         let _ = self
             .orders
@@ -105,33 +96,24 @@ impl Java {
         self.line()
     }
 
-    fn failed(&self, why: Error) -> OpenError {
-        OpenError::Failed(seawall_sys::Error::new("write", &self.program, io::Error::other(why)))
+    fn failed(&self, why: io::Error) -> OpenError {
+        OpenError::Failed(seawall_sys::Error::new("write", &self.program, why))
     }
 }
 
-/// Keeps the end of what the JVM prints on standard error.
-fn keep_stderr(child: &mut Child) -> Arc<Mutex<String>> {
-    let stderr = Arc::new(Mutex::new(String::new()));
-    if let Some(mut output) = child.stderr.take() {
-        let kept = Arc::clone(&stderr);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 1024];
-            while let Ok(read @ 1..) = output.read(&mut bytes) {
-                if let Ok(mut kept) = kept.lock() {
-                    kept.push_str(&String::from_utf8_lossy(&bytes[..read]));
-                    while kept.len() > STDERR_BYTES {
-                        kept.remove(0);
-                    }
-                }
-            }
-        });
-    }
-    stderr
+fn unread(line: &str) -> io::Error {
+    io::Error::other(format!("the JVM's answer cannot be read: {line:?}"))
 }
 
-/// The order as the jar reads it.
-fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> Result<String> {
+/// Reads the first line of a JVM.
+fn hello(line: &str) -> Option<(String, f64)> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let ["hello", version, vendor, vm, collector, clock_ns] = fields[..] else { return None };
+    Some((format!("{version}, {vendor}, {vm}, {collector} collector"), clock_ns.parse().ok()?))
+}
+
+/// The order as the program reads it.
+fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> io::Result<String> {
     let pace = request.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
     let pace = pace.map_or("tight", |(_, name, _)| name);
     let mut line = format!(
@@ -141,7 +123,12 @@ fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns
     for file in files {
         let name = file.to_str().filter(|name| !name.contains(['\t', '\n']));
         line.push('\t');
-        line.push_str(name.ok_or_else(|| Error::FileName(file.clone()))?);
+        line.push_str(name.ok_or_else(|| {
+            io::Error::other(format!(
+                "{} cannot be passed to a JVM: its name is no plain text; name another folder",
+                file.display()
+            ))
+        })?);
     }
     line.push('\n');
     Ok(line)
@@ -164,11 +151,11 @@ impl Machine for Java {
             }
             self.failed(why)
         })?;
-        match answer.trim_end().split_once('\t') {
+        match answer.split_once('\t') {
             Some(("na", reason)) => Err(OpenError::Unavailable(Unavailable(reason.to_owned()))),
-            Some(("error", message)) => Err(self.failed(Error::Block(message.to_owned()))),
-            Some(("ok", figures)) => trace(figures).ok_or_else(|| self.failed(Error::Answer(answer))),
-            _ => Err(self.failed(Error::Answer(answer))),
+            Some(("error", message)) => Err(self.failed(io::Error::other(message))),
+            Some(("ok", figures)) => trace(figures).ok_or_else(|| self.failed(unread(&answer))),
+            _ => Err(self.failed(unread(&answer))),
         }
     }
 }
@@ -176,9 +163,8 @@ impl Machine for Java {
 /// Reads the figures of a block: a negative one was not counted.
 fn trace(figures: &str) -> Option<Trace> {
     let fields: Vec<&str> = figures.split('\t').collect();
-    let [elapsed, allocated, user, system, wait, ..] = fields[..] else { return None };
-    let latency = |at: usize| latency(fields.get(at).copied().unwrap_or_default());
-    let (service, response, roll) = (latency(5)?, latency(6)?, latency(7)?);
+    let [elapsed, allocated, user, system, wait, service, response, roll] = fields[..] else { return None };
+    let (service, response, roll) = (latency(service)?, latency(response)?, latency(roll)?);
     let counted = |text: &str| text.parse::<u64>().ok();
     let times = Times {
         user_ns: counted(user).unwrap_or(0),
@@ -221,21 +207,6 @@ impl Drop for Java {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// In the place of a JVM that could not be started; its rows say so and are not run.
-pub(crate) struct Absent(pub(crate) String);
-
-impl Machine for Absent {
-    fn write(
-        &mut self,
-        _: &BlockRequest<'_>,
-        _: u64,
-        _: &[PathBuf],
-        _: Until<'_>,
-    ) -> Result<Trace, OpenError> {
-        Err(OpenError::Unavailable(Unavailable(self.0.clone())))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Compiles the Java program of the JVM rows into a folder of this run, which goes with it.
 
+use crate::cannot;
 use crate::find::{FOREIGN, Jdk, OLDEST};
-use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 const SOURCES: [(&str, &str); 2] = [
@@ -10,9 +11,13 @@ const SOURCES: [(&str, &str); 2] = [
     ("Foreign.java", include_str!("../java/Foreign.java")),
 ];
 
+const NO_COMPILER: &str = "none of the JDKs has a compiler (bin/javac): install a JDK (Debian: openjdk-17-jdk-headless), \
+                           or name one with --jdk";
+
 /// The classes of the program.
 pub(crate) struct Program {
-    folder: PathBuf,
+    /// Where they are, and what JVMs that run them say on standard error.
+    pub(crate) folder: PathBuf,
 }
 
 impl Program {
@@ -20,16 +25,16 @@ impl Program {
     ///
     /// # Errors
     /// No JDK here compiles, or the compiler failed.
-    pub(crate) fn compile(jdks: &[Jdk]) -> Result<Self> {
+    pub(crate) fn compile(jdks: &[Jdk]) -> io::Result<Self> {
         let able = jdks.iter().filter(|jdk| jdk.compiles && jdk.major >= OLDEST);
-        let jdk = able.max_by_key(|jdk| jdk.major).ok_or(Error::NoCompiler)?;
+        let jdk = able.max_by_key(|jdk| jdk.major).ok_or_else(|| io::Error::other(NO_COMPILER))?;
         let folder = std::env::temp_dir().join(format!("seawall-java-{}", std::process::id()));
         // Not below a folder that is there: it may be another user's.
-        std::fs::create_dir(&folder).map_err(Error::io("make", &folder))?;
+        std::fs::create_dir(&folder).map_err(cannot("make", &folder))?;
         let program = Self { folder };
         for (name, text) in SOURCES {
             let path = program.folder.join(name);
-            std::fs::write(&path, text).map_err(Error::io("write", &path))?;
+            std::fs::write(&path, text).map_err(cannot("write", &path))?;
         }
         program.javac(jdk, &["--release", "17", "Ways.java"])?;
         if jdk.major >= FOREIGN {
@@ -38,21 +43,21 @@ impl Program {
         Ok(program)
     }
 
-    fn javac(&self, jdk: &Jdk, arguments: &[&str]) -> Result<()> {
-        let compiler = jdk.home.join("bin").join(format!("javac{}", std::env::consts::EXE_SUFFIX));
+    fn javac(&self, jdk: &Jdk, arguments: &[&str]) -> io::Result<()> {
+        let compiler = jdk.program("javac");
         let mut javac = Command::new(&compiler);
         javac.args(["-implicit:none", "-d", "."]).args(arguments);
         let output = javac.current_dir(&self.folder).stdin(Stdio::null()).output();
-        let output = output.map_err(Error::io("start", &compiler))?;
+        let output = output.map_err(cannot("start", &compiler))?;
         if output.status.success() {
             return Ok(());
         }
-        Err(Error::Compiler { compiler, output: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
-    }
-
-    /// Where the classes are.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+        let output = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(format!(
+            "{} could not compile the measuring program: {}; name another JDK with --jdk",
+            compiler.display(),
+            output.trim()
+        )))
     }
 }
 

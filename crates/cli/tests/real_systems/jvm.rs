@@ -12,7 +12,7 @@ use crate::trace::{Call, parse};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Outcome;
 use seawall_gauge::study::Study;
-use seawall_jvm::find::{FOREIGN, Here, Jdk, find, labels};
+use seawall_jvm::find::{FOREIGN, Jdk, find, labels};
 use seawall_sys::skip::skipped;
 use std::collections::HashMap;
 use std::process::Command;
@@ -69,7 +69,7 @@ fn table(result: &RunResult) -> &Study {
 
 /// The JDKs of this machine with their labels. None at all is a failure: the step that runs this has installed one.
 fn jdks() -> Vec<(String, Jdk)> {
-    let jdks = find(&[], &Here).expect("nothing was named");
+    let jdks = find(&[]).expect("nothing was named");
     assert!(!jdks.is_empty(), "no JDK from 17 on is here; `cargo xtask setup` installs one");
     if jdks.iter().all(|jdk| jdk.major < FOREIGN) {
         skipped(format_args!(

@@ -119,8 +119,8 @@ pub trait Machine {
     ) -> Result<Trace, OpenError>;
 }
 
-/// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`].
-pub struct StartedJvms(pub Vec<Box<dyn Machine>>);
+/// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`]; none where one could not be started.
+pub struct StartedJvms(pub Vec<Option<Box<dyn Machine>>>);
 
 /// One row of the table.
 #[derive(Clone, Copy)]

@@ -28,7 +28,7 @@ pub(super) fn run(
     let before = testbed.counts_of(0);
     let machine = testbed
         .attached::<StartedJvms>()
-        .and_then(|machines| machines.0.get_mut(request.machine))
+        .and_then(|machines| machines.0.get_mut(request.machine)?.as_mut())
         .ok_or_else(|| {
             let absent = io::Error::other("no such JVM was started");
             Error::new("start", "java", absent)
