@@ -23,7 +23,7 @@ use super::super::rounds::{self, Course, RunBlock};
 use super::super::settings::Settings;
 use super::super::{Observer, RunError};
 use super::{FILE_BYTES, NAME, NativeWrite, PACES, Pace, Trace};
-use crate::figures::{bytes, duration_ns, significant};
+use crate::figures::{bytes, significant};
 use crate::result::RunResult;
 use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
@@ -123,10 +123,13 @@ pub trait Machine {
 pub struct StartedJvms(pub Vec<Option<Box<dyn Machine>>>);
 
 /// One row of the table.
-#[derive(Clone, Copy)]
-enum Case<'a> {
-    Native(Pace, NativeWrite),
-    Jvm(Pace, usize, &'a JvmRow),
+struct Case<'a> {
+    pace: Pace,
+    depth: Depth,
+    /// The native way, or that of the same calls; none where this system lacks it.
+    native: Option<NativeWrite>,
+    /// A JVM's index and its way.
+    jvm: Option<(usize, &'a JvmRow)>,
 }
 
 /// How far a row's writes go; rows are grouped by it.
@@ -149,9 +152,9 @@ fn native(id: &str) -> Option<NativeWrite> {
     call.or_else(|| methods::find(id).map(NativeWrite::Commit))
 }
 
-/// How far the native way of that name reaches; what this system does not have is taken by its name.
-fn depth(like: &str) -> Depth {
-    match native(like) {
+/// How far a native way reaches; what this system does not have is durable by its name.
+fn depth(way: Option<NativeWrite>) -> Depth {
+    match way {
         Some(NativeWrite::Commit(method)) if method.reach().letter() == 'D' => Depth::Durable,
         Some(NativeWrite::Commit(method)) if method.needs_alignment() => Depth::PastTheCache,
         Some(_) => Depth::Memory,
@@ -159,34 +162,25 @@ fn depth(like: &str) -> Depth {
     }
 }
 
-/// The native rows to compare with: every way into memory, then those that a JVM's row is like, in its order.
-fn floors(jvms: &[Jvm]) -> Vec<NativeWrite> {
-    let mut found: Vec<NativeWrite> = WriteCall::ALL.map(NativeWrite::Call).to_vec();
-    for row in jvms.iter().flat_map(|jvm| &jvm.rows) {
-        if let Some(way @ NativeWrite::Commit(_)) = native(&row.like)
-            && found.iter().all(|known| known.id() != way.id())
-        {
-            found.push(way);
+/// Pace by pace, depth by depth: natives, which are every way into memory and those that a JVM's row is like, then the ways in
+/// the order of the table, JVMs side by side.
+fn cases(jvms: &[Jvm]) -> Vec<Case<'_>> {
+    let call = |call| (Some(NativeWrite::Call(call)), None::<(usize, &JvmRow)>);
+    let mut ways = WriteCall::ALL.map(call).to_vec();
+    for way in jvms.iter().flat_map(|jvm| &jvm.rows).filter_map(|row| native(&row.like)) {
+        if ways.iter().all(|(known, _)| known.is_none_or(|known| known.id() != way.id())) {
+            ways.push((Some(way), None));
         }
     }
-    found
-}
-
-/// Pace by pace, depth by depth: natives, then the ways in the order of the table, JVMs side by side.
-fn cases(jvms: &[Jvm]) -> Vec<(Depth, Case<'_>)> {
-    let floors = floors(jvms);
-    let rows_max = jvms.iter().map(|jvm| jvm.rows.len()).max().unwrap_or(0);
+    for at in 0..jvms.iter().map(|jvm| jvm.rows.len()).max().unwrap_or(0) {
+        let rows = jvms.iter().enumerate().filter_map(|(machine, jvm)| Some((machine, jvm.rows.get(at)?)));
+        ways.extend(rows.map(|(machine, row)| (native(&row.like), Some((machine, row)))));
+    }
     let mut cases = Vec::new();
     for (pace, ..) in PACES {
-        for (depth_of_group, _) in DEPTHS {
-            let here = |id: &str| depth(id) == depth_of_group;
-            let natives = floors.iter().filter(|way| here(way.id())).map(|way| Case::Native(pace, *way));
-            let by_row = (0..rows_max).flat_map(|at| {
-                let machines = jvms.iter().enumerate();
-                machines.filter_map(move |(machine, jvm)| Some(Case::Jvm(pace, machine, jvm.rows.get(at)?)))
-            });
-            let own = by_row.filter(|case| matches!(case, Case::Jvm(.., row) if here(&row.like)));
-            cases.extend(natives.chain(own).map(|case| (depth_of_group, case)));
+        for (group, _) in DEPTHS {
+            let here = ways.iter().filter(|(way, _)| depth(*way) == group);
+            cases.extend(here.map(|&(native, jvm)| Case { pace, depth: group, native, jvm }));
         }
     }
     cases
@@ -201,46 +195,33 @@ pub(super) fn run(
 ) -> Result<RunResult, RunError> {
     let cases = cases(jvms);
     let study = study(settings, jvms, &cases, testbed);
-    let classes: Vec<Option<Durability>> = cases.iter().map(|(_, case)| class(case, testbed)).collect();
+    let classes: Vec<Option<Durability>> = cases.iter().map(|case| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
-    let native_of = native_of(&cases, &study);
+    let native_of: Vec<Option<usize>> = cases.iter().map(|case| native_of(case, &study)).collect();
     let course = Course::new(NAME, settings, FILE_BYTES, study);
     let finish = move |study: &mut Study| analysis::finish(study, &native_of);
     let block: RunBlock<'_> = &mut |testbed, turn| {
-        let (index, until) = (turn.index, turn.until);
-        let (depth, case) = cases[index];
-        let warming = warmed[index] < settings.warm_up;
-        warmed[index] += 1;
-        let trace = match case {
-            Case::Native(pace, way) => {
-                let request = super::BlockRequest {
-                    way,
-                    pace,
-                    interval_ns: interval_ns(settings, pace, depth),
-                    bytes: settings.bytes,
-                    fill_bytes: settings.journal.fill_bytes,
-                    quiesce: true,
-                    cpu: None,
-                };
-                super::block(testbed, &request, until)?
+        let (case, until) = (&cases[turn.index], turn.until);
+        let warming = warmed[turn.index] < settings.warm_up;
+        warmed[turn.index] += 1;
+        let rare = case.pace == Pace::Scheduled && case.depth != Depth::Memory;
+        let interval_ns = settings.write_sleep_ns * if rare { DURABLE_INTERVALS } else { 1 };
+        let (bytes, fill_bytes) = (settings.bytes, settings.journal.fill_bytes);
+        let trace = if let Some((machine, row)) = case.jvm {
+            let pace = (!warming).then_some(case.pace);
+            let request = BlockRequest { machine, row, pace, interval_ns, bytes, fill_bytes };
+            match testbed.machine() {
+                testbed::Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
+                testbed::Machine::Sim(sim) => sim::run(sim, &request, until)?,
             }
-            Case::Jvm(pace, machine, row) => {
-                let request = BlockRequest {
-                    machine,
-                    row,
-                    pace: (!warming).then_some(pace),
-                    interval_ns: interval_ns(settings, pace, depth),
-                    bytes: settings.bytes,
-                    fill_bytes: settings.journal.fill_bytes,
-                };
-                match testbed.machine() {
-                    testbed::Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
-                    testbed::Machine::Sim(sim) => sim::run(sim, &request, until)?,
-                }
-            }
+        } else {
+            let way = case.native.expect("a native row has its way");
+            let (pace, quiesce, cpu) = (case.pace, true, None);
+            let request = super::BlockRequest { way, pace, interval_ns, bytes, fill_bytes, quiesce, cpu };
+            super::block(testbed, &request, until)?
         };
         let mut measured = analysis::tally(trace);
-        measured.durability.clone_from(&classes[index]);
+        measured.durability.clone_from(&classes[turn.index]);
         if measured.durability.is_some() {
             measured.commits = measured.main().count();
             measured.bytes = measured.commits * settings.bytes as u64;
@@ -250,127 +231,90 @@ pub(super) fn run(
     rounds::run(course, testbed, observer, &finish, block)
 }
 
-/// For each row the index of the native row that it is set against: the same calls, pace and kind of file.
-fn native_of(cases: &[(Depth, Case<'_>)], study: &Study) -> Vec<Option<usize>> {
-    let against = |(_, case): &(Depth, Case<'_>)| {
-        let Case::Jvm(pace, _, row) = case else { return None };
-        let append = row.like == WriteCall::Append.id();
-        if (row.shape == Shape::Growing) != append {
-            return None;
-        }
-        let (_, pace, _) = PACES.into_iter().find(|(one, ..)| one == pace)?;
-        let id = format!("{}/{pace}", row.like);
-        study.rows.iter().position(|row| row.id == id)
-    };
-    cases.iter().map(against).collect()
+/// The index of the native row that a JVM's row is set against: the same calls, pace and kind of file.
+fn native_of(case: &Case<'_>, study: &Study) -> Option<usize> {
+    let (_, row) = case.jvm?;
+    let append = row.like == WriteCall::Append.id();
+    let id = format!("{}/{}", row.like, pace_words(case.pace).0);
+    let at = study.rows.iter().position(|row| row.id == id)?;
+    ((row.shape == Shape::Growing) == append).then_some(at)
 }
 
-fn interval_ns(settings: &Settings, pace: Pace, depth: Depth) -> u64 {
-    let times = if pace == Pace::Scheduled && depth != Depth::Memory { DURABLE_INTERVALS } else { 1 };
-    settings.write_sleep_ns * times
+/// A pace in ids and in words.
+fn pace_words(pace: Pace) -> (&'static str, &'static str) {
+    PACES.into_iter().find(|(one, ..)| *one == pace).map_or(("", ""), |(_, id, words)| (id, words))
 }
 
 /// What an acknowledged write outlives; `None` for what is no commit.
 fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Durability> {
-    let (way, file) = match case {
-        Case::Native(_, way) => (Some(*way), FileState::Recycled),
-        Case::Jvm(.., row) if row.shape == Shape::Growing => (native(&row.like), FileState::Appending),
-        Case::Jvm(.., row) => (native(&row.like), FileState::Recycled),
-    };
-    let Some(NativeWrite::Commit(method)) = way else { return None };
+    let Some(NativeWrite::Commit(method)) = case.native else { return None };
+    let growing = case.jvm.is_some_and(|(_, row)| row.shape == Shape::Growing);
+    let file = if growing { FileState::Appending } else { FileState::Recycled };
     Some(classify(method, &testbed.environment(0).surroundings(file)))
 }
 
-fn study(settings: &Settings, jvms: &[Jvm], cases: &[(Depth, Case<'_>)], testbed: &dyn Testbed) -> Study {
-    let environment = testbed.environment(0);
-    let memory = environment.file_system.medium == Medium::Memory;
-    let rows = cases.iter().map(|(depth, case)| {
-        let mut row = row(*depth, case, jvms);
-        if memory && *depth != Depth::Memory {
-            row.outcome = Outcome::NotAvailable {
-                reason: format!(
-                    "{} keeps its files in memory, where nothing is durable: name a folder on a disk",
-                    environment.file_system.kind
-                ),
-            };
-        }
-        row
+fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case<'_>], testbed: &dyn Testbed) -> Study {
+    let file_system = &testbed.environment(0).file_system;
+    let in_memory = format!(
+        "{} keeps its files in memory, where nothing is durable: name a folder on a disk",
+        file_system.kind
+    );
+    let rows = cases.iter().map(|case| {
+        let lacking = file_system.medium == Medium::Memory && case.depth != Depth::Memory;
+        row(case, jvms, lacking.then_some(&in_memory))
     });
     let versions = jvms.iter().map(|jvm| Fact::new(&format!("jdk_{}", jvm.label), "JDK", jvm.words.as_str()));
     let clocks = jvms.iter().filter_map(|jvm| {
         let title = format!("a reading of JDK {}'s clock", jvm.label);
-        Some(Fact::new(
-            &format!("clock_read_{}", jvm.label),
-            &title,
-            format!("{} ns", significant(jvm.clock_ns?)),
-        ))
+        let words = format!("{} ns", significant(jvm.clock_ns?));
+        Some(Fact::new(&format!("clock_read_{}", jvm.label), &title, words))
     });
-    let native_clock = Fact::new(
-        "clock_read",
-        "a reading of the clock",
-        format!("{} ns, in every figure", significant(environment.clock.read_ns)),
-    );
+    let fill = bytes(settings.journal.fill_bytes);
+    let mut study = super::study(settings, testbed);
+    study.settings.insert(1, Fact::new("fill_bytes", "filled by writes of", fill.clone()));
+    study.facts.push(Fact::new("fill", "files filled by writes of", fill));
     Study {
         title: format!(
             "{} writes into files of {} of {}, by JVMs and natively",
             bytes(settings.bytes as u64),
             bytes(FILE_BYTES),
-            environment.file_system.kind
+            file_system.kind
         ),
-        reproduces: super::super::find(NAME).map_or(String::new(), |scenario| scenario.reproduces.to_owned()),
-        row_title: "calls".to_owned(),
-        settings: vec![
-            Fact::new("size_bytes", "size", bytes(settings.bytes as u64)),
-            Fact::new("fill_bytes", "filled by writes of", bytes(settings.journal.fill_bytes)),
-            Fact::new("interval", "from write to write", duration_ns(settings.write_sleep_ns)),
-            Fact::new("iterations", "iterations", settings.rounds.to_string()),
-            Fact::new("warm_up", "warm-up iterations", settings.warm_up.to_string()),
-        ],
-        facts: versions
-            .chain([
-                native_clock,
-                Fact::new("fill", "files filled by writes of", bytes(settings.journal.fill_bytes)),
-            ])
-            .chain(clocks)
-            .collect(),
+        facts: versions.chain(std::mem::take(&mut study.facts)).chain(clocks).collect(),
         columns: analysis::columns(),
         rows: rows.collect(),
         notes: analysis::notes(settings),
-        ..Study::default()
+        ..study
     }
 }
 
-fn row(depth: Depth, case: &Case<'_>, jvms: &[Jvm]) -> Row {
-    let (pace, id, label, what, outcome) = match case {
-        Case::Native(pace, way) => (*pace, way.id().to_owned(), way.id().to_owned(), "native", None),
-        Case::Jvm(pace, machine, row) => {
-            let jvm = &jvms[*machine];
-            let reason = row.not_available.clone();
-            let outcome = reason.map(|reason| Outcome::NotAvailable { reason });
-            let id = format!("jdk{}/{}", jvm.label, row.id);
-            (*pace, id, format!("{} {}", jvm.label, row.id), row.what.as_str(), outcome)
+/// The row of a case, which cannot run for the reason that is given, or for one of its own.
+fn row(case: &Case<'_>, jvms: &[Jvm], reason: Option<&String>) -> Row {
+    let (id, label, what, own) = match case.jvm {
+        None => {
+            let id = case.native.map_or("", NativeWrite::id);
+            (id.to_owned(), id.to_owned(), "native", None)
+        }
+        Some((machine, row)) => {
+            let jvm = &jvms[machine].label;
+            let (id, label) = (format!("jdk{jvm}/{}", row.id), format!("{jvm} {}", row.id));
+            (id, label, row.what.as_str(), row.not_available.as_ref())
         }
     };
-    let (_, pace_id, pace_words) = PACES.into_iter().find(|(one, ..)| *one == pace).unwrap_or(PACES[0]);
-    let group = DEPTHS.into_iter().find(|(one, _)| *one == depth).map_or("", |(_, words)| words);
-    let like = match case {
-        Case::Native(_, way) => Some(*way),
-        Case::Jvm(.., row) => native(&row.like),
-    };
-    let method = match like {
-        Some(NativeWrite::Commit(method)) => Some(method.into()),
-        Some(NativeWrite::Call(_)) | None => None,
-    };
-    let row = Row {
+    let (pace_id, pace_words) = pace_words(case.pace);
+    let group = DEPTHS.into_iter().find(|(one, _)| *one == case.depth).map_or("", |(_, words)| words);
+    let mut row = Row {
         what: what.to_owned(),
-        method,
         group: format!("{group}: {pace_words}"),
         ..Row::waiting(format!("{id}/{pace_id}"), label)
     };
-    match outcome {
-        Some(outcome) => Row { outcome, ..row },
-        None => row,
+    if let Some(NativeWrite::Commit(method)) = case.native {
+        row.method = Some(method.into());
     }
+    if let Some(reason) = reason.or(own) {
+        row.outcome = Outcome::NotAvailable { reason: reason.clone() };
+    }
+    row
 }
 
 /// A row's id taken apart: the JVM's label, if it is one's, the way and the pace.
@@ -403,7 +347,7 @@ mod tests {
                 ("mmap+msync", Depth::Durable),
             ];
             for (like, expected) in cases {
-                assert_eq!(depth(like), expected, "{like}");
+                assert_eq!(depth(native(like)), expected, "{like}");
             }
         }
     }
