@@ -12,7 +12,7 @@ import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 
 @SuppressWarnings("restricted")
-final class Foreign implements Ways.Writer {
+final class Foreign {
     private static final int O_RDWR = 2;
     private static final MethodHandle OPEN =
             bind("open", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT), Linker.Option.firstVariadicArg(2));
@@ -20,38 +20,38 @@ final class Foreign implements Ways.Writer {
     private static final MethodHandle FDATASYNC = bind("fdatasync", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
     private static final MethodHandle CLOSE = bind("close", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
 
-    private final Arena arena = Arena.ofConfined();
-    private final MemorySegment record;
-    private final int descriptor;
-    private final boolean sync;
-
-    Foreign(Path file, byte[] bytes, boolean sync) throws Throwable {
-        if (!System.getProperty("os.name").equals("Linux")) {
-            throw new Ways.Unavailable("these calls are Linux's: measure on Linux");
-        }
-        record = arena.allocate(bytes.length, 4096).copyFrom(MemorySegment.ofArray(bytes));
-        descriptor = (int) OPEN.invokeExact(arena.allocateFrom(file.toString()), O_RDWR);
-        this.sync = sync;
-        if (descriptor < 0) {
-            throw new IOException("open failed");
-        }
-    }
-
     private static MethodHandle bind(String name, FunctionDescriptor descriptor, Linker.Option... options) {
         Linker linker = Linker.nativeLinker();
         return linker.downcallHandle(linker.defaultLookup().find(name).orElseThrow(), descriptor, options);
     }
 
-    public void write(long position) throws Throwable {
-        Ways.whole((long) PWRITE.invokeExact(descriptor, record, record.byteSize(), position), record.byteSize());
-        if (sync && (int) FDATASYNC.invokeExact(descriptor) != 0) {
-            throw new IOException("fdatasync failed");
+    static Ways.Writer open(Path file, byte[] bytes, boolean sync) throws Throwable {
+        if (!System.getProperty("os.name").equals("Linux")) {
+            throw new Ways.Unavailable("these calls are Linux's: measure on Linux");
         }
+        Arena arena = Arena.ofConfined();
+        MemorySegment record = arena.allocate(bytes.length, 4096).copyFrom(MemorySegment.ofArray(bytes));
+        int descriptor = (int) OPEN.invokeExact(arena.allocateFrom(file.toString()), O_RDWR);
+        if (descriptor < 0) {
+            throw new IOException("open failed");
+        }
+        return new Ways.Writer(position -> {
+            Ways.whole((long) PWRITE.invokeExact(descriptor, record, record.byteSize(), position), record.byteSize());
+            if (sync && (int) FDATASYNC.invokeExact(descriptor) != 0) {
+                throw new IOException("fdatasync failed");
+            }
+        }, () -> close(arena, descriptor));
     }
 
-    public void close() throws Throwable {
+    private static void close(Arena arena, int descriptor) throws IOException {
         arena.close();
-        if ((int) CLOSE.invokeExact(descriptor) != 0) {
+        int closed;
+        try {
+            closed = (int) CLOSE.invokeExact(descriptor);
+        } catch (Throwable impossible) {
+            throw new IllegalStateException(impossible);
+        }
+        if (closed != 0) {
             throw new IOException("close failed");
         }
     }

@@ -39,12 +39,13 @@ public final class Ways {
     private static final int SAMPLES = 1 << 21;
     private static final int PAGE_BYTES = 4096;
 
-    /** A file held open by one way of writing. */
-    interface Writer {
-        void write(long position) throws Throwable;
-
-        void close() throws Throwable;
+    /** Writes the record at a position of its file. */
+    interface Write {
+        void at(long position) throws Throwable;
     }
+
+    /** A file held open by one way of writing. */
+    record Writer(Write write, AutoCloseable file) {}
 
     /** The reason why a way cannot run here. */
     static final class Unavailable extends Exception {
@@ -178,7 +179,7 @@ public final class Ways {
                     place = 0;
                     if (files.length > 1 && !tight) {
                         long beginNs = System.nanoTime();
-                        writer.close();
+                        writer.file.close();
                         file = (file + 1) % files.length;
                         writer = opened(file);
                         ROLL.add(System.nanoTime() - beginNs);
@@ -191,7 +192,7 @@ public final class Ways {
                 }
                 long position = place++ * record.length;
                 long beginNs = System.nanoTime();
-                writer.write(position);
+                writer.write.at(position);
                 doneNs = System.nanoTime();
                 SERVICE.add(doneNs - beginNs);
                 if (scheduled) {
@@ -201,7 +202,7 @@ public final class Ways {
             }
             return doneNs - startNs;
         } finally {
-            writer.close();
+            writer.file.close();
         }
     }
 
@@ -237,48 +238,28 @@ public final class Ways {
 
     private Writer seek(Path path, String mode) throws IOException {
         RandomAccessFile file = new RandomAccessFile(path.toFile(), mode);
-        return new Writer() {
-            public void write(long position) throws IOException {
-                file.seek(position);
-                file.write(record);
-            }
-
-            public void close() throws IOException {
-                file.close();
-            }
-        };
+        return new Writer(position -> {
+            file.seek(position);
+            file.write(record);
+        }, file);
     }
 
     private Writer append(Path path) throws IOException {
         RandomAccessFile file = new RandomAccessFile(path.toFile(), "rw");
         file.seek(file.length());
-        return new Writer() {
-            public void write(long position) throws IOException {
-                file.write(record);
-            }
-
-            public void close() throws IOException {
-                file.close();
-            }
-        };
+        return new Writer(position -> file.write(record), file);
     }
 
     /** On APPEND the position is not asked for. */
     private Writer channel(FileChannel channel, ByteBuffer buffer, Boolean force) {
         boolean append = way.contains("append");
-        return new Writer() {
-            public void write(long position) throws IOException {
-                int written = append ? channel.write(buffer.clear()) : channel.write(buffer.clear(), position);
-                whole(written, buffer.capacity());
-                if (force != null) {
-                    channel.force(force);
-                }
+        return new Writer(position -> {
+            int written = append ? channel.write(buffer.clear()) : channel.write(buffer.clear(), position);
+            whole(written, buffer.capacity());
+            if (force != null) {
+                channel.force(force);
             }
-
-            public void close() throws IOException {
-                channel.close();
-            }
-        };
+        }, channel);
     }
 
     /** The only way to O_DIRECT is the JDK's own class, not Java's; and the option alone promises nothing: the first write shows it. */
@@ -307,22 +288,18 @@ public final class Ways {
         for (int at = 0; at < fileBytes; at += PAGE_BYTES) {
             map.put(at, map.get(at));
         }
-        return new Writer() {
-            public void write(long position) {
-                map.put((int) position, record);
-                if (force) {
-                    map.force((int) position, record.length);
-                }
+        return new Writer(position -> {
+            map.put((int) position, record);
+            if (force) {
+                map.force((int) position, record.length);
             }
-
-            public void close() {}
-        };
+        }, () -> {});
     }
 
     /** The classes of java.lang.foreign are compiled by a JDK that has them, and looked for where they may be. */
     private Writer foreign(Path file, boolean sync) throws Throwable {
         try {
-            return (Writer) Class.forName("Foreign").getDeclaredConstructor(Path.class, byte[].class, boolean.class).newInstance(file, record, sync);
+            return (Writer) Class.forName("Foreign").getDeclaredMethod("open", Path.class, byte[].class, boolean.class).invoke(null, file, record, sync);
         } catch (ClassNotFoundException | UnsupportedClassVersionError e) {
             throw new Unavailable("needs JDK 22, this is " + Runtime.version().feature() + ": name a newer one with --jdk");
         } catch (java.lang.reflect.InvocationTargetException e) {
