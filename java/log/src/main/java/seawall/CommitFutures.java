@@ -31,6 +31,8 @@ final class CommitFutures {
     private volatile boolean idle;
     private volatile boolean closing;
     private volatile boolean ended;
+    /** Completed by the thread when it ends. */
+    private final CompletableFuture<Void> done = new CompletableFuture<>();
     private volatile SeawallException failure;
 
     CommitFutures(Log log, String name) {
@@ -86,7 +88,13 @@ final class CommitFutures {
         starting.lock();
         try {
             if (thread == null && !closing) {
-                thread = Thread.ofPlatform().daemon().name("seawall-commits " + name).start(this::run);
+                thread = Thread.ofPlatform().daemon().name("seawall-commits " + name).start(() -> {
+                    try {
+                        run();
+                    } finally {
+                        done.complete(null);
+                    }
+                });
             }
             return thread != null;
         } finally {
@@ -169,21 +177,10 @@ final class CommitFutures {
         closing = true;
         starting.unlock();
         Thread ending = thread;
-        if (ending == null || ending == Thread.currentThread()) {
-            return;
-        }
-        LockSupport.unpark(ending);
-        boolean interrupted = false;
-        while (true) {
-            try {
-                ending.join();
-                break;
-            } catch (InterruptedException again) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
+        if (ending != null && ending != Thread.currentThread()) {
+            LockSupport.unpark(ending);
+            // Not interruptible: an interrupt stays set.
+            done.join();
         }
     }
 }

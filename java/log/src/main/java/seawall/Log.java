@@ -143,11 +143,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}
      */
     public long append(byte[] bytes, int from, int length) throws SeawallException {
-        long end = tryAppend(MemorySegment.ofArray(bytes).asSlice(from, length));
-        return end >= 0
-                ? end
-                : appendRefused(
-                        LogRecord.NO_STREAM, MemorySegment.ofArray(bytes).asSlice(from, length), MemorySegment.NULL, end);
+        return append(MemorySegment.ofArray(bytes).asSlice(from, length));
     }
 
     /**
@@ -158,8 +154,7 @@ public final class Log implements AutoCloseable {
      * @throws SeawallException as {@link #append(byte[])}
      */
     public long append(ByteBuffer record) throws SeawallException {
-        long end = tryAppend(MemorySegment.ofBuffer(record));
-        return end >= 0 ? end : appendRefused(LogRecord.NO_STREAM, MemorySegment.ofBuffer(record), MemorySegment.NULL, end);
+        return append(MemorySegment.ofBuffer(record));
     }
 
     /**
@@ -186,7 +181,7 @@ public final class Log implements AutoCloseable {
         return Native.checked(tryAppend(MemorySegment.ofArray(record)));
     }
 
-    /** The call that only copies. */
+    /** The call that only copies. It must be small, or a segment made for it is allocated for every record. */
     private long tryAppend(MemorySegment record) throws SeawallException {
         try {
             return (long) Native.LOG_TRY_APPEND.invokeExact(handle.segment(), record, record.byteSize());
@@ -250,38 +245,24 @@ public final class Log implements AutoCloseable {
     /** The call that may wait, with a copy of the record outside the heap. */
     private long appendWaiting(int stream, MemorySegment record, MemorySegment sequence) throws SeawallException {
         long length = record.byteSize();
-        if (length <= SCRATCH_BYTES && !Thread.currentThread().isVirtual()) {
-            return appendWaiting(stream, record, SCRATCH.get(), NUMBER.get(), sequence);
-        }
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment scratch = record.isNative() ? record : arena.allocate(Math.max(1, length));
-            return appendWaiting(stream, record, scratch, arena.allocate(ValueLayout.JAVA_LONG), sequence);
-        }
-    }
-
-    private long appendWaiting(
-            int stream, MemorySegment record, MemorySegment scratch, MemorySegment number, MemorySegment sequence)
-            throws SeawallException {
-        long length = record.byteSize();
-        MemorySegment bytes = record.isNative() ? record : scratch;
-        if (!record.isNative()) {
-            MemorySegment.copy(record, 0, scratch, 0, length);
-        }
-        long end;
-        try {
-            end = stream == LogRecord.NO_STREAM
-                    ? (long) Native.LOG_APPEND.invokeExact(handle.segment(), bytes, length)
-                    : (long) Native.STREAM_APPEND.invokeExact(handle.segment(), stream, bytes, length, number);
+        boolean fits = length <= SCRATCH_BYTES && !Thread.currentThread().isVirtual();
+        try (Arena arena = fits ? null : Arena.ofConfined()) {
+            MemorySegment bytes = record.isNative() ? record : fits ? SCRATCH.get() : arena.allocate(Math.max(1, length));
+            MemorySegment number = fits ? NUMBER.get() : arena.allocate(ValueLayout.JAVA_LONG);
+            if (!record.isNative()) {
+                MemorySegment.copy(record, 0, bytes, 0, length);
+            }
+            if (stream == LogRecord.NO_STREAM) {
+                return Native.checked((long) Native.LOG_APPEND.invokeExact(handle.segment(), bytes, length));
+            }
+            long end = Native.checked((long) Native.STREAM_APPEND.invokeExact(handle.segment(), stream, bytes, length, number));
+            MemorySegment.copy(number, 0, sequence, 0, ValueLayout.JAVA_LONG.byteSize());
+            return end;
         } catch (Throwable thrown) {
             throw handle.refused(thrown);
         } finally {
             Reference.reachabilityFence(this);
         }
-        Native.checked(end);
-        if (stream != LogRecord.NO_STREAM) {
-            MemorySegment.copy(number, 0, sequence, 0, ValueLayout.JAVA_LONG.byteSize());
-        }
-        return end;
     }
 
     /**

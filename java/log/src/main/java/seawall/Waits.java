@@ -1,7 +1,7 @@
 package seawall;
 
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
@@ -34,23 +34,12 @@ final class Waits {
         return join(made);
     }
 
-    /** What a future comes to. An interrupt stays set. */
+    /** What a future comes to. Not interruptible: an interrupt stays set. */
     static long join(CompletableFuture<Long> future) throws SeawallException {
-        boolean interrupted = false;
         try {
-            while (true) {
-                try {
-                    return future.get();
-                } catch (InterruptedException later) {
-                    interrupted = true;
-                } catch (ExecutionException failed) {
-                    throw unwrapped(failed.getCause());
-                }
-            }
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
+            return future.join();
+        } catch (CompletionException failed) {
+            throw unwrapped(failed.getCause());
         }
     }
 

@@ -112,8 +112,7 @@ final class Segments {
             Fault.Broken worst = null;
             long misfitAt = -1;
             if (file.bytes < Layout.SEGMENT_BYTES_MIN || file.bytes % Layout.SMALLEST_BLOCK != 0) {
-                file.damage = new Damage(file.path, file.bytes, 0, "the file is " + file.bytes + " bytes long, as no segment is");
-                file.header = unplaced(open, file.number);
+                misfit(file, open, file.bytes, "as no segment is");
                 return;
             }
             long[] places = {0, file.bytes - 4096, file.bytes - 2048, file.bytes - 1024, file.bytes - 512};
@@ -140,25 +139,16 @@ final class Segments {
                 refuse(file, worst);
             }
             if (misfitAt >= 0) {
-                file.damage = new Damage(
-                        file.path, misfitAt, 0, "the file is " + file.bytes + " bytes long, its header says otherwise");
-                file.header = unplaced(open, file.number);
+                misfit(file, open, misfitAt, "its header says otherwise");
             }
         }
     }
 
-    /** Of two faults the one that says more: a version, features or a class that is not known. */
-    private static Fault.Broken worse(Fault.Broken known, Fault.Broken other) {
-        return weight(other) > (known == null ? 0 : weight(known)) ? other : known;
-    }
+    /** What a fault says beside damage, the least first. */
+    private static final List<Fault> TELLING = List.of(Fault.CLASS, Fault.FEATURES, Fault.VERSION);
 
-    private static int weight(Fault.Broken broken) {
-        return switch (broken.fault) {
-            case VERSION -> 3;
-            case FEATURES -> 2;
-            case CLASS -> 1;
-            default -> 0;
-        };
+    private static Fault.Broken worse(Fault.Broken known, Fault.Broken other) {
+        return TELLING.indexOf(other.fault) > (known == null ? -1 : TELLING.indexOf(known.fault)) ? other : known;
     }
 
     private static void refuse(File file, Fault.Broken broken) throws LogFormatException {
@@ -179,13 +169,14 @@ final class Segments {
         }
     }
 
-    /** The first copy of a header, whatever the length of its file. */
-    private static SegmentHeader unplaced(SegmentFile open, long number) throws IOException {
+    /** The file is not as long as its header says, or as any segment is: what is left is the first copy of its header. */
+    private static void misfit(File file, SegmentFile open, long at, String what) throws IOException {
+        file.damage = new Damage(file.path, at, 0, "the file is " + file.bytes + " bytes long, " + what);
         try {
             SegmentHeader header = SegmentHeader.decode(open.header(0), 0);
-            return header.number() == number ? header : null;
+            file.header = header.number() == file.number ? header : null;
         } catch (Fault.Broken none) {
-            return null;
+            file.header = null;
         }
     }
 

@@ -24,6 +24,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import java.util.stream.LongStream;
 import seawall.reader.LogFormatException.Reason;
 
 /**
@@ -149,7 +150,7 @@ public final class StoredLog implements AutoCloseable {
         BatchWalk.Witnesses said = walk.witnesses(false);
         if (said.contradict()) {
             String what = fault.text + ", but a later batch says that LSN " + Long.toUnsignedString(said.durable()) + " was durable";
-            throw LogFormatException.damaged(new Damage(last.path, walk.offset, walk.lsn, what));
+            throw damaged(last, walk.offset, walk.lsn, what);
         }
         boolean full = !walk.hasRoomToResume();
         if ((!walk.closed() || full) && !behind.isEmpty() && holdsBatch(behind.get(0), walk.segment)) {
@@ -230,12 +231,12 @@ public final class StoredLog implements AutoCloseable {
         try {
             return walk.header();
         } catch (Fault.Broken broken) {
-            throw damaged(file, walk, broken);
+            throw damaged(file, walk.offset, walk.lsn, broken.fault.text);
         }
     }
 
-    private static LogFormatException damaged(Segments.File file, BatchWalk walk, Fault.Broken broken) {
-        return LogFormatException.damaged(new Damage(file.path, walk.offset, walk.lsn, broken.fault.text));
+    private static LogFormatException damaged(Segments.File file, long offset, long lsn, String what) {
+        return LogFormatException.damaged(new Damage(file.path, offset, lsn, what));
     }
 
     private void apply(TaggedBatch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
@@ -252,7 +253,7 @@ public final class StoredLog implements AutoCloseable {
         try (SegmentFile open = new SegmentFile(batch.file().path)) {
             return new RawRecords(open.body(batch.file().header, batch.offset(), header), header.tagged(), header.lsn());
         } catch (Fault.Broken broken) {
-            throw LogFormatException.damaged(new Damage(batch.file().path, batch.offset(), header.lsn(), broken.fault.text));
+            throw damaged(batch.file(), batch.offset(), header.lsn(), broken.fault.text);
         }
     }
 
@@ -317,12 +318,10 @@ public final class StoredLog implements AutoCloseable {
      */
     public RecordReader read(long from) throws IOException {
         if (Layout.before(from, first)) {
-            throw LogFormatException.of(Reason.TRIMMED, dir, "LSN " + Long.toUnsignedString(from) + " was trimmed; the first one left is "
-                    + Long.toUnsignedString(first));
+            throw refused(Reason.TRIMMED, "LSN %s was trimmed; the first one left is %s", from, first);
         }
         if (Layout.before(end, from)) {
-            throw LogFormatException.of(Reason.BEYOND_END, dir, "LSN " + Long.toUnsignedString(from) + " lies past the end, "
-                    + Long.toUnsignedString(end));
+            throw refused(Reason.BEYOND_END, "LSN %s lies past the end, %s", from, end);
         }
         int start = 0;
         for (int i = 0; i < members.size(); i++) {
@@ -343,14 +342,17 @@ public final class StoredLog implements AutoCloseable {
     public RecordReader readStream(int id, long sequence) throws IOException {
         StoredStream stream = known().getOrDefault(id, new StoredStream(id, 0));
         if (Layout.before(sequence, stream.first())) {
-            throw LogFormatException.of(Reason.TRIMMED, dir, "record " + Long.toUnsignedString(sequence) + " of stream " + id
-                    + " was trimmed; the first one left is " + Long.toUnsignedString(stream.first()));
+            throw refused(Reason.TRIMMED, "record %s of stream %s was trimmed; the first one left is %s", sequence, id, stream.first());
         }
         if (Layout.before(stream.next(), sequence)) {
-            throw LogFormatException.of(Reason.BEYOND_END, dir, "stream " + id + " ends in front of record "
-                    + Long.toUnsignedString(stream.next()));
+            throw refused(Reason.BEYOND_END, "stream %s ends in front of record %s", id, stream.next());
         }
         return new StreamReader(stream, sequence);
+    }
+
+    /** What cannot be read of this log, with numbers in the message that have no sign. */
+    private LogFormatException refused(Reason reason, String message, long... numbers) {
+        return LogFormatException.of(reason, dir, message.formatted(LongStream.of(numbers).mapToObj(Long::toUnsignedString).toArray()));
     }
 
     @Override
@@ -432,7 +434,7 @@ public final class StoredLog implements AutoCloseable {
             try {
                 batch = walk.next();
             } catch (Fault.Broken broken) {
-                throw damaged(members.get(member), walk, broken);
+                throw damaged(members.get(member), walk.offset, walk.lsn, broken.fault.text);
             }
             if (Layout.before(until, batch.header().end())) {
                 throw Segments.damaged(members.get(member), until, "a batch reaches past the end of its part of the log");
@@ -473,9 +475,8 @@ public final class StoredLog implements AutoCloseable {
             Long lsn = stream.place(sequence);
             if (lsn == null) {
                 Long there = stream.numberFrom(sequence);
-                throw LogFormatException.of(Reason.STREAM_GAP, dir, "record " + Long.toUnsignedString(sequence) + " of stream "
-                        + stream.id() + " is missing; the next one that is there is "
-                        + Long.toUnsignedString(there == null ? stream.next() : there));
+                throw refused(Reason.STREAM_GAP, "record %s of stream %s is missing; the next one that is there is %s",
+                        sequence, stream.id(), there == null ? stream.next() : there);
             }
             load(tagged.floorEntry(lsn).getValue());
             for (LogRecord record : records) {
@@ -484,7 +485,7 @@ public final class StoredLog implements AutoCloseable {
                     return record;
                 }
             }
-            throw LogFormatException.damaged(new Damage(held.file().path, held.offset(), lsn, "no record starts at this LSN"));
+            throw damaged(held.file(), held.offset(), lsn, "no record starts at this LSN");
         }
 
         private void load(TaggedBatch batch) throws IOException {

@@ -10,6 +10,7 @@ package seawall.reader;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import seawall.reader.LogFormatException.Reason;
 
@@ -30,12 +31,12 @@ final class Verifier {
         /** Whether it is walked from its first batch on. */
         final boolean isWhole;
 
-        Part(Segments.File file, SegmentHeader header, boolean madeUp, String wrong) {
+        Part(Segments.File file, SegmentHeader header, String wrong) {
             this.file = file;
             this.header = header;
-            this.madeUp = madeUp;
             this.wrong = wrong;
-            this.isWhole = header != null && (!madeUp || file.firstBatchAt == header.dataStart());
+            madeUp = file.header == null;
+            isWhole = header != null && (!madeUp || file.firstBatchAt == header.dataStart());
         }
     }
 
@@ -60,16 +61,11 @@ final class Verifier {
     }
 
     Report run() throws IOException {
-        boolean headerLeft = false;
         for (Segments.File file : found.files) {
-            if (file.header != null) {
-                newest = file.header;
-                headerLeft = true;
-            }
+            newest = file.header != null ? file.header : newest;
         }
-        if (newest == null) {
-            newest = madeUpFromAny();
-        }
+        boolean headerLeft = newest != null;
+        newest = headerLeft ? newest : madeUpFromAny();
         List<Part> parts = parts();
         chain(parts);
         epoch = newest.epoch();
@@ -91,9 +87,7 @@ final class Verifier {
         if (oldest != null && Layout.before(first, oldest.header.firstLsn())) {
             missingFront(oldest);
         }
-        damage.sort((a, b) -> a.path().equals(b.path())
-                ? Long.compareUnsigned(a.offset(), b.offset())
-                : a.path().compareTo(b.path()));
+        damage.sort(Comparator.comparing(Damage::path).thenComparing(Damage::offset, Long::compareUnsigned));
         return new Report(
                 newest.identity(),
                 epoch,
@@ -123,7 +117,7 @@ final class Verifier {
         boolean waiting = false;
         for (Segments.File file : found.files) {
             if (file.isStarted()) {
-                parts.add(new Part(file, file.header, false, null));
+                parts.add(new Part(file, file.header, null));
                 continue;
             }
             boolean misfit = file.damage != null;
@@ -133,7 +127,7 @@ final class Verifier {
                 continue;
             }
             SegmentHeader header = file.header != null ? shortened(file) : firstBatch(file, like(file));
-            Part part = new Part(file, header, file.header == null, misfit ? file.damage.what() : StoredLog.LOST_HEADER);
+            Part part = new Part(file, header, misfit ? file.damage.what() : StoredLog.LOST_HEADER);
             if (!behind) {
                 parts.add(part);
             } else if (header != null || holdsHeader(file, like(file))) {
@@ -176,13 +170,12 @@ final class Verifier {
 
     private static boolean holdsHeader(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
-            for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
-                if (open.selfValid(like, at) != null) {
-                    return true;
-                }
+            boolean holds = false;
+            for (long at = like.dataStart(); !holds && at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
+                holds = open.selfValid(like, at) != null;
             }
+            return holds;
         }
-        return false;
     }
 
     /** The header of a segment that lost its own, as its first intact batch tells it; null if it has none. */
