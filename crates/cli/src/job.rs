@@ -50,11 +50,8 @@ impl Job {
     pub(crate) fn prepare(common: &Common, wanted: Wanted) -> Result<Self, Failure> {
         let Wanted { scenario, folders, settings, requirement, raw_device, machines, clusters } = wanted;
         settings.check().map_err(Failure::usage)?;
-        let jdks = if machines.jvm {
-            find::find(&machines.jdk).map_err(Failure::message)?
-        } else {
-            Vec::new()
-        };
+        let jdks =
+            if machines.jvm { find::find(&machines.jdk).map_err(Failure::message)? } else { Vec::new() };
         clusters.check().map_err(Failure::usage)?;
         if scenario.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(

@@ -138,6 +138,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("a workload that does not exist",      Nothing, &["bench", "log", "--workloads", "W99"], 2, &["W99", "W12"]),
     ("a log too small",                     Nothing, &["bench", "log", "--log-size", "1MiB"], 2, &["--log-size"]),
     ("a JDK without JVMs",                  Nothing, &["bench", "path", "--jdk", "x"], 2, &["--jvm"]),
+    ("JVMs in another scenario",            Nothing, &["bench", "stall", "--jvm"], 2, &["--jvm", "bench stall"]),
+    ("JVMs on one CPU",                     Nothing, &["bench", "path", "--jvm", "--pin", "0"], 2, &["--pin", "taskset"]),
+    ("a folder that is no JDK",             Nothing, &["bench", "path", "--jvm", "--jdk", "no-such-folder"], 1, &["no-such-folder", "bin/java", "--jdk"]),
     ("no cluster",                          Nothing, &["bench", "replicated"], 2, &["--kafka", "--nats"]),
     ("an option of one for all",            Nothing, &["bench", "all", "--json", "x"], 2, &["--json"]),
     // Results that are none.

@@ -4,7 +4,7 @@
 //! * [`crash_test`]: programs with a known verdict get it from `crash-test`, with the missing call;
 //! * [`evidence`]: each method makes the device do what its reach demands (block counters of a loop device);
 //! * [`lies`]: a file system or library that turns syncs into nothing is named, and classes are lowered;
-//! * [`jvm`]: each row of a JVM makes its calls, and missing ones are reported;
+//! * [`jvm`]: each row of a JVM makes its calls;
 //! * [`scenarios`]: every scenario runs, counts correctly, and cleans up;
 //! * [`log_faults`]: a call of the log that fails acknowledges nothing falsely (strace);
 //! * [`everywhere`]: every scenario on ext4, xfs, btrfs and in memory, several side by side, and all at once;
