@@ -119,23 +119,19 @@ final class Child {
         SeawallException thrown = failure(one);
         System.out.println("code " + thrown.code() + " cause " + thrown.causeCode() + " errno " + thrown.osError());
         System.out.println("same " + (failure(two) == thrown && failure(log.commitAsync(first)) == thrown));
+        says("commit", () -> log.commit(first));
+        says("append", () -> log.append("later".getBytes(UTF_8)));
+        says("close", log::close);
+    }
+
+    private static void says(String call, Executable made) throws Exception {
         try {
-            log.commit(first);
-            System.out.println("acknowledged");
+            made.execute();
+            System.out.println(call + " succeeded");
         } catch (LogFailedException failed) {
-            System.out.println("commit " + failed.code() + " errno " + failed.osError());
-        }
-        try {
-            log.append("later".getBytes(UTF_8));
-            System.out.println("appended");
-        } catch (LogFailedException failed) {
-            System.out.println("append " + failed.code());
-        }
-        try {
-            log.close();
-            System.out.println("closed");
-        } catch (LogFailedException failed) {
-            System.out.println("close " + failed.code());
+            System.out.println(call + " " + failed.code() + " errno " + failed.osError());
+        } catch (Throwable other) {
+            throw new IllegalStateException(other);
         }
     }
 
