@@ -317,25 +317,9 @@ fn row(case: &Case<'_>, jvms: &[Jvm], reason: Option<&String>) -> Row {
     row
 }
 
-/// A row's id taken apart: the JVM's label, if it is one's, the way and the pace.
-pub(super) fn parts(id: &str) -> Option<(Option<&str>, &str, &str)> {
-    let (way, pace) = id.rsplit_once('/')?;
-    match way.split_once('/') {
-        Some((jvm, way)) => Some((Some(jvm.strip_prefix("jdk")?), way, pace)),
-        None => Some((None, way, pace)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_taken_apart_as_they_were_put_together() {
-        assert_eq!(parts("pwrite/closed"), Some((None, "pwrite", "closed")));
-        assert_eq!(parts("jdk17/raf-rwd/scheduled"), Some((Some("17"), "raf-rwd", "scheduled")));
-        assert_eq!(parts("nothing"), None);
-    }
 
     #[test]
     fn depth_is_that_of_the_native_row() {

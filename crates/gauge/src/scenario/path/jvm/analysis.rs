@@ -5,7 +5,7 @@
 
 use super::super::super::settings::Settings;
 use super::super::{Trace, columns as native_columns, tally as native_tally};
-use super::{DURABLE_INTERVALS, parts};
+use super::DURABLE_INTERVALS;
 use crate::figures::{duration_ns, significant};
 use crate::findings::{Finding, Severity};
 use crate::latency::Latency;
@@ -69,7 +69,10 @@ pub(super) fn notes(settings: &Settings) -> Vec<String> {
 
 /// Works out what follows from sums and, where `native_of` has a row's native one, from that.
 pub(super) fn finish(study: &mut Study, native_of: &[Option<usize>]) {
-    let median = |row: &Row| p50_ns(row.measured()?.latency("write")?);
+    let median = |row: &Row| {
+        let write = row.measured()?.latency("write")?;
+        (write.count() > 0).then(|| write.p50_ns() as f64)
+    };
     let medians: Vec<Option<f64>> = study.rows.iter().map(median).collect();
     for (index, row) in study.rows.iter_mut().enumerate() {
         let Outcome::Measured(measured) = &mut row.outcome else { continue };
@@ -88,21 +91,11 @@ pub(super) fn finish(study: &mut Study, native_of: &[Option<usize>]) {
     }
 }
 
-fn p50_ns(latency: &Latency) -> Option<f64> {
-    (latency.count() > 0).then(|| latency.p50_ns() as f64)
-}
-
 /// What the table says: the published comparison on each JVM, and what is left of it once the record must be durable.
 #[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
-    let labels = study.rows.iter().filter_map(|row| parts(&row.id)?.0);
-    let mut seen: Vec<&str> = Vec::new();
-    for label in labels {
-        if !seen.contains(&label) {
-            seen.push(label);
-        }
-    }
-    seen.into_iter().filter_map(|label| compared(study, label)).collect()
+    let label = |id: &str| Some(id.strip_prefix("jdk")?.strip_suffix("/raf-seek+write/closed")?.to_owned());
+    study.rows.iter().filter_map(|row| compared(study, &label(&row.id)?)).collect()
 }
 
 fn compared(study: &Study, label: &str) -> Option<Finding> {
