@@ -19,7 +19,7 @@ pub(crate) struct Tool {
     purpose: &'static str,
 }
 
-pub(crate) const TESTS: [Tool; 23] = [
+pub(crate) const TESTS: [Tool; 24] = [
     Tool { probe: "cc", package: "gcc", purpose: "linking" },
     Tool { probe: "strace", package: "strace", purpose: "call sequences of the commit methods" },
     Tool { probe: "losetup", package: "mount", purpose: "file systems of the tests' own" },
@@ -37,6 +37,7 @@ pub(crate) const TESTS: [Tool; 23] = [
     },
     Tool { probe: "sqlite3", package: "sqlite3", purpose: "recipes of docs/crash-test.md, and `trace`" },
     Tool { probe: "curl", package: "curl", purpose: "recipes of docs/crash-test.md" },
+    Tool { probe: "psql", package: "postgresql", purpose: "recipes of docs/crash-test.md" },
     Tool { probe: "jq", package: "jq", purpose: "the lines of docs/result.md" },
     WINDOWS[0],
     WINDOWS[1],

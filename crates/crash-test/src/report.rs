@@ -160,8 +160,10 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
     findings(&mut text, verdict, search, posix_counts, kept);
     let judged = if outcome.whole {
         "all judged".to_owned()
+    } else if outcome.judged < outcome.different {
+        format!("{} of them judged: a longer --budget judges more", outcome.judged)
     } else {
-        format!("{} judged, and not every power cut drawn at: a longer --budget judges more", outcome.judged)
+        "not every power cut drawn at: a longer --budget draws more".to_owned()
     };
     let _ = writeln!(text);
     if outcome.findings.is_empty() {
