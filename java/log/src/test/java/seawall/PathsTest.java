@@ -5,7 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
 import java.net.URI;
 import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
@@ -62,20 +65,18 @@ class PathsTest extends Fixture {
             assertThrows(IllegalArgumentException.class, () -> Log.verify(other.getPath("/log")));
             assertThrows(IllegalArgumentException.class, () -> View.open(other.getPath("/log")));
         }
-        LogFailureRoundTrip.check(odd("%FF"));
     }
 
-    /** The path of an exception outlives its being written and read. */
-    private static final class LogFailureRoundTrip {
-        static void check(Path path) throws Exception {
-            SeawallException refusal = assertThrows(SeawallException.class, () -> Log.open(path, new LogOptions().create(false)));
-            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-            try (java.io.ObjectOutputStream out = new java.io.ObjectOutputStream(bytes)) {
-                out.writeObject(refusal);
-            }
-            try (java.io.ObjectInputStream in = new java.io.ObjectInputStream(new java.io.ByteArrayInputStream(bytes.toByteArray()))) {
-                assertEquals(path, ((SeawallException) in.readObject()).path());
-            }
+    @Test
+    void thePathOfAnExceptionOutlivesItsBeingWrittenAndRead() throws Exception {
+        Path path = odd("%FF");
+        SeawallException refusal = assertThrows(SeawallException.class, () -> Log.open(path, new LogOptions().create(false)));
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+            out.writeObject(refusal);
+        }
+        try (ObjectInputStream in = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray()))) {
+            assertEquals(path, ((SeawallException) in.readObject()).path());
         }
     }
 }

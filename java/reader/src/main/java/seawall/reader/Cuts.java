@@ -7,24 +7,23 @@ package seawall.reader;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 final class Cuts {
-    private record Range(long from, long to) {}
-
-    private List<Range> ranges = new ArrayList<>();
+    /** From the first LSN of a range to its end. */
+    private TreeMap<Long, Long> ranges = new TreeMap<>(Long::compareUnsigned);
     private boolean restated;
 
     /** A record at {@code at} cuts off what lies between {@code from} and itself. */
     void cut(long from, long at) {
         long start = from;
-        while (!ranges.isEmpty() && !Layout.before(ranges.get(ranges.size() - 1).to(), start)) {
-            Range last = ranges.remove(ranges.size() - 1);
-            start = Layout.before(last.from(), start) ? last.from() : start;
+        while (!ranges.isEmpty() && !Layout.before(ranges.lastEntry().getValue(), start)) {
+            long first = ranges.pollLastEntry().getKey();
+            start = Layout.before(first, start) ? first : start;
         }
         if (Layout.before(start, at)) {
-            ranges.add(new Range(start, at));
+            ranges.put(start, at);
         }
     }
 
@@ -34,14 +33,15 @@ final class Cuts {
         if (pairs.remaining() % 16 != 0) {
             return;
         }
-        List<Range> stated = new ArrayList<>();
+        TreeMap<Long, Long> stated = new TreeMap<>(Long::compareUnsigned);
         while (pairs.hasRemaining()) {
-            Range range = new Range(pairs.getLong(), pairs.getLong());
-            boolean follows = stated.isEmpty() || Layout.before(stated.get(stated.size() - 1).to(), range.from());
-            if (!follows || !Layout.before(range.from(), range.to())) {
+            long from = pairs.getLong();
+            long to = pairs.getLong();
+            boolean follows = stated.isEmpty() || Layout.before(stated.lastEntry().getValue(), from);
+            if (!follows || !Layout.before(from, to)) {
                 return;
             }
-            stated.add(range);
+            stated.put(from, to);
         }
         ranges = stated;
         restated = true;
@@ -54,16 +54,7 @@ final class Cuts {
 
     /** Whether a record without a tag at {@code lsn} is cut off. */
     boolean hide(long lsn) {
-        int low = 0;
-        int high = ranges.size();
-        while (low < high) {
-            int middle = (low + high) >>> 1;
-            if (Layout.before(lsn, ranges.get(middle).from())) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        return low > 0 && Layout.before(lsn, ranges.get(low - 1).to());
+        Map.Entry<Long, Long> range = ranges.floorEntry(lsn);
+        return range != null && Layout.before(lsn, range.getValue());
     }
 }
