@@ -136,9 +136,9 @@ impl Job {
         };
         testbed.attach(self.connect()?);
         if settings.jvms.is_some() {
-            let started = seawall_jvm::start(&self.jdks);
-            settings.jvms = Some(started.jvms);
-            testbed.attach(StartedJvms(started.machines));
+            let (jvms, machines) = seawall_jvm::start(&self.jdks).into_iter().unzip();
+            settings.jvms = Some(jvms);
+            testbed.attach(StartedJvms(machines));
         }
         let result = (self.scenario.run)(&settings, &mut testbed, &mut progress);
         let left = testbed.attached::<Engines>().map_or_else(Vec::new, Engines::close);

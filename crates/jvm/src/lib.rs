@@ -43,25 +43,17 @@ const WAYS: [(&str, &str, Shape, &str); 16] = [
     ("ffm-datasync",          "buffered+fdatasync", Fixed,   "downcalls of pwrite and fdatasync from native memory"),
 ];
 
-/// The JVMs of a run: their descriptions for the settings, and the machines of those that run, index by index.
-#[derive(Default)]
-pub struct Started {
-    /// Their descriptions; those that could not be started say why in every row.
-    pub jvms: Vec<Jvm>,
-    /// The machines.
-    pub machines: Vec<Option<Box<dyn Machine>>>,
-}
+/// A JVM's description for the settings, which says why in every row if it could not be started, and the machine if it was.
+pub type Started = (Jvm, Option<Box<dyn Machine>>);
 
 /// Compiles the program and starts each of `jdks` with it. An error is the reason of the rows concerned.
 #[must_use]
-pub fn start(jdks: &[Jdk]) -> Started {
-    let mut started = Started::default();
+pub fn start(jdks: &[Jdk]) -> Vec<Started> {
     if jdks.is_empty() {
-        started.push("jvm".to_owned(), "none".to_owned(), Err(io::Error::other(NO_JDK)));
-        return started;
+        return vec![described("jvm".to_owned(), "none".to_owned(), Err(io::Error::other(NO_JDK)))];
     }
     let program = Program::compile(jdks).map(Arc::new);
-    for (jdk, label) in jdks.iter().zip(find::labels(jdks)) {
+    let one = |(jdk, label): (&Jdk, String)| {
         let words = format!("{} ({})", jdk.version, jdk.home.display());
         let java = match &program {
             _ if jdk.major < OLDEST => Err(io::Error::other(format!(
@@ -71,27 +63,25 @@ pub fn start(jdks: &[Jdk]) -> Started {
             Err(why) => Err(io::Error::other(why.to_string())),
             Ok(program) => Java::start(jdk, &label, program),
         };
-        started.push(label, words, java);
-    }
-    started
+        described(label, words, java)
+    };
+    jdks.iter().zip(find::labels(jdks)).map(one).collect()
 }
 
-impl Started {
-    fn push(&mut self, label: String, words: String, java: io::Result<Java>) {
-        let reason = java.as_ref().err().map(ToString::to_string);
-        let rows = WAYS.map(|(id, like, shape, what)| JvmRow {
-            id: id.to_owned(),
-            like: like.to_owned(),
-            shape,
-            allocates_nothing: true,
-            what: what.to_owned(),
-            not_available: reason.clone(),
-        });
-        let said = java.as_ref().ok().map(|java| java.said.clone());
-        let (words, clock_ns) = said.map_or((words, None), |(words, clock_ns)| (words, Some(clock_ns)));
-        self.jvms.push(Jvm { label, words, clock_ns, rows: rows.into() });
-        self.machines.push(java.ok().map(|java| Box::new(java) as Box<dyn Machine>));
-    }
+fn described(label: String, words: String, java: io::Result<Java>) -> Started {
+    let reason = java.as_ref().err().map(ToString::to_string);
+    let rows = WAYS.map(|(id, like, shape, what)| JvmRow {
+        id: id.to_owned(),
+        like: like.to_owned(),
+        shape,
+        allocates_nothing: true,
+        what: what.to_owned(),
+        not_available: reason.clone(),
+    });
+    let said = java.as_ref().ok().map(|java| java.said.clone());
+    let (words, clock_ns) = said.map_or((words, None), |(words, clock_ns)| (words, Some(clock_ns)));
+    let jvm = Jvm { label, words, clock_ns, rows: rows.into() };
+    (jvm, java.ok().map(|java| Box::new(java) as Box<dyn Machine>))
 }
 
 /// Says what failed at which file, for `map_err`.
@@ -115,10 +105,12 @@ mod tests {
             (vec![bare], "bin/javac"),
         ] {
             let started = start(&jdks);
-            assert_eq!((started.machines.len(), started.jvms[0].rows.len()), (1, WAYS.len()));
-            let reasons = started.jvms[0].rows.iter().filter_map(|row| row.not_available.as_deref());
-            assert!(reasons.clone().all(|reason| reason.contains(words)), "{words}");
-            assert_eq!(reasons.count(), WAYS.len());
+            let [(jvm, None)] = &started[..] else { panic!("{words}: one that does not run") };
+            assert_eq!(jvm.rows.len(), WAYS.len());
+            for row in &jvm.rows {
+                let reason = row.not_available.as_deref().unwrap_or_default();
+                assert!(reason.contains(words), "{words}: {reason}");
+            }
         }
     }
 }

@@ -238,21 +238,15 @@ mod tests {
             what: String::new(),
             not_available: None,
         };
-        let request = BlockRequest {
-            machine: 0,
-            row: &row,
-            pace: Some(Pace::Closed),
-            interval_ns: 7,
-            bytes: 64,
-            fill_bytes: 1,
+        let of = |pace, files: &[&str]| {
+            let request =
+                BlockRequest { machine: 0, row: &row, pace, interval_ns: 7, bytes: 64, fill_bytes: 1 };
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            line(&request, 4096, &files, 9).map_err(|why| why.to_string())
         };
-        let fields = line(&request, 4096, &["/a b/c".into(), "/d".into()], 9).expect("a line");
-        assert_eq!(fields, "raf-rwd\tclosed\t7\t9\t64\t4096\t/a b/c\t/d\n");
-        let tight = line(&BlockRequest { pace: None, ..request }, 1, &["/d".into()], 9).expect("a line");
-        assert!(tight.starts_with("raf-rwd\ttight\t"));
-        assert!(
-            line(&request, 1, &["/a\tb".into()], 9)
-                .is_err_and(|why| why.to_string().contains("another folder"))
-        );
+        let closed = of(Some(Pace::Closed), &["/a b/c", "/d"]);
+        assert_eq!(closed.as_deref(), Ok("raf-rwd\tclosed\t7\t9\t64\t4096\t/a b/c\t/d\n"));
+        assert!(of(None, &["/d"]).is_ok_and(|tight| tight.starts_with("raf-rwd\ttight\t")));
+        assert!(of(None, &["/a\tb"]).is_err_and(|why| why.contains("another folder")));
     }
 }

@@ -180,6 +180,6 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
 #[test]
 fn every_row_of_the_table_has_an_expectation_in_table_order() {
     let started = seawall_jvm::start(&[]);
-    let rows: Vec<&str> = started.jvms[0].rows.iter().map(|row| row.id.as_str()).collect();
+    let rows: Vec<&str> = started[0].0.rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(rows, EXPECTED.map(|(row, ..)| row));
 }
