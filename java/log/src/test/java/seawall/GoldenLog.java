@@ -63,8 +63,9 @@ final class GoldenLog {
                 lines.add(cursor.lsn() + " " + place + " " + (cursor.endsTransaction() ? "ends " : "goes on ") + shown(cursor.bytes()));
             }
         }
-        Path copy = Files.createTempDirectory("golden");
-        try (Log log = Log.open(copied(dir, copy), Fixture.small())) {
+        Path copy = Files.createTempDirectory("golden").resolve("log");
+        Log.backup(dir, copy);
+        try (Log log = Log.open(copy, Fixture.small())) {
             for (int number : log.streams()) {
                 LogStream stream = log.stream(number);
                 lines.add("stream " + number + " " + stream.first() + " " + stream.next());
@@ -76,15 +77,6 @@ final class GoldenLog {
             }
         }
         return lines;
-    }
-
-    private static Path copied(Path from, Path to) throws Exception {
-        try (var files = Files.list(from)) {
-            for (Path file : files.filter(path -> path.toString().endsWith(".seg")).toList()) {
-                Files.copy(file, to.resolve(file.getFileName()));
-            }
-        }
-        return to;
     }
 
     private static String shown(byte[] bytes) {

@@ -13,11 +13,13 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Reads the golden files of the format, which the library that writes logs is held to as well. */
+/** Reads the golden files of the format, which the library is held to as well, and the golden log, whose text lies beside it. */
 class GoldenTest {
     static final Path GOLDEN = Path.of(System.getProperty("seawall.root", "../.."), "crates/log/tests/golden");
     private static final String ID = "30313233343536373839616263646566";
@@ -163,5 +165,36 @@ class GoldenTest {
                 assertEquals(row.acknowledged, header.acknowledged());
             }
         }
+    }
+
+    private static String shown(byte[] bytes) {
+        return bytes.length == 0 ? "nothing" : (char) bytes[0] + "*" + bytes.length;
+    }
+
+    @Test
+    void theGoldenLogHoldsWhatItsTextSays() throws IOException {
+        List<String> lines = new ArrayList<>();
+        try (StoredLog log = StoredLog.open(GOLDEN.resolve("log"))) {
+            lines.add("log " + log.firstLsn() + " " + log.endLsn());
+            try (RecordReader records = log.read(log.firstLsn())) {
+                for (LogRecord record = records.next(); record != null; record = records.next()) {
+                    String place = record.stream() < 0 ? "-" : record.stream() + "/" + record.sequence().getAsLong();
+                    lines.add(record.lsn() + " " + place + " " + (record.endsTransaction() ? "ends " : "goes on ") + shown(record.bytes()));
+                }
+            }
+            for (StoredStream stream : log.streams()) {
+                lines.add("stream " + stream.id() + " " + stream.first() + " " + stream.next());
+                try (RecordReader records = log.readStream(stream.id(), stream.first())) {
+                    for (LogRecord record = records.next(); record != null; record = records.next()) {
+                        lines.add(record.sequence().getAsLong() + " " + shown(record.bytes()));
+                    }
+                }
+            }
+        }
+        assertEquals(Files.readAllLines(GOLDEN.resolve("log.txt")), lines);
+        assertTrue(lines.size() > 20);
+        Report report = StoredLog.verify(GOLDEN.resolve("log"));
+        assertTrue(report.isSound(), report::toString);
+        assertEquals(Tail.Kind.TORN, report.tail().kind());
     }
 }
