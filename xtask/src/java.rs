@@ -25,7 +25,7 @@ const POM: &str = "java/pom.xml";
 pub(crate) enum More {
     /// Puts both jars into the Maven repository of this user
     Install,
-    /// Measures it beside Chronicle Queue, Artemis' journal and `FileChannel`, in five minutes
+    /// Measures it beside Chronicle Queue, Artemis' journal and `FileChannel`, in eight minutes
     Bench(Order),
 }
 
