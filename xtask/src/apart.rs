@@ -46,8 +46,6 @@ pub(crate) struct Starter {
 }
 
 impl Starter {
-    /// # Errors
-    /// The copy could not be made, or interrupts cannot be caught.
     pub(crate) fn new() -> Result<Self> {
         let folder = target().join("xtask").join(std::process::id().to_string());
         files::make_folder(&folder)?;

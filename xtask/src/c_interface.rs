@@ -25,9 +25,6 @@ pub(crate) fn header() -> Result {
 }
 
 /// Installs cbindgen where it, or this version of it, is missing.
-///
-/// # Errors
-/// It cannot be installed.
 pub(crate) fn provide() -> Result {
     let version = || output(command("cbindgen", &["--version"])).unwrap_or_default();
     if has("cbindgen") && version().trim() == format!("cbindgen {CBINDGEN}") {
@@ -156,9 +153,6 @@ fn version() -> Result<String> {
 }
 
 /// Installs a debug build below the target folder, and compiles and runs the program of the README by what was installed.
-///
-/// # Errors
-/// What does not hold.
 pub(crate) fn check() -> Result {
     let folder = target().join("tmp/c-interface");
     files::empty_folder(&folder)?;

@@ -61,9 +61,6 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// What did not hold.
 pub(crate) fn run(options: &Options) -> Result {
     let Options { long: campaign, minutes, second_kernel: elsewhere, linux, stacks, more } = options;
     if *elsewhere {
@@ -99,9 +96,6 @@ const PORTION: [&str; 8] =
     ["--bin", "seawall", "--bin", "seawall-crash", "--example", "crash", "--example", "rot"];
 
 /// The portion for every change; gives what was skipped.
-///
-/// # Errors
-/// What did not hold.
 pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>> {
     let built = runner::programs(&PORTION)?;
     let program = |label: &str| runner::program(&built, label);

@@ -18,9 +18,6 @@ pub(crate) fn run() -> Result {
 }
 
 /// As [`check`], after installing cargo-deny where it is missing.
-///
-/// # Errors
-/// As there, and why it cannot be installed.
 pub(crate) fn provided() -> Result<Option<String>> {
     if !present() {
         println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
@@ -32,9 +29,6 @@ pub(crate) fn provided() -> Result<Option<String>> {
 /// Runs the installed cargo-deny on the workspace, and on the harness and the package of Python beside it, which have lock
 /// files of their own. Advisories need a database from the network: without it everything else is checked, and
 /// what was not is returned as a sentence.
-///
-/// # Errors
-/// What does not hold.
 pub(crate) fn check() -> Result<Option<String>> {
     let (peers, python, config) = (peers::manifest(), python::manifest(), root().join("deny.toml"));
     let (peers, python, config) =

@@ -86,9 +86,6 @@ const KUBERNETES: &str = "k8s.io/kubectl@v0.34.1";
 const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
 
 /// Runs every part; the reasons of those that could not be run.
-///
-/// # Errors
-/// What did not hold.
 pub(crate) fn check() -> Result<Vec<String>> {
     if !cfg!(target_os = "linux") {
         return Err(Error::lacking("systemd and Debian's package of promtool are of Linux"));

@@ -20,17 +20,21 @@ macro_rules! ensure {
 }
 
 /// Why a developer command failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A program could not be started or waited for.
+    #[error("cannot run `{program}`: {cause}")]
     Start { program: String, cause: io::Error },
     /// A program ended without success. `stderr` is empty where it was passed through.
+    #[error("`{program}` ended with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Ended { program: String, status: ExitStatus, stderr: String },
     /// A file, folder, address or figure could not be used.
+    #[error("{place}: {cause}")]
     At { place: String, cause: Cause },
     /// What this machine lacks, and its remedy.
+    #[error("{0}")]
     Lacking(String),
     /// A check that did not hold.
+    #[error("{0}")]
     Check(String),
 }
 
@@ -46,31 +50,5 @@ impl Error {
     /// Makes the error of a cause at `place`: for `map_err`.
     pub(crate) fn at<E: Into<Cause>>(place: impl fmt::Display) -> impl Fn(E) -> Self {
         move |cause| Self::At { place: place.to_string(), cause: cause.into() }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lacking(text) | Self::Check(text) => out.write_str(text),
-            Self::Start { program, cause } => write!(out, "cannot run `{program}`: {cause}"),
-            Self::Ended { program, status, stderr } if stderr.is_empty() => {
-                write!(out, "`{program}` ended with {status}")
-            }
-            Self::Ended { program, status, stderr } => {
-                write!(out, "`{program}` ended with {status}: {stderr}")
-            }
-            Self::At { place, cause } => write!(out, "{place}: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Start { cause, .. } => Some(cause),
-            Self::At { cause, .. } => Some(cause.as_ref()),
-            Self::Ended { .. } | Self::Lacking(_) | Self::Check(_) => None,
-        }
     }
 }

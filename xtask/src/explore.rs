@@ -96,9 +96,6 @@ pub(crate) fn miri() -> Result<(Counts, Result)> {
 }
 
 /// Provides cargo-fuzz and builds the targets, one after the other: two builds at once would wait for each other.
-///
-/// # Errors
-/// What cannot be had here.
 pub(crate) fn prepare_fuzzing(targets: &[(&str, u32)]) -> Result {
     provide_nightly("rust-src")?;
     if !has("cargo-fuzz") {

@@ -50,8 +50,6 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// # Errors
-    /// cargo or git cannot tell.
     pub(crate) fn read() -> Result<Self> {
         let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
         let metadata: Value = serde_json::from_str(&metadata).map_err(Error::at("cargo metadata"))?;
@@ -147,9 +145,6 @@ fn unset(repository: &str, nfpm: &str, pom: &str) -> Vec<String> {
 }
 
 /// The packages of this machine's own processor, made and tried: what CI does for every change.
-///
-/// # Errors
-/// What failed, or is lacking.
 pub(crate) fn check() -> Result {
     run(&Options { target: vec![TARGETS[0].triple.to_owned()], tried: true, collect: None })
 }
@@ -192,10 +187,7 @@ fn python() -> Result<PathBuf> {
     environments::environment(&environments::find()?, "packages", &list)
 }
 
-/// Fills in what a template has between at-signs.
-///
-/// # Errors
-/// A name that has no value.
+/// Fills in what a template has between at-signs; a name that has no value is an error.
 fn filled(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<String> {
     let mut text = String::new();
     for line in template.split_inclusive('\n') {

@@ -13,9 +13,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Provides what the program needs and builds it; gives its path.
-///
-/// # Errors
-/// What cannot be had here.
 pub(crate) fn prepare() -> Result<PathBuf> {
     tools::provide(&tools::PEERS)?;
     status(here(&["build", "--release", "--locked", "--quiet"]))?;

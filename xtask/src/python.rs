@@ -132,9 +132,6 @@ fn tools(python: &Path) -> Result {
 }
 
 /// Makes an environment with all that a list names, unless it is there; gives its Python.
-///
-/// # Errors
-/// It cannot be installed.
 pub(crate) fn environment(python: &Path, name: &str, list: &Path) -> Result<PathBuf> {
     let wanted = files::read(list)?;
     let (installed, inside) = (folder(name).join("installed.txt"), of(name, "python"));

@@ -61,33 +61,21 @@ pub(crate) struct Plan<'a> {
 }
 
 /// Builds the tests that `selection` names, every one if it names none.
-///
-/// # Errors
-/// They do not build.
 pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["test", "--no-run"], selection)
 }
 
 /// Builds the programs and examples that `selection` names.
-///
-/// # Errors
-/// They do not build.
 pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["build"], selection)
 }
 
 /// The program of a label among those that were built.
-///
-/// # Errors
-/// It was not built.
 pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
     of_label(all, label, false)
 }
 
 /// The program of tests of a label among those that were built.
-///
-/// # Errors
-/// It was not built.
 pub(crate) fn test_program(all: &[Built], label: &str) -> Result<PathBuf> {
     of_label(all, label, true)
 }
@@ -104,9 +92,6 @@ fn built_by(command: &[&str], selection: &[&str]) -> Result<Vec<Built>> {
 }
 
 /// Runs a command of cargo's that builds; what it reports of each artifact.
-///
-/// # Errors
-/// It does not build.
 pub(crate) fn messages(words: &[&str]) -> Result<Vec<Value>> {
     let quiet = ["--quiet", "--message-format=json-render-diagnostics"];
     let mut build = cargo(&[words, &quiet].concat());
@@ -149,9 +134,6 @@ fn every(all: &[Built]) -> Result<Vec<(&Built, String, bool)>> {
 }
 
 /// The names of the tests in these binaries, and whether each is marked `#[ignore]`.
-///
-/// # Errors
-/// A binary cannot list its tests.
 pub(crate) fn list(all: &[Built]) -> Result<Vec<(String, bool)>> {
     let named = |(built, name, ignored): (&Built, String, bool)| (format!("{} {name}", built.label), ignored);
     let mut listed: Vec<_> = every(all)?.into_iter().map(named).collect();

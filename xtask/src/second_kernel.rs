@@ -30,9 +30,6 @@ pub(crate) const VERSIONS: [&str; 2] = [KERNELS[0].version, KERNELS[1].version];
 
 /// Provides everything and makes the cuts, for which `more` is handed on to `seawall-crash second-kernel`, or runs the table of
 /// stacks.
-///
-/// # Errors
-/// What is missing or failed.
 pub(crate) fn run(version: &str, stacks: bool, more: &[String]) -> Result {
     let kernel = KERNELS.iter().find(|kernel| kernel.version == version);
     let kernel = kernel.ok_or_else(|| Error::check(format!("no kernel is called {version}")))?;
@@ -60,9 +57,6 @@ pub(crate) struct Prepared {
 }
 
 /// Installs and builds what a cut needs.
-///
-/// # Errors
-/// What cannot be had here.
 pub(crate) fn prepare() -> Result<Prepared> {
     with(&KERNELS[0])
 }
@@ -87,9 +81,6 @@ fn with(kernel: &Kernel) -> Result<Prepared> {
 
 /// Runs the rows that need an `NVMe` drive in one boot of the newer kernel; leaves their calls, requests and results in
 /// `folder`.
-///
-/// # Errors
-/// What failed, or that there is no such machine here.
 pub(crate) fn rows(folder: &Path) -> Result {
     let lacking = |error| Error::lacking(format!("no machine with an NVMe drive: {error}"));
     provide(&KERNELS[1]).map_err(lacking)?;
@@ -98,9 +89,6 @@ pub(crate) fn rows(folder: &Path) -> Result {
 }
 
 /// Runs the table of stacks once on the older kernel.
-///
-/// # Errors
-/// What cannot be had here, or a stack that is not what the table says.
 pub(crate) fn stacks() -> Result {
     with(&KERNELS[0])?.stacks()
 }

@@ -13,9 +13,6 @@ const TABLE: &str = "crates/sys/src/planted.rs";
 const LIBRARIES: [(&str, &str); 2] = [("seawall_sys", "StoreFile"), ("seawall", "SegmentHeader")];
 
 /// Builds the log without features and searches it.
-///
-/// # Errors
-/// It does not build, or a name was found: which and where.
 pub(crate) fn check() -> Result {
     let text = files::read(&root().join(TABLE))?;
     let names = names(&text);

@@ -105,9 +105,6 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// What was found, or that the standing cannot be read or written.
 pub(crate) fn run(options: &Options) -> Result {
     let (Some(name), Some(outcome)) = (&options.part, &options.outcome) else {
         return soak(options.minutes);

@@ -113,9 +113,6 @@ pub(crate) fn go() -> &'static str {
 }
 
 /// A program of a Go module at a version: built once, kept in `target/go`.
-///
-/// # Errors
-/// Go is missing, or it does not build.
 pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
     let folder = target().join("go").join(version);
     // The last part of a module's name may be its version.
@@ -199,10 +196,7 @@ pub(crate) const SECOND_KERNEL: [Tool; 4] = [
 /// What only `cargo xtask peers` needs.
 pub(crate) const PEERS: [Tool; 1] = [Tool { probe: "cc", package: "gcc", purpose: "building SQLite" }];
 
-/// Provides these and prints what was done.
-///
-/// # Errors
-/// What is missing, by package, where this process may not install it or installing failed.
+/// Provides these and prints what was done; the error names what is missing, by package.
 pub(crate) fn provide(tools: &[Tool]) -> Result {
     if !cfg!(target_os = "linux") {
         println!("the tests on real file systems need Linux; nothing to install");
@@ -251,9 +245,6 @@ fn present(tool: &Tool) -> bool {
 }
 
 /// Adds the standard library of a foreign target to this toolchain, if it is missing.
-///
-/// # Errors
-/// rustup could not add it; without rustup, where the library comes from.
 pub(crate) fn provide_target(target: &str) -> Result {
     if !has("rustup") {
         let missing = format!(

@@ -46,9 +46,6 @@ pub(crate) fn test() -> Result<(Counts, Result)> {
 
 impl Wine {
     /// Finds the tools, builds the fixture and makes the prefix.
-    ///
-    /// # Errors
-    /// What is missing on this machine, or which step failed.
     pub(crate) fn prepare() -> Result<Self> {
         tools::provide(&tools::WINDOWS)?;
         tools::provide_target(TARGET)?;

@@ -10,9 +10,6 @@ const ACTIONLINT: (&str, &str) = ("github.com/rhysd/actionlint/cmd/actionlint", 
 const WORKFLOWS: &str = ".github/workflows";
 
 /// Lints them all.
-///
-/// # Errors
-/// What does not hold, or is lacking.
 pub(crate) fn check() -> Result {
     let actionlint = tools::go_program(ACTIONLINT.0, ACTIONLINT.1)?;
     let mut lint = command(actionlint, &["-no-color"]);

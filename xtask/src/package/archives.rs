@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Packs the folder.
-///
-/// # Errors
-/// It cannot be packed, or the second time gives other bytes.
 pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<PathBuf> {
     let name = target.archive(&release.version);
     let (archive, again) = (out().join(&name), folder(target).join(&name));
@@ -25,9 +22,6 @@ pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<Pa
 }
 
 /// `SHA256SUMS` of these files.
-///
-/// # Errors
-/// One cannot be read.
 pub(crate) fn sums(all: &[PathBuf]) -> Result<String> {
     let mut sums = script()?;
     sums.arg("--sums").args(all);
@@ -38,8 +32,7 @@ fn script() -> Result<Command> {
     Ok(command(python()?, &[root().join("xtask/package/archive.py")]))
 }
 
-/// # Errors
-/// The files differ.
+/// That two files hold the same.
 pub(crate) fn same(one: &Path, other: &Path) -> Result {
     let read = |path: &Path| std::fs::read(path).map_err(Error::at(path.display()));
     let same = read(one)? == read(other)?;
@@ -48,9 +41,6 @@ pub(crate) fn same(one: &Path, other: &Path) -> Result {
 }
 
 /// Unpacks it into an empty folder and runs the program there.
-///
-/// # Errors
-/// What did not run.
 pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: &Runs) -> Result {
     let here = folder(target).join("unpacked");
     files::empty_folder(&here)?;
@@ -65,9 +55,6 @@ pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: 
 }
 
 /// Asks a program for its version, and measures each published method shortly in `place`, with the result in `result`.
-///
-/// # Errors
-/// It does not run, is another version, or a method was not measured.
 pub(crate) fn measure(
     release: &Release,
     place: &str,

@@ -18,9 +18,6 @@ const BETWEEN: char = '\t';
 type Crate = (String, String, String);
 
 /// The document as text.
-///
-/// # Errors
-/// cargo cannot tell the tree.
 pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
     // The depth of a line stands right before its name.
     let format = format!("{BETWEEN}{{p}}{BETWEEN}{{l}}");
@@ -43,9 +40,6 @@ pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
 }
 
 /// Holds a document against its schema.
-///
-/// # Errors
-/// It does not hold, or Python is lacking.
 pub(crate) fn validate(file: &Path) -> Result {
     let script = root().join("xtask/package/bom.py");
     status(command(python()?, &[script.as_path(), file]))

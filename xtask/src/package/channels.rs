@@ -18,9 +18,6 @@ const TEMPLATES: [&str; 4] = [
 const SUMS: &str = "SHA256SUMS";
 
 /// Writes them beside the files that they are of.
-///
-/// # Errors
-/// A file cannot be read or written.
 pub(crate) fn write(folder: &Path, release: &Release) -> Result {
     let mut all = files::list(folder)?;
     let ours = |path: &std::path::PathBuf| path.is_file() && !path.ends_with(SUMS);

@@ -31,8 +31,6 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// # Errors
-    /// What this machine lacks for it.
     pub(crate) fn prepare(target: &Target) -> Result<Self> {
         tools::provide(target.tools)?;
         tools::provide_target(target.triple)?;
@@ -63,9 +61,6 @@ impl Runs {
 }
 
 /// Builds it and fills the folder; gives the folder.
-///
-/// # Errors
-/// What failed.
 pub(crate) fn lay_out(target: &Target, release: &Release, runs: &Runs) -> Result<PathBuf> {
     let program = build(target)?;
     let here = folder(target).join(target.folder(&release.version));

@@ -62,9 +62,6 @@ const BRINGS: [&str; 5] = [
 ];
 
 /// Makes both twice, and with `runs` tries them.
-///
-/// # Errors
-/// What failed or is lacking.
 pub(crate) fn make(
     target: &Target,
     [debian, rpm]: [&str; 2],

@@ -100,27 +100,18 @@ fn build(engine: &str) -> Result<PathBuf> {
 }
 
 /// What the next turn of the soak needs.
-///
-/// # Errors
-/// It cannot be run here, or does not build.
 pub(crate) fn prepare(tally: &Path) -> Result {
     super::possible()?;
     build(fewest_runs(&counts(tally)?)).map(drop)
 }
 
 /// A turn of the soak, on the engine that has had the fewest of the runs in `tally`; what it came to.
-///
-/// # Errors
-/// What was found.
 pub(crate) fn soak(minutes: u64, seed: u64, tally: &Path) -> Result<String> {
     let engine = fewest_runs(&counts(tally)?).to_owned();
     run(&Options { engine, faults: 0, minutes: Some(minutes), seed, tally: Some(tally.to_owned()) })
 }
 
 /// What the step of `cargo xtask test` runs: a few faults on `JetStream`, of most kinds, the same each time.
-///
-/// # Errors
-/// What was found, or that it cannot be run here.
 pub(crate) fn few() -> Result {
     super::possible()?;
     run(&Options { engine: "nats".to_owned(), faults: 15, minutes: None, seed: 114, tally: None }).map(drop)

@@ -6,9 +6,6 @@ use crate::error::Result;
 use crate::shell::{command, output};
 
 /// Files that differ from a revision, those that git does not know yet included.
-///
-/// # Errors
-/// There is no git, or no such revision.
 pub(super) fn files(revision: &str) -> Result<Vec<String>> {
     let differ = output(command("git", &["diff", "--name-only", revision, "--"]))?;
     let new = output(command("git", &["ls-files", "--others", "--exclude-standard"]))?;

@@ -109,9 +109,6 @@ impl Summary {
     }
 
     /// Prints all of it. `left_out` are the steps that did not run of all, or `None` if only some were asked for by name.
-    ///
-    /// # Errors
-    /// Something did not hold.
     pub(super) fn close(mut self, left_out: Option<&[&str]>, in_ci: bool) -> Result {
         println!("\n== summary ==\n");
         println!("| {:<20} | {:>5} | {:>5} | {:>6} | outcome |", "step", "s", "CPU s", "budget");
