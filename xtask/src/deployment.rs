@@ -13,12 +13,12 @@
 //! refuse a wrong file, so that one that accepts everything is noticed.
 
 use crate::error::{Error, Result};
-use crate::shell::{captured, command, find_program, has, is_root, output, root, status, target, within};
+use crate::replicated::get;
+use crate::shell::{captured, command, find_program, has, is_root, output, root, target, within};
 use crate::{files, runner, tools};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -152,8 +152,8 @@ fn run_ship(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     // What is at risk is told once a second.
     std::thread::sleep(Duration::from_millis(1500));
     Ok(vec![
-        file("ship.prom", shipped.get("/metrics")?.1)?,
-        file("standby.prom", standby.get("/metrics")?.1)?,
+        file("ship.prom", get(&shipped.address, "/metrics")?.1)?,
+        file("standby.prom", get(&standby.address, "/metrics")?.1)?,
     ])
 }
 
@@ -186,22 +186,11 @@ impl Served {
         Ok(served)
     }
 
-    /// Its answer: the status and the body.
-    fn get(&self, path: &str) -> Result<(String, String)> {
-        let failed = |error| Error::at(&self.address)(error);
-        let mut stream = TcpStream::connect(&self.address).map_err(failed)?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").map_err(failed)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).map_err(failed)?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
-    }
-
     /// Waits until it says that all is well.
     fn well(&self) -> Result {
-        let mut said = self.get("/health");
+        let mut said = get(&self.address, "/health");
         let well = within(10, || {
-            said = self.get("/health");
+            said = get(&self.address, "/health");
             !matches!(&said, Ok((status, _)) if !status.contains("200"))
         });
         let (_, said) = said?;
@@ -367,19 +356,9 @@ fn promtool() -> Result<PathBuf> {
     if !(is_root() && has("apt-get") && has("dpkg-deb")) {
         return Err(lacking("it is fetched where apt-get runs as root".to_owned()));
     }
-    let fetched = kept.join("fetched");
-    files::make_folder(&fetched)?;
-    let fetch = || {
-        let mut apt = command("apt-get", &["download", "-q", "prometheus"]);
-        apt.current_dir(&fetched);
-        output(apt)
-    };
-    let first = fetch().or_else(|_| output(command("apt-get", &["update", "-q"])).and_then(|_| fetch()));
+    let unpack = || tools::unpack("prometheus", &kept);
+    let first = unpack().or_else(|_| output(command("apt-get", &["update", "-q"])).and_then(|_| unpack()));
     first.map_err(|error| lacking(error.to_string()))?;
-    let package =
-        files::list(&fetched)?.pop().ok_or_else(|| lacking("apt-get fetched nothing".to_owned()))?;
-    status(command("dpkg-deb", &["-x".as_ref(), package.as_os_str(), kept.as_os_str()]))?;
-    files::remove_folder(&fetched)?;
     Ok(program)
 }
 

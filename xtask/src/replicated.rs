@@ -226,7 +226,7 @@ impl Bench<'_> {
             return kafka::topics(&cluster.home(0).join(STORE));
         }
         let monitor = cluster.monitor(0);
-        let answer = get(monitor, "/jsz?streams=1")?;
+        let (_, answer) = get(monitor, "/jsz?streams=1")?;
         let json: Value = serde_json::from_str(&answer).map_err(Error::at(monitor))?;
         json["streams"].as_u64().ok_or_else(|| Error::check(format!("{monitor} gave no number of streams")))
     }
@@ -318,15 +318,17 @@ fn commits(result: &Value, id: &str) -> Option<f64> {
     row["outcome"]["measured"]["commits"].as_f64()
 }
 
-fn get(address: &str, path: &str) -> Result<String> {
+/// The first line and the body of what is answered by HTTP.
+pub(crate) fn get(address: &str, path: &str) -> Result<(String, String)> {
     let mut answer = String::new();
     let sent = TcpStream::connect(address).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_mins(5)))?;
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n")?;
         stream.read_to_string(&mut answer)
     });
     sent.map_err(Error::at(address))?;
-    Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
 }
 
 #[cfg(test)]

@@ -72,16 +72,7 @@ pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
 
 /// The program of a label among those that were built.
 pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
-    of_label(all, label, false)
-}
-
-/// The program of tests of a label among those that were built.
-pub(crate) fn test_program(all: &[Built], label: &str) -> Result<PathBuf> {
-    of_label(all, label, true)
-}
-
-fn of_label(all: &[Built], label: &str, test: bool) -> Result<PathBuf> {
-    let found = all.iter().find(|built| built.label == label && built.test == test);
+    let found = all.iter().find(|built| built.label == label);
     let found = found.ok_or_else(|| Error::check(format!("cargo did not report a program {label}")))?;
     Ok(found.executable.clone())
 }

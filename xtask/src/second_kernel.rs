@@ -3,7 +3,6 @@
 //! Invariant: the kernel is unpacked under the target folder and never installed.
 
 use crate::error::{Error, Result};
-use crate::files;
 use crate::runner;
 use crate::shell::{built_from, cargo, command, output, status, target};
 use crate::tools;
@@ -97,7 +96,7 @@ impl Prepared {
     /// Runs the table of stacks once, by the program of tests that has it.
     fn stacks(&self) -> Result {
         let built = runner::build(&["--test", "real_systems"])?;
-        let tests = runner::test_program(&built, "cli/real_systems")?;
+        let tests = runner::program(&built, "cli/real_systems")?;
         status(self.cuts(&["--stacks", &tests.display().to_string()]))
     }
 
@@ -109,23 +108,11 @@ impl Prepared {
     }
 }
 
-/// Unpacks into a new folder that is renamed at the end, so that an interrupted run leaves no part of a kernel.
+/// The package depends on the one of the newest kernel.
 fn unpack_kernel(folder: &Path, package: &str) -> Result {
     let depends = output(command("apt-cache", &["depends", "--important", package]))?;
     let image = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: ")).ok_or_else(|| {
         Error::lacking(format!("apt-cache knows no package behind {package}; run apt-get update"))
     })?;
-    let new = folder.with_extension("new");
-    files::empty_folder(&new)?;
-    if folder.exists() {
-        files::remove_folder(folder)?;
-    }
-    let mut download = command("apt-get", &["download", image]);
-    download.current_dir(&new);
-    status(download)?;
-    let mut files = files::list(&new)?.into_iter();
-    let file = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let file = file.ok_or_else(|| Error::check(format!("apt-get left no package in {}", new.display())))?;
-    status(command("dpkg-deb", &[Path::new("--extract"), &file, &new]))?;
-    std::fs::rename(&new, folder).map_err(Error::at(folder.display()))
+    tools::unpack(image, folder)
 }

@@ -224,7 +224,7 @@ impl Cluster {
         for node in 0..NODES {
             if self.engine.name == "nats" {
                 self.waits(node, || {
-                    get(self.monitor(node), "/healthz").is_ok_and(|text| text.contains("\"ok\""))
+                    get(self.monitor(node), "/healthz").is_ok_and(|(_, text)| text.contains("\"ok\""))
                 })?;
             } else {
                 let log = self.home(node).join("log");

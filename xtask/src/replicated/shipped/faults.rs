@@ -167,7 +167,7 @@ fn is_whole_again(cluster: &Cluster, node: usize) -> Result {
     let name = cluster.engine.name;
     let whole = within(120, || {
         if name == "nats" {
-            get(cluster.monitor(node), "/healthz").is_ok_and(|answer| answer.contains("\"ok\""))
+            get(cluster.monitor(node), "/healthz").is_ok_and(|(_, answer)| answer.contains("\"ok\""))
         } else {
             (0..3).all(|other| held(other) == held(node) && held(node) > 0)
         }
