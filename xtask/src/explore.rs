@@ -33,17 +33,8 @@ const MIRI_RUNS: [(&str, &[&str]); 2] = [
 
 /// The orders of threads.
 pub(crate) fn loom() -> (Counts, Result) {
-    let mut run = cargo(&[
-        "test",
-        "--package=seawall",
-        "--lib",
-        "--release",
-        "--quiet",
-        "--features=mutants",
-        "loom_scenes::",
-        "--",
-        "--nocapture",
-    ]);
+    let mut run = cargo(&["test", "--package=seawall", "--lib", "--release", "--quiet"]);
+    run.args(["--features=mutants", "loom_scenes::", "--", "--nocapture"]);
     run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom"));
     // Optimised within each crate: the rest would cost the build more than the run gains.
     run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");

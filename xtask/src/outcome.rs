@@ -118,16 +118,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("outcome");
         assert_eq!(StepOutcome::read(&path), None, "a step that was killed wrote nothing");
-        for (written, again) in [
-            (StepOutcome::Held, StepOutcome::Held),
-            (StepOutcome::HeldWith("x".into()), StepOutcome::HeldWith("x".into())),
-            (StepOutcome::Broken("why".into()), StepOutcome::Broken("why".into())),
-            (StepOutcome::Skipped("no root".into()), StepOutcome::Skipped("no root".into())),
-            (StepOutcome::Tests(tests(None, 0.25)), StepOutcome::Tests(tests(None, 0.25))),
-            (StepOutcome::Owed(tests(Some("ended"), 1.5)), StepOutcome::Owed(tests(Some("ended"), 1.5))),
+        for written in [
+            StepOutcome::Held,
+            StepOutcome::HeldWith("x".into()),
+            StepOutcome::Broken("why".into()),
+            StepOutcome::Skipped("no root".into()),
+            StepOutcome::Tests(tests(None, 0.25)),
+            StepOutcome::Owed(tests(Some("ended"), 1.5)),
         ] {
             written.write(&path).expect("writes");
-            assert_eq!(StepOutcome::read(&path), Some(again));
+            assert_eq!(StepOutcome::read(&path), Some(written));
         }
     }
 }

@@ -22,16 +22,8 @@ pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
     // The depth of a line stands right before its name.
     let format = format!("{BETWEEN}{{p}}{BETWEEN}{{l}}");
     let mut tree = cargo(&["tree", "--locked", "--package", "seawall-cli", "--features", FEATURES]);
-    tree.args([
-        "--target",
-        target.triple,
-        "--edges",
-        "normal,build",
-        "--prefix",
-        "depth",
-        "--format",
-        &format,
-    ]);
+    tree.args(["--target", target.triple, "--edges", "normal,build"]);
+    tree.args(["--prefix", "depth", "--format", &format]);
     let edges = edges(&output(tree)?)?;
     let sums = checksums(&files::read(&root().join("Cargo.lock"))?);
     let document = document(&edges, &sums, release);

@@ -18,9 +18,9 @@ struct Kind {
     name: &'static str,
     /// Folders of the root that the manager itself needs; the first is its database, which no list of paths includes.
     folders: &'static [&'static str],
-    set_up: &'static [&'static str],
-    install: &'static [&'static str],
-    remove: &'static [&'static str],
+    set_up: &'static str,
+    install: &'static str,
+    remove: &'static str,
     /// Files that it has to bring beside the program and its pages.
     brings: &'static [&'static str],
 }
@@ -29,26 +29,18 @@ const KINDS: [Kind; 2] = [
     Kind {
         name: "deb",
         folders: &["var/lib/dpkg", "var/lib/dpkg/info", "var/lib/dpkg/updates"],
-        set_up: &["dpkg", "--root=ROOT", "--add-architecture", "ARCH"],
-        install: &["dpkg", "--root=ROOT", "--install", "PACKAGE"],
-        remove: &["dpkg", "--root=ROOT", "--purge", "seawall"],
+        set_up: "dpkg --root=ROOT --add-architecture ARCH",
+        install: "dpkg --root=ROOT --install PACKAGE",
+        remove: "dpkg --root=ROOT --purge seawall",
         brings: &["usr/share/zsh/vendor-completions/_seawall", "usr/share/doc/seawall/copyright"],
     },
     Kind {
         name: "rpm",
         // Folders that every system has, which no package may take away.
         folders: &["var/lib/rpm", "usr/bin", "usr/share/man/man1", "usr/share/doc", "usr/share/licenses"],
-        set_up: &["rpm", "--root=ROOT", "--dbpath=/var/lib/rpm", "--initdb"],
-        install: &[
-            "rpm",
-            "--root=ROOT",
-            "--dbpath=/var/lib/rpm",
-            "--ignorearch",
-            "--nosignature",
-            "--install",
-            "PACKAGE",
-        ],
-        remove: &["rpm", "--root=ROOT", "--dbpath=/var/lib/rpm", "--erase", "seawall"],
+        set_up: "rpm --root=ROOT --dbpath=/var/lib/rpm --initdb",
+        install: "rpm --root=ROOT --dbpath=/var/lib/rpm --ignorearch --nosignature --install PACKAGE",
+        remove: "rpm --root=ROOT --dbpath=/var/lib/rpm --erase seawall",
         brings: &["usr/share/zsh/site-functions/_seawall", "usr/share/licenses/seawall/LICENSE-MIT"],
     },
 ];
@@ -111,8 +103,8 @@ impl Kind {
         if self.name == "deb" {
             files::write(&at.join("var/lib/dpkg/status"), "")?;
         }
-        let step = |words: &[&str]| {
-            let filled = words.iter().map(|word| {
+        let step = |words: &str| {
+            let filled = words.split(' ').map(|word| {
                 let word = word.replace("ROOT", &at.to_string_lossy()).replace("ARCH", debian);
                 word.replace("PACKAGE", &package.to_string_lossy())
             });

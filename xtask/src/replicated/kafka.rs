@@ -48,16 +48,8 @@ impl Nodes {
                 java
             };
             let scram = format!("SCRAM-SHA-256=[name={user},password={password}]");
-            output(java(&[
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                "c2Vhd2FsbC1jbHVzdGVyMg",
-                "-c",
-                &name,
-                "--add-scram",
-                &scram,
-            ]))?;
+            let format = ["kafka.tools.StorageTool", "format", "-t", "c2Vhd2FsbC1jbHVzdGVyMg"];
+            output(java(&[&format[..], &["-c", &name, "--add-scram", &scram]].concat()))?;
             let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(failed)?;
             let mut java = java(&["kafka.Kafka", &name]);
             java.stdout(log.try_clone().map_err(failed)?).stderr(log);

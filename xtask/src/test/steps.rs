@@ -11,6 +11,7 @@ use crate::{
     c_interface, crash, deny, deployment, explore, java, package, peers, python, replicated, second_kernel,
     shipped, tools, wine, workflows,
 };
+use Tier::{Full, Quick};
 use seawall_sys::skip::in_ci;
 use std::process::Command;
 
@@ -42,22 +43,14 @@ pub(super) struct Step {
     pub(super) run: fn() -> StepOutcome,
 }
 
-const fn quick(
+const fn step(
+    tier: Tier,
     name: &'static str,
     paths: &'static [&'static str],
     budget_seconds: u32,
     run: fn() -> StepOutcome,
 ) -> Step {
-    Step { name, tier: Tier::Quick, paths, budget_seconds, run }
-}
-
-const fn full(
-    name: &'static str,
-    paths: &'static [&'static str],
-    budget_seconds: u32,
-    run: fn() -> StepOutcome,
-) -> Step {
-    Step { name, tier: Tier::Full, paths, budget_seconds, run }
+    Step { name, tier, paths, budget_seconds, run }
 }
 
 const CODE: &[&str] = &["crates/", "xtask/", "Cargo.", "rust-toolchain.toml", "clippy.toml", "rustfmt.toml"];
@@ -68,47 +61,47 @@ const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
 pub(super) const STEPS: [Step; 41] = [
-    full("set-up",                   &[], 5, set_up),
-    quick("format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
-    quick("lints",                   CODE, 10, lints),
-    quick("tests",                   &[], 155, all_tests),
-    quick("promises of the log",     LOG, 25, promises),
-    quick("examples in the documentation", GAUGE, 10, documented_examples),
-    quick("documentation",           GAUGE, 10, documentation),
-    full("Raft nodes",               &["crates/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
-    full("Kafka's clients",          CODE, 20, kafka_client),
-    full("tests of peers",           LOG, 5, tests_of_peers),
-    full("C interface",              &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
-    full("nothing planted ships",    LOG, 10, || shipped::check().into()),
-    full("orders of threads",        LOG, 5, || Ok(explore::loom()).into()),
-    full("Miri",                     LOG, 65, || explore::miri().into()),
-    full("fuzzing",                  LOG, 30, fuzzing),
-    full("builds for macOS",         CODE, 5, || builds_for("aarch64-apple-darwin")),
-    full("builds for illumos",       CODE, 5, || builds_for("x86_64-unknown-illumos")),
-    full("builds for Windows",       CODE, 5, || builds_for("x86_64-pc-windows-gnu")),
-    full("Windows tests",            GAUGE, 40, || wine::test().into()),
-    full("call sequences",           GAUGE, 5, || on_real_systems("calls::")),
-    full("calls of scenarios",       GAUGE, 10, || on_real_systems("scenarios::")),
-    full("scenarios everywhere",     GAUGE, 60, || on_real_systems("everywhere::")),
-    full("Python",                   GAUGE, 40, || python::test().into()),
-    full("the log for Java",         &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, || java::test(in_ci()).into()),
-    full("calls of JVMs",            &["crates/"], 10, || on_real_systems("jvm::")),
-    full("device evidence",          GAUGE, 15, || on_real_systems("evidence::")),
-    full("rows on NVMe",             GAUGE, 90, rows_on_nvme),
-    full("lies are caught",          GAUGE, 160, lies),
-    full("programs crash-tested",    GAUGE, 40, || on_real_systems("crash_test::")),
-    full("gates and limits",         GAUGE, 20, || on_real_systems("gates::")),
-    full("bad input",                GAUGE, 10, || on_real_systems("refusals::")),
-    full("files of other users",     GAUGE, 10, || on_real_systems("others::")),
-    full("failing calls of the log", LOG, 30, || on_real_systems("log_faults::")),
-    full("crashes",                  LOG, 200, || crash::bounded(&[]).into()),
-    full("replicated",               GAUGE, 120, || replicated::nats().into()),
-    full("shipped under faults",     GAUGE, 70, || replicated::shipped::few().into()),
-    full("report in a browser",      GAUGE, 25, report_in_a_browser),
-    full("deployment",               &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
-    full("packages",                 &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
-    full("workflows",                &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
-    full("dependencies",             &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
+    step(Full,  "set-up",                  &[], 5, set_up),
+    step(Quick, "format",                  CODE, 5, || check(cargo(&["fmt", "--all", "--check"]))),
+    step(Quick, "lints",                   CODE, 10, lints),
+    step(Quick, "tests",                   &[], 155, all_tests),
+    step(Quick, "promises of the log",     LOG, 25, promises),
+    step(Quick, "examples in the documentation", GAUGE, 10, documented_examples),
+    step(Quick, "documentation",           GAUGE, 10, documentation),
+    step(Full,  "Raft nodes",              &["crates/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
+    step(Full,  "Kafka's clients",         CODE, 20, kafka_client),
+    step(Full,  "tests of peers",          LOG, 5, tests_of_peers),
+    step(Full,  "C interface",             &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
+    step(Full,  "nothing planted ships",   LOG, 10, || shipped::check().into()),
+    step(Full,  "orders of threads",       LOG, 5, || Ok(explore::loom()).into()),
+    step(Full,  "Miri",                    LOG, 65, || explore::miri().into()),
+    step(Full,  "fuzzing",                 LOG, 30, fuzzing),
+    step(Full,  "builds for macOS",        CODE, 5, || builds_for("aarch64-apple-darwin")),
+    step(Full,  "builds for illumos",      CODE, 5, || builds_for("x86_64-unknown-illumos")),
+    step(Full,  "builds for Windows",      CODE, 5, || builds_for("x86_64-pc-windows-gnu")),
+    step(Full,  "Windows tests",           GAUGE, 40, || wine::test().into()),
+    step(Full,  "call sequences",          GAUGE, 5, || on_real_systems("calls::")),
+    step(Full,  "calls of scenarios",      GAUGE, 10, || on_real_systems("scenarios::")),
+    step(Full,  "scenarios everywhere",    GAUGE, 60, || on_real_systems("everywhere::")),
+    step(Full,  "Python",                  GAUGE, 40, || python::test().into()),
+    step(Full,  "the log for Java",        &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, || java::test(in_ci()).into()),
+    step(Full,  "calls of JVMs",           &["crates/"], 10, || on_real_systems("jvm::")),
+    step(Full,  "device evidence",         GAUGE, 15, || on_real_systems("evidence::")),
+    step(Full,  "rows on NVMe",            GAUGE, 90, rows_on_nvme),
+    step(Full,  "lies are caught",         GAUGE, 160, lies),
+    step(Full,  "programs crash-tested",   GAUGE, 40, || on_real_systems("crash_test::")),
+    step(Full,  "gates and limits",        GAUGE, 20, || on_real_systems("gates::")),
+    step(Full,  "bad input",               GAUGE, 10, || on_real_systems("refusals::")),
+    step(Full,  "files of other users",    GAUGE, 10, || on_real_systems("others::")),
+    step(Full,  "failing calls of the log", LOG, 30, || on_real_systems("log_faults::")),
+    step(Full,  "crashes",                 LOG, 200, || crash::bounded(&[]).into()),
+    step(Full,  "replicated",              GAUGE, 120, || replicated::nats().into()),
+    step(Full,  "shipped under faults",    GAUGE, 70, || replicated::shipped::few().into()),
+    step(Full,  "report in a browser",     GAUGE, 25, report_in_a_browser),
+    step(Full,  "deployment",              &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
+    step(Full,  "packages",                &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
+    step(Full,  "workflows",               &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
+    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
