@@ -1,35 +1,29 @@
 //! Checks licences, sources and advisories of all dependencies by cargo-deny and `deny.toml`.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shell::{cargo, has, output, root, status};
 use crate::{peers, python};
 
-/// Whether cargo-deny is installed. Building it takes minutes, so that `test` does not do it unasked.
-pub(crate) fn present() -> bool {
-    has("cargo-deny")
-}
-
-/// Runs cargo-deny, and installs it first where it is missing.
+/// Runs cargo-deny, and prints what it could not check.
 pub(crate) fn run() -> Result {
-    if let Some(left_out) = provided()? {
+    if let Some(left_out) = check(true)? {
         println!("{left_out}");
     }
     Ok(())
 }
 
-/// As [`check`], after installing cargo-deny where it is missing.
-pub(crate) fn provided() -> Result<Option<String>> {
-    if !present() {
+/// Runs cargo-deny on the workspace, and on the harness and the package of Python beside it, which have lock
+/// files of their own. Advisories need a database from the network: without it everything else is checked, and
+/// what was not is returned as a sentence. Installing cargo-deny takes minutes, so that `test` does not do it unasked.
+pub(crate) fn check(install: bool) -> Result<Option<String>> {
+    if !has("cargo-deny") {
+        if !install {
+            let how = "cargo-deny is not installed; `cargo xtask deny` installs it, in minutes";
+            return Err(Error::lacking(how));
+        }
         println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
         status(crate::shell::install("cargo-deny"))?;
     }
-    check()
-}
-
-/// Runs the installed cargo-deny on the workspace, and on the harness and the package of Python beside it, which have lock
-/// files of their own. Advisories need a database from the network: without it everything else is checked, and
-/// what was not is returned as a sentence.
-pub(crate) fn check() -> Result<Option<String>> {
     let (peers, python, config) = (peers::manifest(), python::manifest(), root().join("deny.toml"));
     let (peers, python, config) =
         (peers.to_string_lossy(), python.to_string_lossy(), config.to_string_lossy());

@@ -13,7 +13,7 @@ use crate::files;
 use crate::outcome::Tests;
 use crate::shell::{cargo, output, target};
 use crate::tally::Counts;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -35,7 +35,7 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// Tests that are printed as the slowest.
 pub(crate) const SLOWEST: usize = 10;
 /// How long each test took the last time, so that long ones start first.
-const DURATIONS: &str = "xtask/durations.txt";
+const DURATIONS: &str = "xtask/durations.json";
 
 /// A program that cargo built.
 #[derive(Debug, Clone, PartialEq)]
@@ -258,7 +258,8 @@ fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Te
         slowest.push((label, seconds));
         skipped.extend(here);
     }
-    keep(&took);
+    // Without them the next run is a little slower.
+    let _ = files::write(&target().join(DURATIONS), json!(took).to_string());
     let failure = (!failed.is_empty()).then(|| format!("failed: {}{}", failed.join(", "), outputs.concat()));
     slowest.sort_by(|(_, one): &(_, f64), (_, other)| other.total_cmp(one));
     slowest.truncate(SLOWEST);
@@ -267,18 +268,8 @@ fn sum(mut counts: Counts, ran: Vec<Ran>, mut took: BTreeMap<String, f64>) -> Te
 
 /// Seconds by test of earlier runs; they decide the order and nothing else.
 fn durations() -> BTreeMap<String, f64> {
-    let text = std::fs::read_to_string(target().join(DURATIONS)).unwrap_or_default();
-    let line = |line: &str| {
-        line.split_once('\t').and_then(|(seconds, label)| Some((label.to_owned(), seconds.parse().ok()?)))
-    };
-    text.lines().filter_map(line).collect()
-}
-
-fn keep(took: &BTreeMap<String, f64>) {
-    let text: String =
-        took.iter().fold(String::new(), |text, (label, seconds)| text + &format!("{seconds:.3}\t{label}\n"));
-    // Without it the next run is a little slower.
-    let _ = std::fs::write(target().join(DURATIONS), text);
+    let kept = files::read_json(&target().join(DURATIONS)).ok();
+    kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use crate::error::{Error, Result};
 use crate::tally::Counts;
-use seawall_sys::clock::monotonic_ns;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,8 +12,6 @@ use std::time::Duration;
 
 /// Above this the machine is at other work.
 const BUSY_LOAD: f64 = 0.7;
-/// How long the load of the builds before a measurement is waited out.
-const REST_MAX: Duration = Duration::from_mins(4);
 
 /// The repository's root: the folder above this package.
 pub(crate) fn root() -> &'static Path {
@@ -138,23 +135,14 @@ pub(crate) fn within(seconds: u32, mut holds: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Waits until the load is low, at most for [`REST_MAX`], and prints it.
+/// Waits until the load is low, for at most four minutes, and prints it.
 pub(crate) fn rest_and_print_load() {
-    let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let busy = |load: &str| {
-        load.split_whitespace()
-            .next()
-            .and_then(|load| load.parse().ok())
-            .is_some_and(|load: f64| load > BUSY_LOAD)
+    let load = || -> Option<f64> {
+        std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
     };
-    let begun_ns = monotonic_ns();
-    while busy(&load()) && Duration::from_nanos(monotonic_ns() - begun_ns) < REST_MAX {
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    let load = load();
-    let first = load.split_whitespace().next().unwrap_or("unknown");
-    let warning = if busy(&load) { ": this machine is BUSY, and the figures are not worth much" } else { "" };
-    println!("load {first}{warning}");
+    let rested = within(240, || load().is_none_or(|load| load <= BUSY_LOAD));
+    let warning = if rested { "" } else { ": this machine is BUSY, and the figures are not worth much" };
+    println!("load {}{warning}", load().map_or_else(|| "unknown".to_owned(), |load| load.to_string()));
 }
 
 /// Whether a program ran and ended well.

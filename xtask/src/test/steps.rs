@@ -101,7 +101,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "deployment",              &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
     step(Full,  "packages",                &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
     step(Full,  "workflows",               &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
-    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, dependencies),
+    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, || deny::check(in_ci()).into()),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
@@ -263,19 +263,6 @@ fn report_in_a_browser() -> StepOutcome {
     }
     let plan = Plan { ignored: true, ..Plan::default() };
     built(&["--test", "browser"], |label| label == BROWSER, &plan, StepOutcome::Owed)
-}
-
-fn dependencies() -> StepOutcome {
-    if in_ci() {
-        // Installs it first if need be, which takes minutes: CI has them.
-        deny::provided().into()
-    } else if deny::present() {
-        deny::check().into()
-    } else {
-        StepOutcome::Skipped(
-            "cargo-deny is not installed; `cargo xtask deny` installs it, in minutes".to_owned(),
-        )
-    }
 }
 
 /// The step that runs a test, which is named with its binary.
