@@ -4,13 +4,6 @@
 //! damages, and `seawall` and the library on recorded file systems, failing disks and kill -9. The run for every change
 //! uses the build of the tests; the campaign builds for release, as published.
 //!
-//! | command | what it does |
-//! | --- | --- |
-//! | `cargo xtask crash [MORE]` | the run for every change: fixed work, counted in states; MORE goes to the third program |
-//! | `cargo xtask crash --long [--minutes N]` | the campaign, which resumes where it stopped; its figures go to `results/crash` |
-//! | `cargo xtask crash --second-kernel [MORE]` | power cuts of another kernel in an emulator; MORE goes to `seawall-crash second-kernel` |
-//! | `cargo xtask crash --second-kernel [--linux 6.12] --stacks` | no cuts, but the table of stacks of the tests on that kernel |
-//!
 //! Invariant: a part that could not run is counted and printed as skipped; the work is the same on a slow machine,
 //! and a program that takes far too long has failed.
 
@@ -168,7 +161,18 @@ fn by_hand(page: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{BY_HAND, by_hand, skipped};
+    use super::{BY_HAND, Options, by_hand, skipped};
+    use clap::{Args as _, FromArgMatches as _};
+
+    #[test]
+    fn what_follows_the_kernel_is_handed_on() {
+        let command = Options::augment_args(clap::Command::new("crash"));
+        let words = "crash --second-kernel --linux 6.12 --bus nvme --seed 7 --cuts 5 --disk ignores-fua";
+        let matches = command.try_get_matches_from(words.split(' ')).expect("is understood");
+        let options = Options::from_arg_matches(&matches).expect("is read");
+        assert!(options.second_kernel && options.linux == "6.12");
+        assert_eq!(options.more.join(" "), "--bus nvme --seed 7 --cuts 5 --disk ignores-fua");
+    }
 
     #[test]
     fn what_was_written_by_hand_stays() {

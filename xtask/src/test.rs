@@ -1,13 +1,5 @@
 //! `cargo xtask test`: the steps that hold the repository to its promises, in two tiers.
 //!
-//! | command | what runs |
-//! | --- | --- |
-//! | `cargo xtask test` | the quick tier: no root, nothing to download but crates |
-//! | `cargo xtask test --full` | every step, as in CI |
-//! | `cargo xtask test STEP ...` | these steps, of either tier |
-//! | `--changed [REV]` behind the first two | of these only the steps that matter to what differs from REV (`HEAD`) |
-//! | `cargo xtask test --list` | the steps, and every test with the step that runs it, run none |
-//!
 //! Invariants: every step runs even if earlier ones failed, so that one run reports everything; the last lines count
 //! only the tests that ran and name the steps left out; a step that hangs, and what all steps have no time for, is ended and
 //! has failed.
