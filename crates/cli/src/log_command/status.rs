@@ -137,9 +137,8 @@ fn of_held(address: &str, held: Option<&Held>, followers: &[Follower]) -> Value 
 fn text(found: &Value) -> String {
     let mut lines = Vec::new();
     let word = |value: &Value| match value {
-        Value::Null => "none".to_owned(),
         Value::Bool(true) => "running".to_owned(),
-        Value::Bool(false) => "none".to_owned(),
+        Value::Null | Value::Bool(false) => "none".to_owned(),
         Value::String(text) => printable(text).into_owned(),
         other => other.to_string(),
     };
