@@ -131,7 +131,7 @@ impl Lock {
             if let Some(lock) = Self::try_take(directory, options)? {
                 let stays = directory.is_at_its_path();
                 let stays = stays.map_err(|source| Error::io("look at", directory.path(), source))?;
-                let moved = || std::io::Error::other("it was moved or replaced meanwhile: open it again");
+                let moved = || std::io::Error::other("it was moved or replaced meanwhile: reopen it");
                 if let Err(error) = close_left(&lock.file) {
                     tracing::debug!(%error, "the page of an earlier writer is left to its followers");
                 }

@@ -336,7 +336,7 @@ impl Options {
             (
                 "batch_bytes",
                 (4 << 10..=64 << 20).contains(&batch) && batch.is_multiple_of(4096),
-                "4 KiB to 64 MiB, a multiple of 4096, as direct I/O wants it",
+                "4 KiB to 64 MiB, a multiple of 4096, as direct I/O requires",
             ),
             (
                 "memory_bytes",
@@ -357,7 +357,7 @@ impl Options {
             (
                 "in_flight_max",
                 (1..=16).contains(&self.in_flight_max),
-                "1 to 16: each keeps every segment open once more",
+                "1 to 16: each opens every segment once more",
             ),
             (
                 "idle_mark",

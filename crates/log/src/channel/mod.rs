@@ -118,12 +118,12 @@ impl Owner {
             return Some("it is of another boot");
         }
         if self.lock != expected.lock {
-            return Some("it is of the log that this one was copied from");
+            return Some("it belongs to the log that this one was copied from");
         }
         if self.log_id != expected.log_id {
             return Some("it is of another log");
         }
-        (self.epoch < expected.epoch).then_some("it is of a writer that has ended")
+        (self.epoch < expected.epoch).then_some("it belongs to a writer that has ended")
     }
 }
 

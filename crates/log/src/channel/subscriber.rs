@@ -45,7 +45,7 @@ impl Subscriber {
         };
         let (name, lock) =
             named(dir).map_err(failed("LOCK"))?.ok_or("the writer shares no memory with followers")?;
-        let folder = shared_memory::folder().map_err(failed("memory that processes share"))?;
+        let folder = shared_memory::folder().map_err(failed("shared memory"))?;
         let file = SharedFile::open(&folder, &name, PAGE_BYTES);
         let what = format!("the writer's page {}", folder.path().join(&name).display());
         let file = file.map_err(failed(&what))?;

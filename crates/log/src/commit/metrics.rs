@@ -11,7 +11,7 @@
 //! | `seawall_debt_syncs_total` | counter | syncs | that made relaxed batches durable |
 //! | `seawall_segments_started_total` | counter | segments | started |
 //! | `seawall_segments_prepared_total` | counter | segments | prepared or recycled |
-//! | `seawall_segments_filled_total` | counter | segments | made anew and filled with zeros, not recycled |
+//! | `seawall_segments_filled_total` | counter | segments | created and filled with zeros, not recycled |
 //! | `seawall_rewritten_bytes_total` | counter | bytes | of records that streams needed of segments that had to go |
 //! | `seawall_rewrite_stalls_total` | counter | waits | of an append until more of that was rewritten |
 //! | `seawall_stalls_total` | counter | waits | of an append for memory or for a segment |
@@ -19,7 +19,7 @@
 //! | `seawall_failures_total` | counter | failures | that ended a log |
 //! | `seawall_write_seconds` | histogram | seconds | from the issue of a batch until it had reached its durability class |
 //! | `seawall_batch_records` | histogram | records | in one batch |
-//! | `seawall_confirmed` | gauge | 0 or 1 | whether the devices' counters bear out what the log promises, or it needs no flush |
+//! | `seawall_confirmed` | gauge | 0 or 1 | whether the devices' counters confirm the class of the log, or it needs no flush |
 //!
 //! Every one has the label `log`: the directory. Handles are taken when a log is opened, so the recorder must be
 //! installed before that.
@@ -82,35 +82,35 @@ pub(crate) const METRICS: [Row; 16] = [
     (
         "seawall_segments_filled_total",
         MetricKind::Counter,
-        "segments made anew and filled with zeros, not recycled",
+        "segments created and filled with zeros, not recycled",
     ),
     (
         "seawall_rewritten_bytes_total",
         MetricKind::Counter,
-        "bytes of records that streams needed of segments that had to go",
+        "bytes of records rewritten for streams so that old segments could be removed",
     ),
     (
         "seawall_rewrite_stalls_total",
         MetricKind::Counter,
-        "waits of an append until more of what lagging streams need was rewritten",
+        "waits of an append for the rewriting of records of lagging streams",
     ),
     ("seawall_stalls_total", MetricKind::Counter, "waits of an append for memory or for a segment"),
     (
         "seawall_write_stalls_total",
         MetricKind::Counter,
-        "batches that the disk did not finish within the threshold, counted while they last",
+        "batches that the disk did not finish within the threshold, counted while they hang",
     ),
     ("seawall_failures_total", MetricKind::Counter, "failures that ended a log"),
     (
         "seawall_write_seconds",
         MetricKind::Histogram,
-        "seconds from the issue of a batch until it had reached its class",
+        "seconds from the issue of a batch until it reached its class",
     ),
     ("seawall_batch_records", MetricKind::Histogram, "records in one batch"),
     (
         "seawall_confirmed",
         MetricKind::Gauge,
-        "1 if the devices' counters bear out what the log promises or it needs no flush, else 0",
+        "1 if the devices' counters confirm the log's class or it needs no flush, else 0",
     ),
 ];
 

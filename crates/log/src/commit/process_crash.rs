@@ -103,7 +103,7 @@ impl CrashMemory {
                 self.ring.set(Mutex::new(ring)).is_ok()
             }
             Err(reason) => {
-                tracing::info!(%reason, "commits that outlive the process only are written");
+                tracing::info!(%reason, "commits that outlive only the process are written to the disk");
                 // Descriptors and room on the disk come back; what the options say stays.
                 let wait_ns = refused.as_ref().map_or(AGAIN_NS.0, |last| (last.wait_ns * 2).min(AGAIN_NS.1));
                 let wait_ns = if self.plan.is_ok() { wait_ns } else { u64::MAX };
@@ -125,7 +125,7 @@ impl CrashMemory {
             && let Err(error) = plan.dir.remove(MEMORY_FILE)
         {
             // The epoch of the next opening makes it worthless all the same once that has been opened.
-            tracing::warn!(%error, "crash memory of a closed log stays behind");
+            tracing::warn!(%error, "crash memory of a closed log could not be removed");
         }
     }
 

@@ -36,9 +36,9 @@ pub enum LeftInMemory {
 }
 
 /// Why memory without a sound header is worthless.
-const UNSOUND: &str = "it was being made, or is damaged";
+const UNSOUND: &str = "it is unfinished or damaged";
 /// Why memory of another boot is worthless.
-const OTHER_BOOT: &str = "the system has crashed or been started anew since";
+const OTHER_BOOT: &str = "the system has crashed or rebooted since";
 /// Why memory of another log is worthless.
 const OTHER_LOG: &str = "it belongs to another log";
 /// Why memory of another epoch is worthless.

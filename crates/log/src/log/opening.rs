@@ -328,7 +328,7 @@ fn memory_plan(
         return Err("Options::crash_memory_bytes turned it off");
     }
     if options.network_file_system && !matches!(dir.network_file_system(), Ok(None)) {
-        return Err("the log lies on a network file system");
+        return Err("the log is on a network file system");
     }
     Ok(MemoryPlan {
         dir: Arc::clone(dir),

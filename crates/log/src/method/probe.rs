@@ -219,7 +219,7 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
         None => (None, Evidence::default(), Vec::new()),
     };
     let fastest = trial::fastest(honest).and_then(Tried::of);
-    let none = || "no commit fitted into the budget, or no method works here".to_owned();
+    let none = || "no commit fits into the budget, or no method works here".to_owned();
     Probe {
         problem: failed.or_else(|| fastest.is_none().then(none)),
         fastest,

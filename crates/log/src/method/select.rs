@@ -119,7 +119,7 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
     match options.engine {
         EngineChoice::Only(engine) => {
             let remedy =
-                "or choose the engine `probe` (--engine probe), which lets the portable one take over";
+                "or choose the engine `probe` (--engine probe), which falls back on the portable one";
             engine.probe().map_err(|reason| {
                 refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
             })?;
@@ -155,7 +155,7 @@ impl Permitted {
             match EngineContext::start(method, options.in_flight_max, buffers.len(), &warm) {
                 Ok(works) => {
                     if let Some(reason) = &reason {
-                        tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: the portable engine takes over");
+                        tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: using the portable engine");
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
                     let rows = Rows::select(method, options.durability, &around, methods::here());
@@ -337,7 +337,7 @@ pub(crate) fn read_text(dir: &Directory) -> io::Result<String> {
     file.by_ref().take(METHOD_BYTES_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > METHOD_BYTES_MAX {
         let reason = format!(
-            "it is longer than {METHOD_BYTES_MAX} bytes: remove it, and the next opening probes anew"
+            "it is longer than {METHOD_BYTES_MAX} bytes: remove it, and the next opening probes again"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }

@@ -115,7 +115,7 @@ fn file_name(name: &str) -> Result<String> {
     let sound = !name.is_empty()
         && name.len() <= 100
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let reason = || format!("{name:?} is no name of a hold: letters, digits and `-`");
+    let reason = || format!("{name:?} is not a name for a hold: use letters, digits and `-`");
     let refusal = || Error::InvalidOption { option: "name", reason: reason() };
     sound.then(|| format!("{HOLD_PREFIX}{name}")).ok_or_else(refusal)
 }

@@ -425,7 +425,7 @@ impl RecordIndex {
             lock(&self.idle).push(IdleBlocks { at: (header.number, first), count, buf: blocks.buf });
         }
         record?.ok_or_else(|| {
-            let what = "a block of it is not what it was when it was found valid";
+            let what = "a block has changed since it was found valid";
             damage(header.number, start.at as u64, start.lsn, what)
         })
     }

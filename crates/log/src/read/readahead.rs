@@ -92,7 +92,7 @@ impl Readahead {
             match ReadThread::start() {
                 Ok(reading) => self.reading = Some(reading),
                 Err(error) => {
-                    tracing::warn!(%error, "no thread to read ahead: the log is read piece by piece");
+                    tracing::warn!(%error, "cannot start a thread to read ahead: reading piece by piece");
                     return Some(piece);
                 }
             }

@@ -98,7 +98,7 @@ impl Rewriter {
                 // A log that ends refuses the copies. Anything else is retried when a segment is started.
                 Err(error) => {
                     if !self.group.status().is_closed() {
-                        tracing::warn!(%error, "what streams need of the oldest segment could not be rewritten");
+                        tracing::warn!(%error, "records of streams in the oldest segment could not be rewritten");
                     }
                 }
             }

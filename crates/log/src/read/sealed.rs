@@ -227,7 +227,7 @@ impl SealedCheck {
         let wrong = |what: String| Err(self.damage(what));
         let header = match SegmentHeader::decode_unplaced(rest, 0) {
             Ok(header) => header,
-            Err(fault) => return wrong(format!("a segment header was due: {fault}")),
+            Err(fault) => return wrong(format!("a segment header was expected: {fault}")),
         };
         if let Some(at) = &self.cursor {
             let follows = header.log_id == at.segment.log_id

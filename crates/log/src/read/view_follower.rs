@@ -447,8 +447,7 @@ impl ViewFollower {
         self.end = lsn.max(self.view.end_lsn());
         self.adopt();
         if again == Some(lsn) {
-            let reason =
-                format!("the writer's page claims more than the log holds behind LSN {lsn}: {error}");
+            let reason = format!("the writer's page claims more than the log has after LSN {lsn}: {error}");
             tracing::warn!(dir = %dir.display(), reason);
             if let Source::Page(page, _) = &self.source {
                 self.refused = Some((page.name().to_owned(), reason));

@@ -56,7 +56,7 @@ pub(crate) fn read<D: Disk>(disk: &mut D, log_id: LogId) -> Result<Option<HeldTr
         .and_then(|mut buf| read_full(disk, HELD_FILE, file, 0, buf.bytes_mut()).map(|_| buf));
     disk.close(file);
     let Some((of, held)) = decode(read?.bytes()) else {
-        let what = "trims of streams that were held back at the cap cannot be read: move the file away to open the log without them";
+        let what = "the postponed trims of streams at the cap cannot be read: move the file away to open the log without them";
         return Err(Error::Corrupt(Damage {
             path: HELD_FILE.into(),
             offset: 0,

@@ -133,7 +133,7 @@ fn holds_log(to: &Path) -> Result<bool> {
     }
     match holds {
         (true, _) => Ok(true),
-        (false, true) => Err(refusal(to, "holds other files and no backup")),
+        (false, true) => Err(refusal(to, "contains other files and no backup")),
         (false, false) => Ok(false),
     }
 }
@@ -238,7 +238,7 @@ impl<'a, T: Disk> Copying<'a, T> {
                 return self.publish(view.headers());
             }
         }
-        let busy = std::io::Error::other("it is trimmed faster than it can be copied: try again");
+        let busy = std::io::Error::other("it is trimmed faster than it can be copied: retry");
         Err(Error::io("copy", self.from.path(), busy))
     }
 
@@ -285,12 +285,12 @@ impl<'a, T: Disk> Copying<'a, T> {
             let why = if trimmed {
                 "ends before the first segment that the log still has"
             } else {
-                "holds what the log does not have"
+                "contains what the log does not have"
             };
             return refuse(why);
         };
         if *same != newest {
-            return refuse("was written to since, or belongs to another log");
+            return refuse("was written to since the backup, or belongs to another log");
         }
         let name = segment_name(newest.number);
         let file = open_cold(self.target, &name)?;
@@ -304,7 +304,11 @@ impl<'a, T: Disk> Copying<'a, T> {
         if (walked.offset, walked.link) == (ended.offset, ended.link) {
             return Ok(true);
         }
-        if self.is_left(&name)? { refuse("was written to since, or the log is damaged") } else { Ok(false) }
+        if self.is_left(&name)? {
+            refuse("was written to since the backup, or the log is damaged")
+        } else {
+            Ok(false)
+        }
     }
 
     /// A segment of the log; `None` if it was trimmed.
@@ -379,7 +383,8 @@ impl<'a, T: Disk> Copying<'a, T> {
         let walked = walked?;
         let sound = reached && (walked.lsn, walked.link) == due;
         if self.is_left(&name)? {
-            let what = "what lies here cannot be backed up: `verify` lists the damage, `salvage` copies what is intact";
+            let what =
+                "this part cannot be backed up: `verify` lists the damage, `salvage` copies what is intact";
             let damage = Damage::in_segment(segment.number, walked.offset, walked.lsn, what);
             return if sound { Ok(true) } else { Err(self.of_source(Error::Corrupt(damage))) };
         }

@@ -89,7 +89,7 @@ impl Rebuild {
         let to = std::path::absolute(to.as_ref()).map_err(|source| Error::io("open", to.as_ref(), source))?;
         // A folder above it that is made up would hide a mistyped path, or a disk that is not mounted.
         if !to.parent().is_some_and(Path::is_dir) {
-            return Err(refusal(&to, "lies in a folder that is not there: make that one first"));
+            return Err(refusal(&to, "is in a folder that does not exist: create that one first"));
         }
         let partial = if to.symlink_metadata().is_err() {
             let mut partial = to.clone().into_os_string();
@@ -98,7 +98,7 @@ impl Rebuild {
         } else if is_free(&to)? {
             to.clone()
         } else {
-            return Err(refusal(&to, "is there already: name a new or an empty folder"));
+            return Err(refusal(&to, "exists already: name a new or an empty folder"));
         };
         make_dir(&partial, &Options::default())?;
         let mut rebuild = Self::in_folder(to, partial, until, false)?;
@@ -195,9 +195,7 @@ impl Rebuild {
             }
         }
         match saved {
-            Some(saved) if self.segment.is_none() => {
-                Err(lost(saved.segment, "the segment that was saved is gone"))
-            }
+            Some(saved) if self.segment.is_none() => Err(lost(saved.segment, "the saved segment is missing")),
             _ => Ok(()),
         }
     }
@@ -220,7 +218,7 @@ impl Rebuild {
 
     /// Nothing is done after a write that failed.
     fn is_whole(&self) -> Result<()> {
-        let why = "was not written whole: go on from its last save, with a new start";
+        let why = "was not written completely: restart it, and it continues from its last save";
         if planted!(StandbySavesFailed, false, self.failed) { Err(refusal(&self.to, why)) } else { Ok(()) }
     }
 
@@ -344,7 +342,7 @@ impl Rebuild {
             return Err(Error::Corrupt(damage.clone()));
         }
         if report.end != self.check.lsn() {
-            let what = format!("it reads back up to LSN {} of {} only", report.end, self.check.lsn());
+            let what = format!("it reads back only up to LSN {} of {}", report.end, self.check.lsn());
             return Err(Error::Corrupt(Damage::in_segment(0, 0, report.end, what)));
         }
         Ok(report)
@@ -390,7 +388,7 @@ fn marked(to: &Path, dir: &Directory, make: bool) -> Result<Option<(Option<Saved
         return Ok(marked);
     }
     if !make {
-        return Err(refusal(to, "is no folder of a standby: name that of one"));
+        return Err(refusal(to, "is not a standby's folder: name one"));
     }
     let entries = dir.list().map_err(|source| Error::io("list", to, source))?;
     let is_new = entries.iter().all(|entry| is_rebuild_marker(&entry.name) || entry.name == LOCK_FILE);
@@ -419,7 +417,7 @@ fn stand(disk: &mut OsDisk, file: FileId, header: SegmentHeader, saved: Saved) -
     if (cursor.offset, cursor.link) == (saved.offset, saved.link) {
         Ok(cursor)
     } else {
-        Err(lost(header.number, "it does not hold what was saved"))
+        Err(lost(header.number, "it lacks what was saved"))
     }
 }
 

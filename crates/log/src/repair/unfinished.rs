@@ -39,7 +39,7 @@ pub(crate) fn read(dir: &Directory) -> Result<Option<(Option<Saved>, String)>> {
         }
     }
     let damaged = || {
-        let what = "it is not understood: remove the folder, and begin again";
+        let what = "it cannot be parsed: remove the folder and start over";
         failed(std::io::Error::new(ErrorKind::InvalidData, what))
     };
     parse(&text).map(Some).ok_or_else(damaged)
