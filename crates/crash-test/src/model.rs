@@ -319,13 +319,20 @@ impl Model {
         loop {
             let before = about.len();
             let (mut taken, mut left): (BTreeSet<Place>, BTreeSet<Place>) = Default::default();
+            let mut known: BTreeSet<Inode> = BTreeSet::new();
             for change in self.names.iter_mut().rev().filter(|change| change.event < place) {
                 let of_folder = folder && places(&change.call).any(|(parent, _)| parent == inode);
                 let of_file = inodes(&change.call).any(|one| about.contains(&one));
-                let same_name = places(&change.call).any(|one| taken.contains(&one));
+                // What the disk has under a name gives it up first; what is known already has its own past.
+                let same_name = places(&change.call).any(|one| {
+                    let owner = self.certain.nodes.get(&one.0).and_then(|folder| folder.names.get(&one.1));
+                    let gives_up = |inode| known.contains(&inode) || owner == Some(&inode);
+                    taken.contains(&one) && inodes(&change.call).any(gives_up)
+                });
                 if of_folder || of_file || same_name || change.durable {
                     change.durable = true;
                     taken.extend(places(&change.call));
+                    known.extend(inodes(&change.call));
                     // A folder that is new is logged with a name in it that stays; one that was there needs nothing.
                     let stays = places(&change.call).last().filter(|place| !left.contains(place));
                     let stays = stays.filter(|_| !matches!(change.call, Call::Remove { .. }));

@@ -259,7 +259,7 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
                     calls.join("\n")
                 ));
             }
-            !crate::interrupt::requested() && checked.unexplained.len() < 20
+            !crate::interrupt::requested() && checked.unexplained.len() < 2000
         })
         .map_err(io::Error::other)?;
         if let Some(error) = failed {
