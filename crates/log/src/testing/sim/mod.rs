@@ -7,7 +7,7 @@
 //! foreign files under the names of segments, `rot` damages logs at
 //! rest and `at_rest` does so on every processor, `sketch` estimates distinct counts; `arbitrary` is the entry point
 //! for fuzzers and `forged` decodes their bytes into files, `outside` is the entry point for harnesses with disks of
-//! their own.
+//! their own, `images` for other models of a disk.
 
 pub mod arbitrary;
 #[cfg(all(test, not(loom)))]
@@ -20,6 +20,7 @@ pub mod draw;
 mod driver;
 mod file;
 pub mod forged;
+pub mod images;
 mod judge;
 mod life;
 mod media;
