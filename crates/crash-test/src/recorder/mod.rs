@@ -210,6 +210,11 @@ fn start(program: &Program, directory: &Path) -> Result<Started> {
         let what = what.to_owned();
         move |cause| Error::Refused { what, cause }
     };
+    // Each way to mount needs it.
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    device.map_err(refused(
+        "opening /dev/fuse: load the module fuse, and let everyone use it (chmod 666 /dev/fuse)",
+    ))?;
     // They send nothing to a FUSE file system.
     let rows = [SYNC, SYNCFS].map(|call| Row { call, when: None, action: Action::Notify });
     let filter = Filter::new(&rows);
