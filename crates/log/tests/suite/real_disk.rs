@@ -206,7 +206,7 @@ fn a_dying_disk_fails_every_waiter_with_its_errno_and_loses_nothing_acknowledged
 }
 
 fn dying_disk(method: &str) {
-    let (mount, image) = match small_disk(32) {
+    let (mount, image) = match small_disk(128) {
         Ok(made) => made,
         Err(why) => return skipped(why),
     };
@@ -220,9 +220,11 @@ fn dying_disk(method: &str) {
             scope.spawn(move || {
                 let error = loop {
                     match log.append_commit(&[thread; 100]) {
-                        Ok(_) => acknowledged.fetch_add(1, Ordering::SeqCst),
+                        Ok(_) if acknowledged.fetch_add(1, Ordering::SeqCst) < 500 => {}
+                        // The disk must not be full before it breaks, however long that takes.
+                        Ok(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
                         Err(error) => break error,
-                    };
+                    }
                 };
                 assert!(matches!(error, Error::Failed { .. }), "{error}");
                 // A second sync of the same file might lie, so the first answer is the last one.
@@ -234,8 +236,9 @@ fn dying_disk(method: &str) {
         }
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
         scope.spawn(move || {
+            // A log that does not fail must not hang this test.
             let end = loop {
-                match follower.next_record() {
+                match follower.next_record_timeout(std::time::Duration::from_mins(1)) {
                     Ok(Some(_)) => {}
                     end => break end,
                 }
