@@ -171,6 +171,35 @@ fn counts_of_java_and_python_are_those_of_strace() {
     equal_to_strace("python3", works(place, &["python3", "--version"]), place, &["python3", "p.py"], 9);
 }
 
+#[test]
+fn counts_of_other_tools_are_those_of_strace() {
+    let place = folder();
+    let place = place.path();
+    for (words, least) in [
+        (&["dd", "if=/dev/zero", "of=d", "bs=4k", "count=3", "conv=fsync,notrunc", "status=none"][..], 1),
+        (&["sync", "-f", "."], 1),
+        (&["perl", "-e", "use IO::Handle; open F, '>', 'l'; for (1..7) { print F 1; F->flush; F->sync }"], 7),
+        (&["node", "-e", "f=fs.openSync('n','w');for(i=0;i<8;i++){fs.writeSync(f,'x');fs.fsyncSync(f)}"], 8),
+        (
+            &[
+                "sh",
+                "-c",
+                "rm -rf .git; git init -q; echo x > g; git add g; git -c core.fsync=all \
+               -c user.name=a -c user.email=b commit -q -m c",
+            ],
+            3,
+        ),
+    ] {
+        equal_to_strace(
+            words[0],
+            works(place, &[words[0], "--version"]) || words[0] == "sh",
+            place,
+            words,
+            least,
+        );
+    }
+}
+
 const FAULTS: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>
