@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Only builds it
     #[arg(long)]
     build: bool,
-    /// [DIR] [--rounds N] …: as those of `bench peers`
+    /// `[DIR] [--rounds N] …`: as those of `bench peers`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     more: Vec<String>,
 }

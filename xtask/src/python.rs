@@ -47,7 +47,7 @@ fn of(environment: &str, program: &str) -> PathBuf {
 pub(crate) enum Bench {
     /// Measures it beside sqlite3 and persist-queue
     Bench {
-        /// [DIR] [--rounds N] …: as those of bench.py
+        /// `[DIR] [--rounds N] …`: as those of bench.py
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         more: Vec<String>,
     },
