@@ -251,7 +251,7 @@ mod linux {
                 });
             });
             let said = said.0.lock().expect("no panic").clone();
-            assert!(said.contains("takes over") && said.contains(word), "{said}");
+            assert!(said.contains("using the portable engine") && said.contains(word), "{said}");
             let log = open(dir.path(), small()).expect("opens");
             assert_eq!(log.opened().engine_refused, None, "where it is allowed nothing is said");
         }

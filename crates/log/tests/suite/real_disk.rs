@@ -262,11 +262,25 @@ fn dying_disk(method: &str) {
     assert!(matches!(log.append(b"more"), Err(Error::Failed { .. })));
     let durable = log.durable_lsn();
     assert!(matches!(log.close(), Err(Error::Failed { .. })));
-    unmount(&mount.at);
-    run("mount", &["-o", "loop", text(&image), text(&mount.at)]).expect("mounts again");
+    mount_again(&mount.at, &image);
     let log = Log::open(&dir, by(method)).expect("opens");
     assert!(log.durable_lsn() >= durable);
     assert!(records(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
+}
+
+/// Unmounts a broken disk and mounts it anew. While a namespace of another process has a copy of the mount, the kernel
+/// mounts the broken file system again.
+fn mount_again(at: &Path, image: &Path) {
+    const TRIES: u32 = 600;
+    for last in (0..TRIES).rev() {
+        unmount(at);
+        run("mount", &["-o", "loop", text(image), text(at)]).expect("mounts again");
+        if std::fs::read(at.join("log/LOCK")).is_ok() {
+            return;
+        }
+        assert!(last > 0, "the disk stays broken");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 /// The kernel lets go of the files of a closed ring in its own time, and until then the mount is busy.

@@ -162,7 +162,8 @@ fn enter(user: libc::uid_t, maps: &[(&CStr, CString); 3]) -> io::Result<()> {
         maps.iter().try_for_each(|(path, text)| write_file(path, text))?;
     }
     // What is mounted here is seen nowhere else.
-    mount(None, c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)
+    // What is unmounted outside goes here too, where mounts are shared.
+    mount(None, c"/", None, libc::MS_REC | libc::MS_SLAVE, None)
 }
 
 /// Mounts a FUSE file system and sends its device.
