@@ -35,6 +35,10 @@ pub(crate) enum Choice {
     WriteLost(Inode, usize),
     /// Everything, and of this write the bytes of this range only.
     Torn(Inode, usize, u64, u64),
+    /// Everything, and of this write all but the bytes of this range.
+    Hole(Inode, usize, u64, u64),
+    /// Everything, and of each write that is open this many quarters.
+    AllTorn(u8),
     /// Everything, and of this write the size only.
     SizeOnly(Inode, usize),
     /// By chance.
@@ -59,6 +63,8 @@ impl Choice {
             Self::Torn(..) => 11,
             Self::SizeOnly(..) => 12,
             Self::Chance(_) => 13,
+            Self::Hole(..) => 14,
+            Self::AllTorn(_) => 15,
         }
     }
 }
@@ -91,6 +97,14 @@ fn ranges(change: &DataChange, last: bool) -> Vec<(u64, u64)> {
     first.chain(rest).collect()
 }
 
+/// What can be missing in the middle of a write: all but its first and last page, or sector if it is the last write.
+fn hole(change: &DataChange, last: bool) -> Option<(u64, u64)> {
+    let (from, to) = change.span();
+    let inner = |unit: u64| ((from / unit + 1) * unit, (to.saturating_sub(1)) / unit * unit);
+    let found = |(from, to): &(u64, u64)| from < to;
+    Some(inner(PAGE)).filter(found).or(Some(inner(SECTOR)).filter(|range| last && found(range)))
+}
+
 /// The choices for `model`.
 pub(crate) fn choices(model: &Model) -> Vec<Choice> {
     if model.is_certain() {
@@ -121,6 +135,7 @@ pub(crate) fn choices(model: &Model) -> Vec<Choice> {
             continue;
         }
         let last = file[index + 1..].iter().all(|change| !change.is_write());
+        all.extend(hole(&file[index], last).map(|(from, to)| Choice::Hole(inode, index, from, to)));
         torn.extend(
             ranges(&file[index], last).into_iter().map(|(from, to)| Choice::Torn(inode, index, from, to)),
         );
@@ -129,6 +144,9 @@ pub(crate) fn choices(model: &Model) -> Vec<Choice> {
         }
     }
     all.extend(spread(&torn));
+    if changes.len() > 1 {
+        all.extend([1, 2, 3].map(Choice::AllTorn));
+    }
     let mut events: Vec<usize> = model.names.iter().map(|change| change.event).collect();
     events.extend(model.files.values().flatten().map(|change| change.event));
     events.sort_unstable();
@@ -172,6 +190,18 @@ pub(crate) fn arrival(model: &Model, choice: Choice, seed: u64) -> Arrival {
         }
         Choice::WriteLost(inode, index) => set(&mut chosen, inode, index, Part::Nothing),
         Choice::Torn(inode, index, from, to) => set(&mut chosen, inode, index, Part::Range(from, to)),
+        Choice::Hole(inode, index, from, to) => set(&mut chosen, inode, index, Part::Without(from, to)),
+        Choice::AllTorn(quarters) => {
+            for (inode, parts) in &mut chosen.data {
+                for (change, part) in model.files[inode].iter().zip(parts) {
+                    let (from, to) = change.span();
+                    let end = (from + (to - from) * u64::from(quarters) / 4).next_multiple_of(SECTOR);
+                    if change.is_write() && end < to {
+                        *part = Part::Range(from, end);
+                    }
+                }
+            }
+        }
         Choice::SizeOnly(inode, index) => set(&mut chosen, inode, index, Part::Size),
         Choice::Chance(number) => by_chance(model, &mut chosen, seed ^ (u64::from(number) << 32)),
     }
@@ -206,10 +236,13 @@ fn by_chance(model: &Model, chosen: &mut Arrival, seed: u64) {
         (0..).zip(&mut chosen.names).for_each(|(index, arrived)| *arrived = index < end);
     }
     for (inode, parts) in &mut chosen.data {
-        for (change, part) in model.files[inode].iter().zip(parts) {
+        let changes = &model.files[inode];
+        for (index, (change, part)) in changes.iter().zip(parts).enumerate() {
             let (from, to) = change.span();
+            let unit = if index + 1 == changes.len() { SECTOR } else { PAGE };
+            let end = (from + chance.next_u64() % (to - from).max(1)) / unit * unit;
             *part = match chance.next_u64() % 4 {
-                0 if change.is_write() && to / PAGE > from / PAGE => Part::Range(from, to / PAGE * PAGE),
+                0 if change.is_write() && end > from => Part::Range(from, end),
                 0 | 1 if change.is_write() => Part::Nothing,
                 _ => Part::Whole,
             };

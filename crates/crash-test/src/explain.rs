@@ -13,10 +13,15 @@ use crate::tree::{Inode, Kind, ROOT};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A record with calls added, and where each event is in it.
+pub(crate) type Mended = (Record, Vec<usize>);
+
 /// Checks that shrinking may take.
 const SHRINK_CHECKS: usize = 200;
 /// Later moments at which an early acknowledgement is looked at.
 const LATER_MAX: usize = 200;
+/// Events before a power cut that every story has.
+const LAST: usize = 2;
 /// Events of a story that are kept at its beginning, and at its end.
 const STORY: (usize, usize) = (4, 12);
 
@@ -29,7 +34,7 @@ pub(crate) fn explain(
     search: &Search,
     judge: &Judge<'_>,
     broken: &Broken,
-) -> Result<(Finding, Option<Record>)> {
+) -> Result<(Finding, Option<Mended>)> {
     let mut model = model_at(record, broken.rule, broken.cut);
     let mut cut = broken.cut;
     let mut acknowledged = record.acknowledged(cut);
@@ -42,7 +47,7 @@ pub(crate) fn explain(
     let roles = Roles::of(record);
     let mut shown_by = vec![broken.rule];
     for rule in search.rules.iter().filter(|rule| **rule != broken.rule) {
-        if breaks_without(record, *rule, cut, &lost, judge)?.is_some() {
+        if !judge.left().is_zero() && breaks_without(record, *rule, cut, &lost, judge)?.is_some() {
             shown_by.push(*rule);
         }
     }
@@ -52,11 +57,12 @@ pub(crate) fn explain(
     } else {
         missing(record, &roles, search, judge, broken.rule, cut, &lost)?
     };
-    let torn = lost.iter().any(|(_, part)| matches!(part, Part::Range(..)));
+    let torn = lost.iter().any(|(_, part)| matches!(part, Part::Range(..) | Part::Without(..)));
     let lost: Vec<usize> = lost.into_iter().map(|(event, _)| event).collect();
     let story = story(record, &roles, cut, &lost);
     let state = model.state(&arrival);
-    Ok((Finding { message, rules: shown_by, cut, lost, torn, story, missing, state }, mended))
+    let untried = missing.is_none() && judge.left().is_zero();
+    Ok((Finding { message, rules: shown_by, cut, lost, torn, story, missing, untried, state }, mended))
 }
 
 /// Something that may arrive: a change of names, or of a content.
@@ -110,7 +116,7 @@ fn shrink(
                 Some(still) if fewer => (least, message) = (more, still),
                 _ => at += size,
             }
-            if checks >= SHRINK_CHECKS {
+            if checks >= SHRINK_CHECKS || judge.left().is_zero() {
                 break;
             }
         }
@@ -202,7 +208,7 @@ fn missing(
     rule: Rule,
     cut: usize,
     lost: &[(usize, Part)],
-) -> Result<(Option<Missing>, Option<Record>)> {
+) -> Result<(Option<Missing>, Option<Mended>)> {
     let mut due: Vec<Remedy> = Vec::new();
     for remedy in lost.iter().flat_map(|(event, _)| remedies(record, roles, *event)) {
         if !due.iter().any(|known| known.call == remedy.call && known.place == remedy.place) {
@@ -213,7 +219,14 @@ fn missing(
     if (2..=4).contains(&due.len()) {
         due.push(Remedy::together(&due));
     }
-    let mut next_best: Option<(Missing, Record)> = None;
+    // What must not be apart may lie in one row of writes.
+    for (event, _) in lost.iter().filter(|(event, _)| writes(&record.events[*event])) {
+        let remedy = sync_of_file(record, roles, *event, true);
+        if !due.iter().any(|known| known.added.len() == remedy.added.len() && known.call == remedy.call) {
+            due.push(remedy);
+        }
+    }
+    let mut next_best: Option<(Missing, Mended)> = None;
     for (number, remedy) in due.iter().enumerate() {
         if judge.left().is_zero() {
             break;
@@ -234,7 +247,7 @@ fn missing(
         if hunt.broken.is_none() {
             return Ok((Some(missing), None));
         }
-        next_best = next_best.or(Some((missing, mended)));
+        next_best = next_best.or(Some((missing, (mended, places))));
     }
     // This loss is gone with it, and another one is left.
     Ok(next_best.map_or((None, None), |(missing, mended)| (Some(missing), Some(mended))))
@@ -244,7 +257,7 @@ fn missing(
 fn remedies(record: &Record, roles: &Roles, lost: usize) -> Vec<Remedy> {
     match &record.events[lost].call {
         Call::Write { .. } | Call::Zero { .. } | Call::Resize { .. } => {
-            vec![sync_of_file(record, roles, lost)]
+            vec![sync_of_file(record, roles, lost, false)]
         }
         Call::Create { .. } | Call::Link { .. } | Call::Remove { .. } | Call::Rename { .. } => {
             sync_of_folder(record, roles, lost)
@@ -259,20 +272,24 @@ fn added(record: &Record, after: impl Fn(usize, &Event) -> Option<Inode>) -> Vec
     record.events.iter().enumerate().filter_map(sync).collect()
 }
 
-/// `fsync` of a file after each row of writes to a file of the same role.
-fn sync_of_file(record: &Record, roles: &Roles, lost: usize) -> Remedy {
+/// Whether it changes a content.
+fn writes(event: &Event) -> bool {
+    matches!(event.call, Call::Write { .. } | Call::Zero { .. } | Call::Resize { .. })
+}
+
+/// `fsync` of a file after each row of writes, or after `each` write, to a file of the same role.
+fn sync_of_file(record: &Record, roles: &Roles, lost: usize, each: bool) -> Remedy {
     let role = &roles.of[lost];
-    let writes =
-        |event: &Event| matches!(event.call, Call::Write { .. } | Call::Zero { .. } | Call::Resize { .. });
     let added = added(record, |place, event| {
         let inode = roles.inodes[place];
         let next = record.events.get(place + 1);
         let ends_row = !next.is_some_and(|next| writes(next) && roles.inodes[place + 1] == inode);
-        (writes(event) && roles.of[place] == *role && ends_row).then_some(inode)
+        (writes(event) && roles.of[place] == *role && (each || ends_row)).then_some(inode)
     });
     let mapped = matches!(record.events[lost].call, Call::Write { mapped: true, .. });
     let call = if mapped { format!("msync or fsync of {role}") } else { Roles::sync_of(role, false) };
-    Remedy { call, place: "after its last write".to_owned(), added }
+    let place = if each { "after each of its writes" } else { "after its last write" }.to_owned();
+    Remedy { call, place, added }
 }
 
 /// The verb of a change of names, and the folders that it changes.
@@ -360,6 +377,8 @@ fn story(record: &Record, roles: &Roles, cut: usize, lost: &[usize]) -> Vec<usiz
     let told = |place: &usize| match &record.events[*place].call {
         Call::Acknowledge { .. } => last_acks.contains(place),
         Call::SyncAll => true,
+        // What came last can be what made the loss matter.
+        _ if *place + LAST >= cut => true,
         _ => about.contains(&roles.inodes[*place]) || lost.is_empty(),
     };
     let all: Vec<usize> = (0..cut).filter(told).collect();

@@ -38,6 +38,8 @@ pub(crate) enum Part {
     Size,
     /// Only the bytes from the first to the second, as offsets in the file.
     Range(u64, u64),
+    /// All but these.
+    Without(u64, u64),
 }
 
 /// One choice of what arrived, for the lists of a model.
@@ -600,7 +602,9 @@ impl Kept {
         within.resize(at(end));
         let first = self.zeros / PAGE * PAGE;
         let (from, to) = match (call, part) {
-            (Call::Write { offset, data, .. }, Part::Whole) => (*offset, *offset + data.len() as u64),
+            (Call::Write { offset, data, .. }, Part::Whole | Part::Without(..)) => {
+                (*offset, *offset + data.len() as u64)
+            }
             (_, Part::Range(from, to)) => (*from, *to),
             _ => (0, 0),
         };
@@ -617,11 +621,15 @@ fn apply(content: &mut Content, call: &Call, part: &Part, size_apart: bool) {
     match call {
         Call::Write { offset, data, .. } => {
             let end = offset + data.len() as u64;
+            if let Part::Without(from, to) = part {
+                apply(content, call, &Part::Range(*offset, *from), size_apart);
+                return apply(content, call, &Part::Range(*to, end), size_apart);
+            }
             let (from, to) = match part {
                 Part::Nothing => return,
                 Part::Whole => (*offset, end),
                 Part::Size => (end, end),
-                Part::Range(from, to) => ((*from).max(*offset), (*to).min(end)),
+                Part::Range(from, to) | Part::Without(from, to) => ((*from).max(*offset), (*to).min(end)),
             };
             let size = if size_apart { end } else { to };
             let (size, from, to, start) = (at(size), at(from), at(to), at(*offset));

@@ -60,6 +60,9 @@ pub fn calls(record: &Record, finding: &Finding) -> String {
         // A string takes everything.
         let _ = writeln!(text, "{:>6}  {}{lost}", place + 1, told(record, &roles, *place));
     }
+    if before.is_some_and(|before| before + 1 < finding.cut) {
+        text.push_str("       ...\n");
+    }
     let _ = writeln!(
         text,
         "        --- power cut, {} acknowledged ---",
@@ -90,6 +93,9 @@ pub fn missing(finding: &Finding) -> String {
             )
         }
         Some(missing) => format!("{} {}: with it this loss is gone", missing.call, missing.place),
+        None if finding.untried => {
+            "not known: the time ran out; a longer --budget tries more calls".to_owned()
+        }
         None if finding.torn => {
             "no sync helps: the write itself is cut in two; write elsewhere and rename, or keep a checksum"
                 .to_owned()
@@ -147,7 +153,7 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         row(
             &mut text,
             "note",
-            &format!("the program ended with {:?}: it was judged as far as it came", verdict.ended),
+            &format!("the program ended with {}: it was judged as far as it came", verdict.ended),
         );
     }
     if verdict.from_first_acknowledgement {

@@ -81,8 +81,23 @@ pub struct Finding {
     pub story: Vec<usize>,
     /// The call that is missing, if one call is enough.
     pub missing: Option<Missing>,
+    /// Whether the time ran out before every call had been tried.
+    pub untried: bool,
     /// The directory after the power cut.
     pub state: Tree,
+}
+
+impl Finding {
+    /// Moves it to the record that it is a finding of: `origins` has the place of each event there.
+    fn come_from(&mut self, origins: &[usize]) {
+        self.cut = self.cut.checked_sub(1).map_or(0, |last| origins[last] + 1);
+        for places in [&mut self.lost, &mut self.story] {
+            for place in places.iter_mut() {
+                *place = origins[*place];
+            }
+            places.dedup();
+        }
+    }
 }
 
 /// What a search found.
@@ -120,6 +135,8 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
     let judge = Judge::new(search, check, progress);
     let mut outcome = Outcome::default();
     let mut record = record.clone();
+    // Where each event was before calls were added to try them.
+    let mut origins: Vec<usize> = (0..record.events.len()).collect();
     // The rest of the time belongs to explanations.
     let hunted_until = judge.now().saturating_add(search.budget * 4 / 5);
     for number in 0..FINDINGS_MAX {
@@ -128,7 +145,8 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
             (outcome.drawn, outcome.different, outcome.whole) = (hunt.drawn, hunt.different, hunt.whole);
         }
         let Some(broken) = hunt.broken else { break };
-        let (finding, mended) = explain::explain(&record, search, &judge, &broken)?;
+        let (mut finding, mended) = explain::explain(&record, search, &judge, &broken)?;
+        finding.come_from(&origins);
         let again = outcome.findings.iter().any(|known: &Finding| {
             known.missing.as_ref().map(|missing| (&missing.call, &missing.place))
                 == finding.missing.as_ref().map(|missing| (&missing.call, &missing.place))
@@ -137,7 +155,9 @@ pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Pr
             break;
         }
         outcome.findings.push(finding);
-        let Some(mended) = mended else { break };
+        let Some((mended, places)) = mended else { break };
+        let origin = |place: usize| origins[places.partition_point(|now| *now <= place).saturating_sub(1)];
+        origins = (0..mended.events.len()).map(origin).collect();
         record = mended;
     }
     outcome.judged = progress.judged.load(Ordering::Relaxed) - judged_before;

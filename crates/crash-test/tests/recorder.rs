@@ -202,6 +202,7 @@ fn each_kind_of_call_arrives_with_its_file() {
         ]
     );
     assert_eq!(record.modes[&4], 0o600);
+    assert!(record.notices.iter().any(|notice| notice.contains("permission bits")), "{:?}", record.notices);
     assert!(record.events.iter().all(|event| event.thread > 0), "{:?}", record.events);
 }
 

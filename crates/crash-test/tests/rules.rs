@@ -378,3 +378,57 @@ fn the_log_of_btrfs_takes_a_name_that_the_disk_has_free() {
     explained(Rule::Btrfs).expect("btrfs");
     assert!(explained(Rule::Ext4).is_err(), "one journal has the removal too");
 }
+
+/// One of two copies is whole.
+fn one_of_two(state: &Tree, acknowledged: &[String]) -> Option<String> {
+    let is_whole = |copy: Vec<u8>| !copy.is_empty() && copy.iter().all(|byte| *byte == copy[0]);
+    let copies = ["a", "b"].into_iter().filter_map(|name| content(state, name));
+    (acknowledged.len() > 1 && !copies.into_iter().any(is_whole)).then(|| "both copies are torn".to_owned())
+}
+
+/// A record whose ends are there is there.
+fn by_its_ends(state: &Tree, _: &[String]) -> Option<String> {
+    let record = content(state, "r").unwrap_or_default();
+    let ends = record.first() == Some(&b'x') && record.last() == Some(&b'x');
+    (ends && record.contains(&0)).then(|| "there is a hole in the record".to_owned())
+}
+
+/// What is marked is there.
+fn marked(state: &Tree, _: &[String]) -> Option<String> {
+    let file = content(state, "f").unwrap_or_default();
+    (file.first() == Some(&b'm') && file.get(4096) != Some(&b'v')).then(|| "marked, and not there".to_owned())
+}
+
+#[test]
+fn losses_of_several_pieces_are_drawn_and_what_keeps_them_apart_is_named() {
+    let copies = "create a; create b; fsync .; ack 0; fill a 0 4096 x; fsync a; fill b 0 4096 x; fsync b; ack 1; \
+                  fill a 0 4096 y; fill b 0 4096 y; fsync a; fsync b; ack 2";
+    let apart = copies.replace("4096 y; fill b", "4096 y; fsync a; fill b");
+    let ends = "create r; fsync .; ack 0; fill r 0 65536 x; fsync r; ack 1";
+    let mark = "create f; fsync .; ack 0; write f 4096 v; write f 0 m; fsync f; ack 1";
+    for (script, promise, missing) in [
+        (copies, one_of_two as Promised, Some("fsync of a after its last write")),
+        (ends, by_its_ends, None),
+        (mark, marked, Some("fsync of f after each of its writes")),
+    ] {
+        let outcome = searched(&record(script), &[Rule::Ext4], promise);
+        let found = outcome.findings.first().unwrap_or_else(|| panic!("{script}"));
+        let named = found.missing.as_ref().map(|one| format!("{} {}", one.call, one.place));
+        assert_eq!(named.as_deref(), missing, "{script}");
+    }
+    assert!(searched(&record(&apart), &Rule::ALL, one_of_two).findings.is_empty());
+}
+
+#[test]
+fn each_finding_is_told_in_the_calls_that_were_recorded() {
+    let record = record("create k; write k 0 k; ack k; create l; write l 0 l; ack l; create z; fsync z");
+    let outcome = searched(&record, &Rule::ALL, named);
+    assert!(outcome.findings.len() > 1, "{outcome:?}");
+    for finding in outcome.findings {
+        let last = &record.events[finding.cut - 1].call;
+        assert!(finding.story.iter().all(|place| *place < finding.cut), "{finding:?}");
+        assert!(finding.story.contains(&(finding.cut - 1)), "{last:?} came last: {finding:?}");
+        let changes = |place: &usize| !matches!(record.events[*place].call, Call::Sync { .. });
+        assert!(finding.lost.iter().all(changes), "{finding:?}");
+    }
+}

@@ -100,6 +100,30 @@ fn a_program_that_says_nothing_is_refused_by_name() {
         let error = judged(&options).expect_err("nothing to judge");
         assert!(error.contains(named), "{command}: {error}");
     }
+    let mut options = ground.options(BOTH, "raise", CHECK);
+    options.search.budget = Duration::ZERO;
+    let error = judged(&options).expect_err("no time");
+    assert!(error.contains("no state was judged"), "{error}");
+}
+
+#[test]
+fn a_check_is_not_blind_where_the_last_lines_say_that_everything_is_gone() {
+    let ground = Ground::new();
+    // There is an item from `put` until `taking`.
+    let check =
+        r#"n=$(wc -l < "$2"); test $((n % 3)) != 1 || test -e "$1/item" || { echo "$n is gone"; exit 1; }"#;
+    let mut options = ground.options(BOTH, "raise", check);
+    let cut = r#"import os
+d = os.open(".", os.O_RDONLY)
+for i in range(2):
+    open("item", "w").close(); os.fsync(d); print("put", flush=True)
+    print("taking", flush=True); os.unlink("item"); os.fsync(d); print("taken", flush=True)
+"#;
+    let program = ground.scripts.join("queue.py");
+    fs::write(&program, cut).expect("written");
+    options.program.command = format!("cd {} && python3 {}", ground.directory.display(), program.display());
+    let verdict = judged(&options).expect("it is judged");
+    assert!(!verdict.is_broken(false), "{:?}", verdict.outcome.findings);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use seawall_sys::clock::unix_seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// How long a file may be.
+const FILE_BYTES_MAX: u64 = 16 << 30;
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
@@ -282,7 +284,8 @@ impl State {
 
     /// A length in memory, if the record may have it.
     fn length(&mut self, bytes: u64) -> Result<usize, i32> {
-        if bytes > self.bytes_max {
+        // Holes cost nothing; only what is written counts.
+        if bytes > FILE_BYTES_MAX {
             self.overflown = true;
             return Err(errno::FBIG);
         }
@@ -306,7 +309,11 @@ impl State {
         let node = self.node(request.node)?;
         if valid & wire::SET_MODE != 0 {
             node.mode = request.u32(68) & 0o7777;
+            self.notices.insert(
+                "permission bits were changed: each state has the last ones, and their loss is not tried",
+            );
         }
+        let node = self.node(request.node)?;
         if valid & wire::SET_OWNER != 0 {
             node.user = request.u32(76);
         }

@@ -116,6 +116,16 @@ pub enum Ended {
     Asked,
 }
 
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Asked => f.write_str("the signal that was to end it"),
+        }
+    }
+}
+
 /// Runs `program` and records it.
 ///
 /// # Errors
