@@ -37,6 +37,8 @@ fn built(folder: &Path) {
     let mut build = Command::new(go);
     build.args(["build", "-o", "program-go", "program.go"]).env("GOCACHE", cache).current_dir(folder);
     assert!(build.status().is_ok_and(|status| status.success()), "Go builds program.go");
+    // As udev makes it, which containers lack.
+    std::fs::set_permissions("/dev/fuse", std::fs::Permissions::from_mode(0o666)).expect("given to everyone");
     // Everyone may read it, and the user of the tests may write to it.
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).expect("a folder of ours");
 }
