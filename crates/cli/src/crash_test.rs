@@ -136,13 +136,11 @@ fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let options = Options {
         program: Program {
-            directory: directory.clone(),
-            command: required(&args.run),
             until: args.until.clone(),
             for_: args.for_,
-            fault: None,
             hold_back: args.hold_back,
             bytes_max: args.record_mib << 20,
+            ..Program::new(&directory, &required(&args.run))
         },
         check: required(&args.check),
         search: Search { rules, budget: args.budget, workers, seed: 1, first_cut: 0 },

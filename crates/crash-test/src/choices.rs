@@ -101,8 +101,8 @@ fn ranges(change: &DataChange, last: bool) -> Vec<(u64, u64)> {
 fn hole(change: &DataChange, last: bool) -> Option<(u64, u64)> {
     let (from, to) = change.span();
     let inner = |unit: u64| ((from / unit + 1) * unit, (to.saturating_sub(1)) / unit * unit);
-    let found = |(from, to): &(u64, u64)| from < to;
-    Some(inner(PAGE)).filter(found).or(Some(inner(SECTOR)).filter(|range| last && found(range)))
+    let units = if last { &[PAGE, SECTOR][..] } else { &[PAGE] };
+    units.iter().map(|unit| inner(*unit)).find(|(from, to)| from < to)
 }
 
 /// The choices for `model`.

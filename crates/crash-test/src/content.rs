@@ -64,6 +64,11 @@ impl Content {
         }
     }
 
+    /// The words of memory that a copy takes.
+    pub(crate) fn words(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Makes a range zeros, as far as the file goes.
     pub fn zero(&mut self, from: usize, to: usize) {
         for (piece, from, to) in rooms(from, to.min(self.bytes)) {
@@ -159,7 +164,7 @@ impl Hashes {
 
     /// A number that only equal contents share.
     pub(crate) fn of(&mut self, content: &Content) -> u64 {
-        if self.0.len() + content.pieces.len() >= Self::MAX {
+        if self.0.len() >= Self::MAX {
             self.0.clear();
         }
         content.pieces.iter().enumerate().fold(mix(content.bytes as u64), |all, (at, piece)| {

@@ -177,6 +177,12 @@ struct Remedy {
 }
 
 impl Remedy {
+    /// Whether it adds the same calls at the same places.
+    fn adds_as(&self, other: &Self) -> bool {
+        let places = |remedy: &Self| remedy.added.iter().map(|(at, _)| *at).collect::<Vec<usize>>();
+        self.call == other.call && places(self) == places(other)
+    }
+
     /// The record with it, and where each event is then.
     fn applied(&self, record: &Record) -> (Record, Vec<usize>) {
         let after = |place: usize, _: &Event| {
@@ -210,10 +216,13 @@ fn missing(
     lost: &[(usize, Part)],
 ) -> Result<(Option<Missing>, Option<Mended>)> {
     let mut due: Vec<Remedy> = Vec::new();
-    for remedy in lost.iter().flat_map(|(event, _)| remedies(record, roles, *event)) {
-        if !due.iter().any(|known| known.call == remedy.call && known.place == remedy.place) {
+    let add = |due: &mut Vec<Remedy>, remedy: Remedy| {
+        if !due.iter().any(|known| known.adds_as(&remedy)) {
             due.push(remedy);
         }
+    };
+    for remedy in lost.iter().flat_map(|(event, _)| remedies(record, roles, *event)) {
+        add(&mut due, remedy);
     }
     // Everything at once, if no single call is enough.
     if (2..=4).contains(&due.len()) {
@@ -221,10 +230,7 @@ fn missing(
     }
     // What must not be apart may lie in one row of writes.
     for (event, _) in lost.iter().filter(|(event, _)| writes(&record.events[*event])) {
-        let remedy = sync_of_file(record, roles, *event, true);
-        if !due.iter().any(|known| known.added.len() == remedy.added.len() && known.call == remedy.call) {
-            due.push(remedy);
-        }
+        add(&mut due, sync_of_file(record, roles, *event, true));
     }
     let mut next_best: Option<(Missing, Mended)> = None;
     for (number, remedy) in due.iter().enumerate() {

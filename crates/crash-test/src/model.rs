@@ -117,14 +117,18 @@ struct Changed {
 
 /// Contents by what they were made of: most choices differ in one file.
 #[derive(Debug, Default)]
-pub(crate) struct Made(HashMap<Makings, (Arc<Content>, Arc<Content>)>);
+pub(crate) struct Made {
+    known: HashMap<Makings, (Arc<Content>, Arc<Content>)>,
+    /// What they take, in parts and words.
+    size: usize,
+}
 
 /// Where the certain content of a file lies, and what of its changes arrived.
 type Makings = (usize, Vec<(usize, Part)>);
 
 impl Made {
-    /// Contents that are kept alive for it.
-    const MAX: usize = 1024;
+    /// The most that they may take: a run that never syncs has keys as long as itself.
+    const MAX: usize = 1 << 20;
 }
 
 /// A sync that has not been answered yet.
@@ -518,12 +522,15 @@ impl Model {
             let content = &mut tree.node(*inode).content;
             let certain = self.certain.nodes.get(inode).map_or(0, |node| Arc::as_ptr(&node.content).addr());
             let key = changes.iter().zip(parts).map(|(change, part)| (change.event, part.clone())).collect();
-            if made.0.len() >= Made::MAX {
-                made.0.clear();
+            if made.size >= Made::MAX {
+                *made = Made::default();
             }
             // The certain content is kept, so that no other one comes to lie at its address.
-            let new = || (Arc::clone(content), Arc::new(self.content(content, changes, parts)));
-            let (_, whole) = made.0.entry((certain, key)).or_insert_with(new);
+            let (_, whole) = made.known.entry((certain, key)).or_insert_with(|| {
+                let whole = self.content(content, changes, parts);
+                made.size += changes.len() + whole.words();
+                (Arc::clone(content), Arc::new(whole))
+            });
             *content = Arc::clone(whole);
         }
         tree.reachable()
@@ -621,23 +628,22 @@ fn apply(content: &mut Content, call: &Call, part: &Part, size_apart: bool) {
     match call {
         Call::Write { offset, data, .. } => {
             let end = offset + data.len() as u64;
-            if let Part::Without(from, to) = part {
-                apply(content, call, &Part::Range(*offset, *from), size_apart);
-                return apply(content, call, &Part::Range(*to, end), size_apart);
-            }
-            let (from, to) = match part {
+            let (first, second) = match part {
                 Part::Nothing => return,
-                Part::Whole => (*offset, end),
-                Part::Size => (end, end),
-                Part::Range(from, to) | Part::Without(from, to) => ((*from).max(*offset), (*to).min(end)),
+                Part::Whole => ((*offset, end), None),
+                Part::Size => ((end, end), None),
+                Part::Range(from, to) => (((*from).max(*offset), (*to).min(end)), None),
+                Part::Without(from, to) => ((*offset, *from), Some((*to, end))),
             };
-            let size = if size_apart { end } else { to };
-            let (size, from, to, start) = (at(size), at(from), at(to), at(*offset));
-            if content.len() < size {
-                content.resize(size);
-            }
-            if from < to {
-                content.write(from, &data[from - start..to - start]);
+            for (from, to) in [Some(first), second].into_iter().flatten() {
+                let size = if size_apart { end } else { to };
+                let (size, from, to, start) = (at(size), at(from), at(to), at(*offset));
+                if content.len() < size {
+                    content.resize(size);
+                }
+                if from < to {
+                    content.write(from, &data[from - start..to - start]);
+                }
             }
         }
         Call::Zero { offset, bytes, .. } => {

@@ -111,9 +111,11 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         )));
     }
     // The last lines may say that everything is gone, as of a queue that was drained.
-    let lines = [acknowledged.len(), acknowledged.len().div_ceil(2), 1];
-    let is_blind = |lines: usize| Ok(check.judge(&Tree::default(), &acknowledged[..lines])? == Answer::Kept);
-    if lines.into_iter().map(is_blind).collect::<Result<Vec<bool>>>()?.iter().all(|blind| *blind) {
+    let mut is_blind = true;
+    for lines in [acknowledged.len(), acknowledged.len().div_ceil(2), 1] {
+        is_blind = is_blind && check.judge(&Tree::default(), &acknowledged[..lines])? == Answer::Kept;
+    }
+    if is_blind {
         return Err(Error::Untestable(format!(
             "the check is blind: with {} lines acknowledged it passes on an empty directory: mend the check",
             acknowledged.len()
@@ -128,7 +130,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
     let how = Search { budget: share, first_cut, ..options.search.clone() };
     let outcome = search(&record, &how, &check, progress)?;
     if outcome.judged == 0 {
-        return Err(Error::Untestable("no state was judged: give it a longer --budget".to_owned()));
+        return Err(Error::Untestable(
+            "no state was judged: the test was interrupted, or its --budget is too short".to_owned(),
+        ));
     }
     for finding in &outcome.findings {
         let lines = record.acknowledged(finding.cut);

@@ -29,6 +29,8 @@ const CALLS: usize = 24;
 const WRITE_MAX: usize = 9_000;
 /// Names that programs use in each folder.
 const NAMES: usize = 4;
+/// A run that has as many cuts that are not explained ends there.
+const UNEXPLAINED_MAX: usize = 2_000;
 
 /// What came of the programs on one file system.
 #[derive(Debug, Default)]
@@ -259,7 +261,7 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
                     calls.join("\n")
                 ));
             }
-            !crate::interrupt::requested() && checked.unexplained.len() < 2000
+            !crate::interrupt::requested() && checked.unexplained.len() < UNEXPLAINED_MAX
         })
         .map_err(io::Error::other)?;
         if let Some(error) = failed {

@@ -306,14 +306,15 @@ impl State {
         if valid & wire::SET_SIZE != 0 {
             self.resize(request, request.u64(16))?;
         }
-        let node = self.node(request.node)?;
         if valid & wire::SET_MODE != 0 {
-            node.mode = request.u32(68) & 0o7777;
             self.notices.insert(
                 "permission bits were changed: each state has the last ones, and their loss is not tried",
             );
         }
         let node = self.node(request.node)?;
+        if valid & wire::SET_MODE != 0 {
+            node.mode = request.u32(68) & 0o7777;
+        }
         if valid & wire::SET_OWNER != 0 {
             node.user = request.u32(76);
         }
