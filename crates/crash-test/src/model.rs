@@ -115,16 +115,13 @@ struct Changed {
     data: usize,
 }
 
-/// Contents by what they were made of: most choices differ in one file.
+/// Contents by what is open of a file and what of it arrived, which also says what is certain: most choices differ in one file.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    known: HashMap<Makings, (Arc<Content>, Arc<Content>)>,
+    known: HashMap<Vec<(usize, Part)>, Arc<Content>>,
     /// What they take, in parts and words.
     size: usize,
 }
-
-/// Where the certain content of a file lies, and what of its changes arrived.
-type Makings = (usize, Vec<(usize, Part)>);
 
 impl Made {
     /// The most that they may take: a run that never syncs has keys as long as itself.
@@ -520,16 +517,14 @@ impl Model {
         for (inode, parts) in &arrival.data {
             let changes = &self.files[inode];
             let content = &mut tree.node(*inode).content;
-            let certain = self.certain.nodes.get(inode).map_or(0, |node| Arc::as_ptr(&node.content).addr());
             let key = changes.iter().zip(parts).map(|(change, part)| (change.event, part.clone())).collect();
             if made.size >= Made::MAX {
                 *made = Made::default();
             }
-            // The certain content is kept, so that no other one comes to lie at its address.
-            let (_, whole) = made.known.entry((certain, key)).or_insert_with(|| {
+            let whole = made.known.entry(key).or_insert_with(|| {
                 let whole = self.content(content, changes, parts);
                 made.size += changes.len() + whole.words();
-                (Arc::clone(content), Arc::new(whole))
+                Arc::new(whole)
             });
             *content = Arc::clone(whole);
         }

@@ -480,7 +480,7 @@ fn root_serves_the_owner_of_the_directory() {
 fn a_directory_is_laid_out_as_it_was_loaded() {
     let ground = Ground::new();
     let fill =
-        "cd DIR && mkdir -p a/b && echo x > a/f && ln a/f a/b/g && ln -s f a/s && mkfifo p && chmod 500 a/b"
+        "cd DIR && mkdir -p a/b && echo x > a/f && ln a/f a/b/g && ln -s f a/s && truncate -s 50000 h && mkfifo p && chmod 500 a/b"
             .replace("DIR", ground.directory.to_str().expect("text"));
     assert!(Command::new("sh").arg("-c").arg(fill).status().expect("sh").success());
     let (tree, modes) = load(&ground.directory).expect("loaded");
@@ -491,7 +491,7 @@ fn a_directory_is_laid_out_as_it_was_loaded() {
         assert_eq!(again.fingerprint(), tree.fingerprint());
         assert_eq!(again_modes.values().collect::<Vec<_>>().len(), modes.len());
     }
-    let run = ground.run("cd DIR && stat -c '%a %h' a/b a/f && cat a/b/g && rm -rf a p && ls");
+    let run = ground.run("cd DIR && stat -c '%a %h' a/b a/f && cat a/b/g && rm -rf a h p && ls");
     let lines: Vec<String> = run
         .acknowledged(run.events.len())
         .iter()

@@ -432,3 +432,52 @@ fn each_finding_is_told_in_the_calls_that_were_recorded() {
         assert!(finding.lost.iter().all(changes), "{finding:?}");
     }
 }
+
+/// The value is in one of two files.
+fn in_one_of_two(state: &Tree, acknowledged: &[String]) -> Option<String> {
+    let is_there = |name: &str| content(state, name).is_some_and(|bytes| bytes.starts_with(b"v"));
+    (acknowledged.len() > 1 && !is_there("db") && !is_there("wal")).then(|| "the value is gone".to_owned())
+}
+
+#[test]
+fn a_story_has_the_call_that_made_the_loss_matter() {
+    let record = record(
+        "create db; create wal; fsync .; ack 0; write wal 0 v; fsync wal; ack 1; write db 0 v; resize wal 0; fsync db",
+    );
+    let finding = &searched(&record, &[Rule::Ext4], in_one_of_two).findings[0];
+    assert_eq!((&finding.lost[..], finding.cut), (&[7][..], 9), "the write to db: {finding:?}");
+    assert!(finding.story.contains(&8), "the truncation of wal: {finding:?}");
+}
+
+#[test]
+fn files_with_random_names_have_one_missing_call() {
+    let one = "create tmpK; write tmpK 0 keyN; rename tmpK keyN; fsync .; ack keyN;";
+    let script: String = ["ab", "cd", "xy"]
+        .iter()
+        .zip(0..)
+        .map(|(random, number): (_, u32)| one.replace('K', random).replace('N', &number.to_string()))
+        .collect();
+    let outcome = searched(&record(&script), &REAL, named);
+    let missing = outcome.findings[0].missing.as_ref().expect("a call");
+    assert_eq!((missing.call.as_str(), missing.whole), ("fsync of tmp*", true));
+}
+
+#[test]
+fn a_call_that_there_was_no_time_to_try_is_not_said_to_be_none() {
+    struct Slow;
+    impl Check for Slow {
+        fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> seawall_crash_test::Result<Answer> {
+            let answer = Promise(named).judge(state, acknowledged)?;
+            if answer != Answer::Kept {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            Ok(answer)
+        }
+    }
+    let budget = Duration::from_millis(300);
+    let how = Search { rules: REAL.to_vec(), budget, workers: 1, seed: 1, first_cut: 0 };
+    let record = record("create k; write k 0 k; ack k");
+    let outcome = search(&record, &how, &Slow, &Progress::default()).expect("runs");
+    let said = seawall_crash_test::report::missing(&outcome.findings[0]);
+    assert!(said.contains("the time ran out"), "{said}");
+}
