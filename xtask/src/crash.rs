@@ -53,7 +53,6 @@ pub(crate) struct Options {
     more: Vec<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(options: &Options) -> Result {
     let Options { long: campaign, minutes, second_kernel: elsewhere, linux, stacks, more } = options;
     if *elsewhere {

@@ -157,7 +157,6 @@ fn run_ship(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     ])
 }
 
-/// A service, until it is dropped.
 struct Served {
     child: Child,
     address: String,

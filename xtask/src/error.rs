@@ -19,7 +19,6 @@ macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => { if $holds {} else { fail!($($why)+) } };
 }
 
-/// Why a developer command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot run `{program}`: {cause}")]

@@ -31,7 +31,6 @@ const MIRI_RUNS: [(&str, &[&str]); 2] = [
     ("seawall-sys", &["buffer::"]),
 ];
 
-/// The orders of threads.
 pub(crate) fn loom() -> (Counts, Result) {
     let mut run = cargo(&["test", "--package=seawall", "--lib", "--release", "--quiet"]);
     run.args(["--features=mutants", "loom_scenes::", "--", "--nocapture"]);
@@ -108,7 +107,6 @@ pub(crate) struct Options {
     /// How long each target runs
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
-    /// Of the random inputs; 0: another one each time
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 32))]
     pub(crate) seed: u64,
     /// Only this target

@@ -16,12 +16,10 @@ pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> Result {
     std::fs::write(path, text).map_err(Error::at(path.display()))
 }
 
-/// Makes a folder, and those above it, where it is not there yet.
 pub(crate) fn make_folder(path: &Path) -> Result {
     std::fs::create_dir_all(path).map_err(Error::at(path.display()))
 }
 
-/// Removes a folder with all that is in it.
 pub(crate) fn remove_folder(path: &Path) -> Result {
     std::fs::remove_dir_all(path).map_err(Error::at(path.display()))
 }
@@ -40,7 +38,6 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
-/// Every path below a folder; links are not followed.
 pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = list(folder)?;
     for path in found.clone() {

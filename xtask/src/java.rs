@@ -42,7 +42,6 @@ pub(crate) struct Order {
     seconds: f64,
 }
 
-/// Tests, installs or measures.
 pub(crate) fn run(more: Option<More>) -> Result {
     match more {
         None => {

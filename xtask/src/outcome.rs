@@ -8,7 +8,6 @@ use crate::tally::Counts;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How a step ended.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum StepOutcome {
     /// One check that held.
@@ -25,7 +24,6 @@ pub(crate) enum StepOutcome {
     Skipped(String),
 }
 
-/// Tests that were run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tests {
     pub(crate) counts: Counts,

@@ -105,7 +105,6 @@ fn chosen(options: &Options) -> Result<Vec<Target>> {
     if here.is_empty() { Err(Error::lacking("nothing is packaged on this system")) } else { Ok(here) }
 }
 
-/// Makes the packages, and with `--try` tries them.
 pub(crate) fn run(options: &Options) -> Result {
     let release = Release::read()?;
     if let Some(folder) = &options.collect {

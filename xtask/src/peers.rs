@@ -69,12 +69,10 @@ pub(crate) fn lint() -> Result {
     status(here(&["clippy", "--locked", "--all-targets", "--quiet", "--", "-Dwarnings"]))
 }
 
-/// The tests of the package.
 pub(crate) fn tests() -> Command {
     here(&["test", "--locked", "--quiet"])
 }
 
-/// Where the package's manifest is.
 pub(crate) fn manifest() -> PathBuf {
     root().join("crates/log/peers/Cargo.toml")
 }

@@ -22,12 +22,10 @@ use std::process::Command;
 /// The lowest minor version of Python 3 that the wheel is for.
 const MINOR_LEAST: u32 = 10;
 
-/// Where the package is.
 fn package() -> PathBuf {
     root().join("crates/python")
 }
 
-/// Where its manifest is.
 pub(crate) fn manifest() -> PathBuf {
     package().join("Cargo.toml")
 }
@@ -36,7 +34,6 @@ fn folder(name: &str) -> PathBuf {
     target().join("python").join(name)
 }
 
-/// A program of an environment.
 fn of(environment: &str, program: &str) -> PathBuf {
     let programs = if cfg!(windows) { "Scripts" } else { "bin" };
     folder(environment).join(programs).join(program)

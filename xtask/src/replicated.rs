@@ -84,7 +84,6 @@ const KAFKA: EngineTest = EngineTest {
 /// Rows of logs that are shipped to the cluster, by what their commits wait for.
 const SHIPPED: [&str; 3] = ["block", "within", "behind"];
 
-/// `cargo xtask replicated [--kafka]`.
 pub(crate) fn run(kafka: bool) -> Result {
     if kafka { check(&KAFKA) } else { nats() }
 }

@@ -37,7 +37,6 @@ pub(crate) const SLOWEST: usize = 10;
 /// How long each test took the last time, so that long ones start first.
 const DURATIONS: &str = "xtask/durations.json";
 
-/// A program that cargo built.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Built {
     /// The folder of its package, where its tests run.
@@ -160,7 +159,6 @@ fn try_run(all: &[Built], plan: &Plan<'_>) -> Result<Tests> {
     Ok(sum(counts, ran, took))
 }
 
-/// How a test ended.
 struct Ran {
     label: String,
     seconds: f64,

@@ -59,7 +59,6 @@ pub(crate) fn has(program: &str) -> bool {
     find_program(program).is_some()
 }
 
-/// Where the program of this name is.
 pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Administrators' tools are not on every user's path, nor are cargo's.

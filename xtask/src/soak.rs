@@ -104,7 +104,6 @@ pub(crate) struct Options {
     outcome: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(options: &Options) -> Result {
     let (Some(name), Some(outcome)) = (&options.part, &options.outcome) else {
         return soak(options.minutes);

@@ -38,7 +38,6 @@ impl Counts {
         }
     }
 
-    /// Both together.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             passed: self.passed + other.passed,

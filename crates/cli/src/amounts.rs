@@ -16,9 +16,6 @@ use std::time::Duration;
 const UNITS: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50), ('e', 60)];
 
 /// A size.
-///
-/// # Errors
-/// What is wrong with it.
 pub(crate) fn size(text: &str) -> Result<ByteSize, Failure> {
     let refused = || Failure::usage("not a size such as 4k, 16KiB or 2300");
     let text = text.trim();
@@ -48,9 +45,6 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, Failure> {
 }
 
 /// A time.
-///
-/// # Errors
-/// What is wrong with it.
 pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
     match text.trim().parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(Failure::usage),
@@ -64,9 +58,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
 /// CPUs by number and range.
-///
-/// # Errors
-/// What is wrong with them.
 pub(crate) fn cpus(text: &str) -> Result<Cpus, Failure> {
     /// More than any machine has.
     const CPU_MAX: usize = 1 << 16;

@@ -11,7 +11,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The whole command line, with its examples and exit codes.
 pub(crate) fn command() -> clap::Command {
     crate::examples::added_to(Cli::command())
 }

@@ -84,7 +84,6 @@ fn announce(common: &Common, job: &Job) {
     }
 }
 
-/// Refuses CPUs that the writers could not be pinned to.
 fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
     for cpu in cpus.iter().copied() {
         // In a thread of its own, because this one must not stay pinned.
@@ -102,7 +101,6 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Announces one job, and runs it unless --dry-run asks for a preview only.
 fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
     announce(&options.common, job);
     if options.common.dry_run {
@@ -168,14 +166,12 @@ fn joint(common: &Common, results: &[RunResult]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a text into a folder of results.
 fn keep(folder: &OutputFolder, name: &str, text: &str) -> Result<(), Failure> {
     folder.replace(name, text.as_bytes()).map_err(|error| {
         Failure::Message(format!("cannot write {}: {error}", folder.path().join(name).display()))
     })
 }
 
-/// Measures, reports, keeps and judges.
 fn measure_and_report(
     options: &Bench,
     job: &Job,

@@ -109,7 +109,6 @@ impl Common {
         Settings { seed: self.seed, pin_to: self.pins().to_vec(), ..(scenario.settings)() }
     }
 
-    /// The CPUs that the writers are pinned to.
     pub(crate) fn pins(&self) -> &[usize] {
         self.pin.as_ref().map_or(&[], |cpus| &cpus.0)
     }
@@ -144,13 +143,11 @@ fn form(text: &str) -> Result<PathBuf, Failure> {
 }
 
 impl Outputs {
-    /// Each with its option.
     pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 6] {
         let [json, csv, markdown] = self.files.named();
         [json, csv, markdown, ("--html", &self.html), self.pictures.named(), ("--format", &self.format)]
     }
 
-    /// Whether one of them goes to standard output.
     pub(crate) fn are_printed(&self) -> bool {
         self.named().into_iter().any(|(_, file)| output::is_standard(file.as_deref()))
     }
@@ -247,7 +244,6 @@ pub(crate) struct CommitArgs {
 }
 
 impl CommitArgs {
-    /// All that `--require` demands.
     pub(crate) fn requirement(&self) -> Result<Requirement, Failure> {
         if self.require.is_empty() {
             return Ok(Requirement::default());
@@ -307,7 +303,6 @@ impl CommitArgs {
     }
 }
 
-/// The load that a file describes.
 fn load(file: &Path) -> Result<Load, Failure> {
     const BYTES_MAX: u64 = 64 << 20;
     let text = paths::text(file, BYTES_MAX)?;
@@ -315,7 +310,6 @@ fn load(file: &Path) -> Result<Load, Failure> {
         .map_err(|error| Failure::Message(format!("--workload {}: {error}", file.display())))
 }
 
-/// Sets `place` if a value is given.
 pub(crate) fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;
@@ -331,7 +325,6 @@ fn label(text: &str) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-/// Nanoseconds of a time, as far as they can be counted.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

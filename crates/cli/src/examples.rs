@@ -197,7 +197,6 @@ const TABLE: &[Row] = &[
     (&["log", "drill"], SHIPPED, &[("seawall log drill --from folder:kept/orders --log orders", "finds what is missing or damaged, before it is needed")]),
 ];
 
-/// The command line `bare` with its examples and exit codes.
 pub(crate) fn added_to(bare: Command) -> Command {
     TABLE.iter().fold(bare, |command, (words, codes, examples)| {
         with(command, words, &text(examples), &exit::codes(codes))
@@ -243,7 +242,6 @@ pub(crate) fn of(command: &Command) -> Vec<String> {
     examples
 }
 
-/// The lines of a command's exit codes.
 pub(crate) fn codes(command: &Command) -> Vec<String> {
     below(command, exit::HEADING)
 }

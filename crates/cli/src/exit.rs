@@ -5,7 +5,6 @@ use seawall_sys::text::printable;
 use std::fmt;
 use std::process::ExitCode;
 
-/// What each exit code means.
 const MEANINGS: [(u8, &str); 12] = [
     (0, "done"),
     (1, "failed: the message says why"),
@@ -28,51 +27,35 @@ pub(crate) fn codes(more: &[u8]) -> String {
     format!("{HEADING}\n{}", lines.join("\n"))
 }
 
-/// The line above the codes.
 pub(crate) const HEADING: &str = "Exit codes:";
 
-/// The colour of `error:`.
 const RED: Style = AnsiColor::Red.on_default().bold();
 
-/// A requirement was missed.
 pub(crate) const MISSED: u8 = 3;
-/// Not judged.
 pub(crate) const NOT_JUDGED: u8 = 5;
-/// There is no answer: no figure, or figures that mean something else.
 pub(crate) const CANNOT_TELL: u8 = 10;
-/// A promise was broken.
 pub(crate) const BROKEN: u8 = 4;
-/// A destination is away.
 pub(crate) const AWAY: u8 = 6;
-/// Another writer owns the log at a destination.
 pub(crate) const FENCED: u8 = 7;
-/// A log and a destination do not belong together.
 pub(crate) const FORKED: u8 = 8;
-/// Acknowledged data is missing or damaged.
 pub(crate) const DAMAGED: u8 = 9;
-/// Interrupted by a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command could not be done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It could not be done; the text says what and why.
     Message(String),
     /// The command line is wrong in a way that the parser cannot see.
     Usage(String),
     /// It could not be done, for a reason that has an exit code of its own.
     Coded(u8, String),
-    /// A signal came before there was anything to keep.
     Interrupted,
 }
 
 impl Failure {
-    /// It could not be done, for the reason that `error` gives.
     pub(crate) fn message(error: impl fmt::Display) -> Self {
         Self::Message(error.to_string())
     }
 
-    /// The command line is wrong, for the reason that `error` gives.
     pub(crate) fn usage(error: impl fmt::Display) -> Self {
         Self::Usage(error.to_string())
     }
@@ -84,7 +67,6 @@ impl Failure {
         tell!("{}error:{} {}", RED.render(), RED.render_reset(), printable(&message));
     }
 
-    /// The exit code that goes with it.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Message(_) => ExitCode::FAILURE,

@@ -14,21 +14,16 @@ use seawall_sys::inspect::{Device, Environment};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Which text form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The older one, which the textfile collector of `node_exporter` reads.
     Text,
-    /// `OpenMetrics`.
     OpenMetrics,
 }
 
-/// What a family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It only grows.
     Counter,
-    /// It goes up and down.
     Gauge,
     /// Counts by upper bound.
     Histogram,
@@ -57,7 +52,6 @@ impl Kind {
 }
 
 impl Form {
-    /// The value of `Content-Type`.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -65,7 +59,6 @@ impl Form {
         }
     }
 
-    /// The whole text.
     pub(crate) fn text(self, families: &[Family]) -> String {
         let mut out = String::new();
         for family in families {
@@ -87,7 +80,6 @@ impl Form {
     }
 }
 
-/// A family of samples.
 #[derive(Debug)]
 pub(crate) struct Family {
     name: Cow<'static, str>,
@@ -113,13 +105,11 @@ impl Family {
         Self { name: name.into(), kind, help: help.into(), samples: Vec::new() }
     }
 
-    /// The same with one more sample.
     pub(crate) fn with(mut self, labels: &[(&str, &str)], value: &impl ToString) -> Self {
         self.push(self.kind.suffix(), labels, &value.to_string());
         self
     }
 
-    /// The same with a sample for each of `all`.
     pub(crate) fn with_all<'a, V: ToString>(
         self,
         all: impl IntoIterator<Item = (Vec<(&'a str, &'a str)>, V)>,

@@ -41,17 +41,14 @@ pub(crate) fn methods() -> Offered {
     }
 }
 
-/// `--require`: the presets.
 pub(crate) fn presets() -> Offered {
     Offered { values: || PRESETS.iter().map(|preset| preset.name).collect() }
 }
 
-/// `--only`: the products.
 pub(crate) fn products() -> Offered {
     Offered { values: || PRODUCTS.iter().flat_map(|product| product.words).copied().collect() }
 }
 
-/// A parser of file states that offers every one.
 #[derive(Clone)]
 pub(crate) struct States;
 
@@ -67,7 +64,6 @@ impl TypedValueParser for States {
     }
 }
 
-/// The file state of that name.
 fn file_state(text: &str) -> Result<FileState, Failure> {
     FileState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
         let known: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();

@@ -78,7 +78,6 @@ impl Job {
         Ok(Self { scenario, settings, requirement, places, needs_bytes, device, jdks, clusters })
     }
 
-    /// What is about to happen, in words.
     pub(crate) fn announcement(&self) -> String {
         let mut words = preflight::announcement(self.scenario, &self.settings, self.needs_bytes);
         if let Some(device) = &self.device {
@@ -94,7 +93,6 @@ impl Job {
         words
     }
 
-    /// Whether what is there is lost.
     pub(crate) fn destroys(&self) -> bool {
         self.device.is_some()
     }
@@ -104,7 +102,6 @@ impl Job {
         Share::new(self.scenario, &self.settings, self.needs_bytes)
     }
 
-    /// What is under the folders, and what would be measured.
     pub(crate) fn preview(&self, width: usize) -> String {
         let environments: Vec<&Environment> =
             self.places.iter().map(|(_, environment)| environment).collect();
@@ -163,13 +160,11 @@ impl Job {
         Ok(engines)
     }
 
-    /// The outcome of `--require`.
     pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {
         require::check(&Ranking::new(result), &self.requirement)
     }
 }
 
-/// A run that measured something.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) result: RunResult,
@@ -190,7 +185,6 @@ fn measured(result: Result<RunResult, RunError>, left_behind: Option<String>) ->
     }
 }
 
-/// What is lost by overwriting `device`, in words.
 fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
     let description = device.description();
     let what = if description.is_empty() { String::new() } else { format!(" ({description})") };
@@ -206,7 +200,6 @@ fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
     )
 }
 
-/// Which JVMs will write, in words.
 fn writers(jdks: &[Jdk]) -> String {
     if jdks.is_empty() {
         return format!("No JVM will write: {}.", find::NO_JDK);
@@ -221,7 +214,6 @@ fn not_connected(error: impl std::fmt::Display) -> Failure {
     if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
 }
 
-/// The exit code of a run.
 pub(crate) fn exit_code(result: &RunResult, checked: &[Checked]) -> ExitCode {
     let is = |outcome| checked.iter().any(|one| one.outcome == outcome);
     if !result.complete {

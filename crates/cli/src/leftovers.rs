@@ -4,7 +4,6 @@ use seawall_sys::scratch;
 use seawall_sys::text::printable;
 use std::path::Path;
 
-/// Sweeps `folder`.
 pub(crate) fn sweep(folder: &Path) {
     for swept in scratch::sweep(folder) {
         let name = swept.display().to_string();

@@ -110,7 +110,6 @@ fn refused(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints why a command could not be done.
 fn failed(failure: &exit::Failure) -> ExitCode {
     failure.print();
     failure.code()

@@ -29,7 +29,6 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The longest record that `append` takes.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Write, read and check transaction logs
@@ -163,14 +162,12 @@ impl LogMethodArgs {
     }
 }
 
-/// A method of this system by its id.
 fn method(id: &str) -> Result<String, Failure> {
     let is_known = seawall_sys::methods::here().iter().any(|method| method.id == id);
     let refusal = || Failure::usage("this system has no method of that id; `seawall methods` lists them");
     is_known.then(|| id.to_owned()).ok_or_else(refusal)
 }
 
-/// An engine by its name.
 fn engine(name: &str) -> Result<EngineChoice, Failure> {
     if name == "probe" {
         return Ok(EngineChoice::Probe);
@@ -234,7 +231,6 @@ struct Trim {
     place: Network,
 }
 
-/// Runs one `seawall log` command.
 pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
     let done = match &args.command {
         LogCommand::Append(options) => append(options),

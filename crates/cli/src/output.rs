@@ -35,7 +35,6 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Each with its option.
     pub(crate) fn named(&self) -> [(&'static str, &Option<PathBuf>); 3] {
         [("--json", &self.json), ("--csv", &self.csv), ("--markdown", &self.markdown)]
     }
@@ -53,7 +52,6 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
-    /// It with its option.
     pub(crate) fn named(&self) -> (&'static str, &Option<PathBuf>) {
         ("--svg", &self.svg)
     }
@@ -64,7 +62,6 @@ impl Pictures {
     }
 }
 
-/// The picture of `result` as SVG.
 pub(crate) fn svg(result: &RunResult) -> Vec<u8> {
     svg::document(&figure::scene(result, figure::Form::Wide)).into_bytes()
 }
@@ -77,7 +74,6 @@ pub(crate) struct Target {
     found: Option<OutputFile>,
 }
 
-/// Whether `file` stands for standard output.
 pub(crate) fn is_standard(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
@@ -186,7 +182,6 @@ impl Target {
         Ok(found)
     }
 
-    /// Writes `bytes` there.
     pub(crate) fn give(&self, bytes: &[u8]) -> Result<(), Failure> {
         match (&self.found, std::str::from_utf8(bytes)) {
             (None, Ok(text)) => print(text),
@@ -195,12 +190,10 @@ impl Target {
         }
     }
 
-    /// As it was named.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether it is standard output.
     pub(crate) fn is_printed(&self) -> bool {
         self.found.is_none()
     }
@@ -239,12 +232,10 @@ impl ReplacedFile {
         }
     }
 
-    /// Makes `bytes` its content.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
         self.found.replace(bytes).map_err(|error| unwritten(&self.file, error))
     }
 
-    /// Removes it.
     pub(crate) fn remove(&self) -> Result<(), Failure> {
         self.found
             .remove()

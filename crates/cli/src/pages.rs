@@ -31,7 +31,6 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-/// Prints the completions of a shell.
 pub(crate) fn completions(options: &Completions) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::args::command(), "seawall", &mut script);
@@ -39,7 +38,6 @@ pub(crate) fn completions(options: &Completions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a page, or writes them all.
 pub(crate) fn man(options: &ManArgs) -> Result<ExitCode, Failure> {
     // So that each knows its whole name: `seawall-log-append`.
     let mut root = crate::args::command().disable_help_subcommand(true);
@@ -67,7 +65,6 @@ fn write_all(command: &Command, dir: &Path) -> Result<(), Failure> {
     command.get_subcommands().try_for_each(|subcommand| write_all(subcommand, dir))
 }
 
-/// The page of a command with the name of its file.
 fn page(command: &Command) -> (String, String) {
     // In its own sections, not in the one that is made of the help's end.
     let bare = command.clone().after_help(Resettable::Reset).after_long_help(Resettable::Reset);

@@ -107,7 +107,6 @@ pub(crate) fn check_folder(path: &Path, remedy: &str) -> Result<(), Failure> {
     Err(refused(io::ErrorKind::NotADirectory.into()))
 }
 
-/// Looks at the folder, which must exist.
 pub(crate) fn folder(path: &Path, remedy: &str) -> Result<Environment, Failure> {
     check_folder(path, remedy)?;
     inspect::tried_environment(path).map_err(Failure::message)

@@ -130,7 +130,6 @@ enum HoldTo {
     PowerLoss,
 }
 
-/// Runs one `seawall powercut` command.
 pub(crate) fn run(args: &PowercutArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         PowercutCommand::Witness(options) => serve(options),

@@ -38,7 +38,6 @@ impl<'a> Progress<'a> {
         Self { label, ..self }
     }
 
-    /// Removes the bar.
     pub(crate) fn done(&self) {
         self.bar.finish_and_clear();
     }

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A count.
 #[derive(Default)]
 struct Count(AtomicU64);
 

@@ -65,7 +65,6 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     named.unwrap_or_else(whole).iter().map(|name| printable(name).into_owned()).collect()
 }
 
-/// Names the files that were written.
 fn written(targets: &[Option<Target>]) {
     for file in targets.iter().flatten().map(Target::file).filter(|file| *file != Path::new("-")) {
         tell!("written to {}", printable(&file.display().to_string()));

@@ -103,7 +103,6 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Sets what is given; the folder.
     fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
         self.blocks.apply(settings);
         set(&mut settings.amount, self.length.amount());
@@ -255,7 +254,6 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// Sets what is given; the folder.
     fn apply(&self, settings: &mut Settings) -> Vec<PathBuf> {
         set(&mut settings.rounds, self.rounds);
         set(&mut settings.amount, self.length.amount());
@@ -458,7 +456,6 @@ impl Bench {
         }
     }
 
-    /// The files that the result goes into.
     pub(crate) fn outputs(&self) -> Option<&Outputs> {
         Some(match &self.scenario {
             None => &self.commit.outputs,

@@ -52,7 +52,6 @@ pub(crate) trait Pages: Fn(&str, Form) -> Option<Page> {}
 
 impl<F: Fn(&str, Form) -> Option<Page>> Pages for F {}
 
-/// A place that is listened on.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
         Failure::Message(format!(
@@ -85,7 +84,6 @@ pub(crate) fn serve(listener: TcpListener, pages: impl Pages + Send + 'static) -
     spawned.map(drop).map_err(|error| Failure::Message(format!("no thread for --listen: {error}")))
 }
 
-/// Takes all who have come; waits for one if there is none.
 fn accept(listener: &TcpListener, clients: &mut Vec<Client<TcpStream>>) {
     loop {
         let accepted = listener
@@ -112,7 +110,6 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client<TcpStream>>) {
     }
 }
 
-/// Somebody who asks.
 struct Client<S> {
     stream: S,
     until_ns: u64,

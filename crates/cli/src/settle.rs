@@ -25,15 +25,11 @@ pub(crate) struct Settle {
 }
 
 impl Settle {
-    /// Whether a time was given.
     pub(crate) fn is_asked(&self) -> bool {
         self.settle.is_some()
     }
 
     /// Waits if needed, before a run of `run_ns` if it is timed; the result states what was found last.
-    ///
-    /// # Errors
-    /// A signal.
     pub(crate) fn before(
         &self,
         run_ns: Option<u64>,

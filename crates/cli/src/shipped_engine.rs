@@ -38,7 +38,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long is waited for what a block left in flight: a cluster that is slower than this disk would take the time of the next blocks.
 const LEFT: Duration = Duration::from_secs(1);
 
-/// An engine that a log is shipped to: a row of the table.
 struct Engine {
     name: &'static str,
     /// The address of a cluster as it was named.
@@ -121,9 +120,6 @@ struct ShippedEngine {
 }
 
 /// A log in `folder` for each cluster of `named` and each row of the table.
-///
-/// # Errors
-/// The cluster, and what is wrong with it.
 pub(crate) fn connect(named: &Named, folder: &Path) -> Result<Vec<Box<dyn EngineClient>>, EngineError> {
     let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
     for engine in ENGINES {
@@ -221,7 +217,6 @@ impl ShippedEngine {
         self.open.as_ref().ok_or_else(|| "its log is not open".into())
     }
 
-    /// Closes the log, and removes it and its stream.
     fn discard(&mut self) -> Result<(), EngineError> {
         let Some(Open { log, stream, .. }) = self.open.take() else { return Ok(()) };
         // What is not shipped yet is not needed: the stream goes.

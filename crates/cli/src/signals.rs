@@ -7,7 +7,6 @@ use crate::exit::{Failure, INTERRUPTED};
 use seawall_sys::text::printable;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Set by the first signal.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
@@ -22,7 +21,6 @@ pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), 
         .map_err(|error| Failure::Message(format!("cannot take over the signals: {error}")))
 }
 
-/// Stops a run at the first signal.
 pub(crate) fn listen() -> Result<(), Failure> {
     listen_and(|| {})
 }

@@ -262,7 +262,6 @@ impl Watching<'_> {
         self.place = place;
     }
 
-    /// Makes the journal.
     fn prepare(&mut self) -> Result<(), String> {
         let place = inspect::tried_environment(&self.options.dir).map_err(|error| error.to_string())?;
         let mut testbed = RealTestbed::in_folder(&self.options.dir, place.clone());
@@ -276,7 +275,6 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// Samples until a signal or the end of `--time`.
     fn until_stopped(&mut self, stopped: &Receiver<()>) -> Result<(), Failure> {
         let began_ns = monotonic_ns();
         let end_ns = self.options.time.map_or(u64::MAX, |time| began_ns.saturating_add(nanoseconds(time)));

@@ -53,7 +53,6 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Every name below `folder` with what is in it.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
@@ -88,7 +87,6 @@ fn start(folder: &Path, around: Around, words: &[&str]) -> Child {
         .expect("started")
 }
 
-/// What is wrong with how a row ended, if anything is.
 fn wrong(folder: &Path, before: &BTreeMap<String, Vec<u8>>, row: &Row) -> Option<String> {
     let (_, around, words, code, says) = row;
     let child = start(folder, *around, words);

@@ -98,7 +98,6 @@ fn words(line: &str) -> Vec<String> {
     parts.flatten().collect()
 }
 
-/// The examples of every command.
 fn examples(folder: &Path) -> BTreeSet<String> {
     let pages = seawall(folder, &["man", "--dir", "pages"].map(str::to_owned));
     assert!(pages.status.success());

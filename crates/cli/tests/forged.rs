@@ -20,7 +20,6 @@ fn committed(scenario: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A histogram as a result holds it.
 fn packed(high: u64, digits: u8, count: u64) -> Value {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, high, digits).expect("bounds");
     histogram.record_n(1000, count).expect("in range");
@@ -33,13 +32,11 @@ fn rows(result: &mut Value) -> &mut Vec<Value> {
     result["study"]["rows"].as_array_mut().expect("rows")
 }
 
-/// The first row that was measured.
 fn measured(result: &mut Value) -> &mut Value {
     let row = rows(result).iter_mut().find(|row| row["outcome"]["measured"].is_object()).expect("one");
     &mut row["outcome"]["measured"]
 }
 
-/// Its latency.
 fn latency(result: &mut Value) -> &mut Value {
     &mut measured(result)["latencies"][0]["latency"]
 }

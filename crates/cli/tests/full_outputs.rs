@@ -68,7 +68,6 @@ fn run(folder: &Path, words: &[&str], full: [bool; 2]) -> std::process::Output {
     command.output().expect("started")
 }
 
-/// The commands that a help lists.
 fn commands(folder: &Path, of: &[&str]) -> BTreeSet<String> {
     let words: Vec<&str> = of.iter().copied().chain(["--help"]).collect();
     let help = String::from_utf8(run(folder, &words, [false, false]).stdout).expect("text");

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-/// The exit code, and what was printed.
 fn seawall(arguments: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));

@@ -243,7 +243,6 @@ fn choose<'a, 'b>(ranking: &'b Ranking<'a>, ways: &[&'static Way]) -> Result<Cho
     }
 }
 
-/// Whether `row` is faster than `default` beyond noise.
 fn better(row: &Ranked<'_>, default: &Ranked<'_>) -> bool {
     row.p50_ns() < default.p50_ns()
         && rank::ratio(row.measured, default.measured)

@@ -94,7 +94,6 @@ impl Spans {
         self.commits[index] += 1;
     }
 
-    /// Makes one span of each two.
     #[cold]
     fn widen(&mut self) {
         self.span_ns *= 2;

@@ -212,7 +212,6 @@ fn listed(sides: &[Side]) -> String {
     crate::figures::listing(&names, 4)
 }
 
-/// The measures that all sides have, in the first one's order.
 fn shared(sides: &[Side]) -> Vec<Measure> {
     let has = |side: &Side, id: &str| side.measures().iter().any(|measure| measure.id == id);
     let (base, rest) = sides.split_first().expect("at least two are given");

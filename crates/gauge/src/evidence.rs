@@ -204,7 +204,6 @@ fn per_commit(result: &RunResult, measured: &Measured) -> Option<PerCommit> {
     })
 }
 
-/// How many writers commit at once in a row.
 pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
     f64::from(row.writers.unwrap_or(result.plan.threads).max(1))
 }
@@ -318,7 +317,6 @@ pub fn convict(result: &mut RunResult) {
     }
 }
 
-/// Whether the device counted less than that share of the bytes.
 fn bytes_missing(measured: &Measured, share: f64) -> bool {
     const COMMITS_MIN: u64 = 16;
     let Some(counts) = measured.counts.filter(|_| measured.commits >= COMMITS_MIN) else { return false };
@@ -333,7 +331,6 @@ pub(crate) fn forces_each_write(result: &RunResult, row: &Row) -> bool {
         && lookup::method(result, row).is_some_and(|method| result.environment.file_system.may_force(method))
 }
 
-/// Whether every device below takes writes with FUA.
 fn takes_fua(result: &RunResult) -> bool {
     let mut leaves = result.environment.leaves().peekable();
     leaves.peek().is_some() && leaves.all(|leaf| leaf.fua == Some(true))

@@ -338,7 +338,6 @@ pub fn distrust(place: &Environment, p50_ns: Option<u64>) -> Option<(&'static st
     ))
 }
 
-/// A rate in words, for [`Cap`].
 pub(crate) fn per_s(per_s: f64) -> String {
     format!("{}/s", rate(per_s))
 }

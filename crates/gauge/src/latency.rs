@@ -164,7 +164,6 @@ impl Latency {
     }
 }
 
-/// Why a stored histogram is refused.
 #[derive(Debug)]
 enum Refused {
     Base64(base64::DecodeError),
@@ -247,7 +246,6 @@ impl Header {
         Ok(Self { highest_ns })
     }
 
-    /// What the histogram takes in memory, at most.
     fn histogram_bytes(&self) -> u64 {
         let powers = u64::from(64 - self.highest_ns.leading_zeros()).saturating_sub(11) + 2;
         8 * 1024 * powers

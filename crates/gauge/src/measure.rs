@@ -129,7 +129,6 @@ impl Attribution {
         }
     }
 
-    /// What slow operations waited for.
     pub(crate) fn tail(&self) -> Tail {
         self.tail
     }

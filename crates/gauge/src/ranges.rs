@@ -173,7 +173,6 @@ fn volume(model: &str) -> Volume {
     cloud_disk(model).map_or(Volume::Unknown, |disk| disk.volume)
 }
 
-/// The disk of a cloud that a result was measured on, if its model names it.
 fn disk_of(result: &RunResult) -> Option<&'static CloudDisk> {
     result.environment.leaves().filter_map(|leaf| leaf.model.as_deref()).find_map(cloud_disk)
 }
@@ -295,7 +294,6 @@ fn held(p50_ns: u64, ranges: &[&Range]) -> Position {
     }
 }
 
-/// The kind of device, if the result stands on block devices at all.
 fn site(result: &RunResult) -> Option<Site> {
     let environment = &result.environment;
     if matches!(environment.file_system.medium, Medium::Memory | Medium::Server) || environment.wine.is_some()

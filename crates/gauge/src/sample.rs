@@ -43,17 +43,14 @@ pub(crate) fn row<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Row {
     result.study.rows.iter_mut().find(|row| row.id == id).expect("listed")
 }
 
-/// The figures of `id`, to be spoilt.
 pub(crate) fn measured<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Measured {
     row(result, id).measured_mut().expect("measured")
 }
 
-/// What a commit of `id` outlives, to be spoilt.
 pub(crate) fn durability<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Durability {
     measured(result, id).durability.as_mut().expect("a class")
 }
 
-/// The main latency, to be spoilt.
 pub(crate) fn latency(measured: &mut Measured) -> &mut Latency {
     &mut measured.latencies[0].latency
 }

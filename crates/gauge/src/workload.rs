@@ -154,7 +154,6 @@ impl Workload {
     }
 }
 
-/// The largest number that divides both.
 fn common(one: u32, other: u32) -> u32 {
     if other == 0 { one } else { common(other, one % other) }
 }
@@ -297,7 +296,6 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "iodepth",
 ];
 
-/// How a job makes its writes durable.
 #[derive(Default)]
 struct Durable {
     direct: bool,

@@ -26,7 +26,6 @@ use std::process::{Command, Stdio};
 /// The narrowest window that the browser opens is wider than a phone, so that a phone is a frame in a window.
 const WINDOW: &str = "--window-size=1280,900";
 
-/// How wide the page is.
 #[derive(Clone, Copy, PartialEq)]
 enum Screen {
     Wide,

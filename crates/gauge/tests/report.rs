@@ -31,7 +31,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use watcher::Watcher;
 
-/// One simulated run.
 struct Case {
     name: &'static str,
     plants: Vec<Plant>,

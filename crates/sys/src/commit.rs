@@ -269,9 +269,6 @@ fn proven(
 
 /// Writes all of `bytes` at `offset` by repeating `call`, which writes some of the bytes it is given and
 /// returns how many, as pwrite(2) does.
-///
-/// # Errors
-/// What `call` returned, with `operation` and `path`; `WriteZero` if it wrote nothing of a rest.
 pub(crate) fn write_all(
     operation: &'static str,
     path: &Path,
@@ -288,7 +285,6 @@ pub(crate) fn write_all(
     Ok(())
 }
 
-/// A call that syncs a whole file, and its name for errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SyncCall {
     pub(crate) name: &'static str,
@@ -296,16 +292,12 @@ pub(crate) struct SyncCall {
 }
 
 impl SyncCall {
-    /// Makes the call on `file`, which `path` names in errors.
     pub(crate) fn run(self, file: &File, path: &Path) -> Result<()> {
         uninterrupted(self.name, path, || (self.call)(file))
     }
 }
 
 /// Reads `range` of `file` by `operation`, so that it is in the page cache.
-///
-/// # Errors
-/// The failed call.
 #[allow(dead_code, reason = "macOS and illumos warm nothing")]
 pub(crate) fn read_into_cache(
     operation: &'static str,
@@ -337,9 +329,6 @@ pub(crate) fn extend(unsynced: &mut Range<u64>, written: Range<u64>) {
 
 /// Repeats `call` while a signal interrupts it. Most calls on files are never interrupted on a local disk, and each may be on a
 /// file system that asks another machine or process.
-///
-/// # Errors
-/// What `call` returned.
 pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -350,9 +339,6 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
 }
 
 /// The same.
-///
-/// # Errors
-/// What `call` returned, with `operation` and `path`.
 pub(crate) fn uninterrupted(
     operation: &'static str,
     path: &Path,

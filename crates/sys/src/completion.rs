@@ -209,7 +209,6 @@ impl BatchProgress {
     }
 }
 
-/// How far an answer brings a step.
 enum Advance {
     Done,
     Part,

@@ -103,7 +103,6 @@ pub struct Directory {
     path: PathBuf,
 }
 
-/// Why what is not a regular file is not opened.
 pub(crate) fn not_regular(kind: &str) -> io::Error {
     io::Error::other(format!("it is {kind} and not a regular file: move it out of the directory"))
 }

@@ -197,14 +197,12 @@ impl OutputFolder {
     }
 }
 
-/// Removes directories as far as they are empty.
 fn remove_made(made: &[(Directory, OsString)]) {
     for (within, name) in made.iter().rev() {
         let _ = within.remove_directory(name);
     }
 }
 
-/// Writes `bytes` as the whole content of a file in `directory`.
 pub(crate) fn replace_in(directory: &Directory, name: &str, bytes: &[u8]) -> io::Result<()> {
     let part = format!(".{}.part", random_digits());
     let written = directory

@@ -8,7 +8,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packs the folder.
 pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<PathBuf> {
     let name = target.archive(&release.version);
     let (archive, again) = (out().join(&name), folder(target).join(&name));

@@ -15,7 +15,6 @@ pub(crate) enum Runner {
     Wine,
 }
 
-/// A row of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) triple: &'static str,

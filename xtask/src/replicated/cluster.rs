@@ -179,13 +179,11 @@ transaction.state.log.min.isr=2
     ))
 }
 
-/// One server.
 struct Node {
     home: PathBuf,
     process: Option<Child>,
 }
 
-/// Three nodes.
 pub(super) struct Cluster {
     pub(super) engine: &'static Engine,
     program: PathBuf,
@@ -265,7 +263,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends a node at once.
     pub(super) fn kill(&mut self, node: usize) {
         super::end(&mut self.nodes[node].process);
     }
@@ -275,17 +272,14 @@ impl Cluster {
         output(command("kill", &[signal, &self.pid(node).to_string()])).map(drop)
     }
 
-    /// The process of a node; 0 if it does not run.
     pub(super) fn pid(&self, node: usize) -> u32 {
         self.nodes[node].process.as_ref().map_or(0, Child::id)
     }
 
-    /// A node's folder.
     pub(super) fn home(&self, node: usize) -> &Path {
         &self.nodes[node].home
     }
 
-    /// Where clients reach a node.
     pub(super) fn address(&self, node: usize) -> &str {
         at(&self.addresses, node, 0)
     }

@@ -70,7 +70,6 @@ impl Network {
         format!("198.18.{}.{}", self.process % 256, number + 1)
     }
 
-    /// The address of a node.
     pub(super) fn host(&self, node: usize) -> String {
         self.address(node + 1)
     }

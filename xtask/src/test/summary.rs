@@ -11,7 +11,6 @@ use crate::outcome::{StepOutcome, Tests};
 use crate::runner::SLOWEST;
 use crate::tally::Counts;
 
-/// The outcomes of the steps so far.
 #[derive(Default)]
 pub(super) struct Summary {
     rows: Vec<String>,

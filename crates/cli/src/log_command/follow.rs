@@ -55,7 +55,6 @@ fn begin(dir: &Path, from: Option<Lsn>) -> Result<ViewFollower, Stop> {
     Ok(view.follow(first)?)
 }
 
-/// The next record, waited for at most this long.
 fn next(follower: &mut ViewFollower, limit: Duration) -> Result<Option<Record>, Stop> {
     loop {
         match follower.next_record_timeout(limit) {

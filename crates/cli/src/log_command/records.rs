@@ -72,7 +72,6 @@ impl<R: Read> Input<R> {
         Ok(was_one)
     }
 
-    /// Whether the record that was read last ends its transaction.
     pub(super) fn ends_transaction(&self) -> bool {
         self.ends_transaction
     }

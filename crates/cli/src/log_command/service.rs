@@ -64,7 +64,6 @@ impl From<Error> for Stop {
     }
 }
 
-/// The exit code of an ending, if it has one of its own.
 pub(super) fn code(ending: Ending) -> Option<u8> {
     match ending {
         Ending::Away => Some(AWAY),
@@ -180,7 +179,6 @@ impl Entry {
         *self.state() = ended;
     }
 
-    /// What begins a line of one of several.
     pub(super) fn prefix(&self) -> String {
         if self.name.is_empty() { String::new() } else { format!("{}: ", printable(&self.name)) }
     }

@@ -346,7 +346,6 @@ fn words(line: &str) -> Result<Vec<String>, &'static str> {
     if quote.is_some() { Err("a quote is not closed") } else { Ok(words) }
 }
 
-/// The shipments of a file.
 fn listed(file: &Path) -> Result<Vec<Shipment>, Stop> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Stop::Failed(format!("cannot read {}: {error}", file.display())))?;
@@ -474,7 +473,6 @@ pub(super) fn source(address: &str, place: &Place) -> Result<Box<dyn Destination
     Ok(place.source(address)?)
 }
 
-/// All of them.
 fn opened(addresses: &[String], place: &Place) -> Result<Vec<Box<dyn Destination>>, Stop> {
     addresses.iter().map(|address| source(address, place)).collect()
 }

@@ -7,7 +7,6 @@ use crate::exposition::{Family, Form, Kind, device};
 use seawall::Tried;
 use std::time::Duration;
 
-/// The whole exposition in `form`.
 pub(super) fn text(answer: &Answer, form: Form) -> String {
     let probe = &answer.probe;
     let up = u8::from(probe.problem.is_none());

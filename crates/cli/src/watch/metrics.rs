@@ -43,7 +43,6 @@ struct Tally {
     stalls: u64,
 }
 
-/// All that is exported.
 #[derive(Debug)]
 pub(super) struct Metrics {
     stall: Duration,
@@ -58,7 +57,6 @@ pub(super) struct Metrics {
     class: Option<EffectiveClass>,
     /// The rule by which the figures are not a disk's.
     wrong: Option<&'static str>,
-    /// The device, as a family of its own.
     place: Environment,
 }
 
@@ -110,7 +108,6 @@ impl Metrics {
         tally.stalls += latency.count() - latency.count_at_most(stall_ns);
     }
 
-    /// The whole exposition.
     pub(super) fn text(&self, form: Form) -> String {
         form.text(&self.families())
     }

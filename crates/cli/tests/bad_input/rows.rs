@@ -3,7 +3,6 @@
 //! Invariant: each row is refused before anything is written; a situation that a machine may lack (a file system, a user) is
 //! a row of the tables in `path_table` and `real_systems`, which need root.
 
-/// What is around the command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Around {
     /// An ordinary shell.

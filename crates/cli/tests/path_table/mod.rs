@@ -15,12 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What a path argument stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A file that is read.
     Input,
-    /// A file that is written.
     Output,
     /// A folder that is used, or made if there is none.
     Folder,
@@ -124,14 +121,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) user: Option<u32>,
 }
 
-/// What a command ended with.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) said: String,
 }
 
 impl Runner<'_> {
-    /// Runs a command, which must end by itself.
     pub(crate) fn run(&self, folder: &Path, arguments: &[String]) -> Ended {
         let mut command = Command::new(self.program);
         command.args(arguments).current_dir(folder).stdin(Stdio::null());

@@ -12,10 +12,8 @@ use crate::trace::{Call, TRACED, blocks, parse};
 use seawall_gauge::row::Outcome;
 use seawall_sys::methods;
 
-/// Commits of each method.
 pub(crate) const COMMITS: usize = 24;
 
-/// What a method must do.
 struct Expectation {
     id: &'static str,
     /// The flags of its opens that matter, one entry an open.

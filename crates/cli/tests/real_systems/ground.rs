@@ -29,7 +29,6 @@ pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Something mounted, until dropped.
 pub(crate) struct Mount {
     at: PathBuf,
 }
@@ -62,7 +61,6 @@ impl Mount {
         Self { at: place.join("merged") }
     }
 
-    /// Where it is mounted.
     pub(crate) fn path(&self) -> &Path {
         &self.at
     }
@@ -126,7 +124,6 @@ impl Ground {
         Self { mount, device, folder }
     }
 
-    /// The root of the file system.
     pub(crate) fn path(&self) -> &Path {
         &self.mount.at
     }

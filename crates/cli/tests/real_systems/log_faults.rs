@@ -46,7 +46,6 @@ const CALLS: [&str; 23] = [
     "io_uring_register",
     "io_uring_enter",
 ];
-/// How one `append` ended.
 struct Appended {
     acknowledged: usize,
     code: Option<i32>,

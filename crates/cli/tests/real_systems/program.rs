@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The program.
 pub(crate) const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
 
 /// A small run of few methods: enough for counts.
 pub(crate) const SMALL: [&str; 6] = ["--journal", "1MiB", "--transactions", "32", "--rounds", "1"];
 
-/// One run of `seawall bench`, to be configured.
 pub(crate) struct Bench {
     /// The command line; a test may put a wrapper in front by [`Bench::under`].
     line: Vec<String>,
@@ -23,13 +21,10 @@ pub(crate) struct Bench {
     work: TempDir,
 }
 
-/// What a run ended with.
 pub(crate) struct Run {
     /// The exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
-    /// What it printed.
     pub(crate) stdout: String,
-    /// What it complained about.
     pub(crate) stderr: String,
     json: PathBuf,
     _work: TempDir,
@@ -67,13 +62,11 @@ impl Bench {
         self
     }
 
-    /// The same, with an environment variable.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The command, ready to be started.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.line[0]);
         command
@@ -86,7 +79,6 @@ impl Bench {
         command
     }
 
-    /// Runs it to its end.
     pub(crate) fn run(self) -> Run {
         let output = self.command().output().unwrap_or_else(|error| panic!("{}: {error}", self.line[0]));
         self.ended(&output)
@@ -107,7 +99,6 @@ impl Bench {
 }
 
 impl Run {
-    /// Everything it said.
     pub(crate) fn printed(&self) -> String {
         format!("{}\n{}", self.stdout, self.stderr)
     }

@@ -21,7 +21,6 @@ pub(crate) const SMALL: [(&str, &[&str]); 6] = [
     ("log", &["--time", "1s", "--rounds", "2", "--workloads", "W1,W3"]),
 ];
 
-/// Runs `scenario` in `folder`.
 fn run(scenario: &str, options: &[&str], folder: &Path) -> RunResult {
     let result = bench(scenario, options, folder).run().result();
     assert_eq!(names(folder), Vec::<String>::new(), "{scenario}");
@@ -198,7 +197,6 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
     assert!(names(one.path()).is_empty() && names(other.path()).is_empty());
 }
 
-/// Starts the program in `work`; exit code and everything it said.
 fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(SEAWALL).args(arguments).current_dir(work).output().expect("started");
     let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -119,7 +119,6 @@ impl Product {
     }
 }
 
-/// Why this way and not another.
 fn why_chosen(ranking: &Ranking<'_>, choice: Choice<'_, '_>) -> String {
     let (row, p50) = (choice.row, duration_ns(choice.row.p50_ns()));
     let why = match choice.beaten {

@@ -94,7 +94,6 @@ fn alone(side: &Side, sides: &[Side]) -> Alone {
     Alone { name: side.name.clone(), scenario: side.scenario.clone(), why }
 }
 
-/// Why nothing at all can be compared.
 fn refused(sides: Vec<Side>, by: Option<&str>, refusals: Vec<Incomparable>) -> Incomparable {
     if !refusals.is_empty() {
         return Incomparable::Each(refusals);

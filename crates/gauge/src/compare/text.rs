@@ -350,7 +350,6 @@ fn notes(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// Rows that only one side has.
 pub(crate) fn lonely(comparison: &Comparison) -> Vec<String> {
     let only = |side: usize| {
         let alone = comparison

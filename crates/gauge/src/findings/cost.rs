@@ -12,7 +12,6 @@ use crate::result::RunResult;
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::FileSystem;
 
-/// A commit took far longer than the p99.
 pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: u64 = 20;
     if capped::of(ranking).is_some() {
@@ -44,7 +43,6 @@ pub(super) fn stalls(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Each commit journals metadata.
 pub(super) fn metadata(ranking: &Ranking<'_>) -> Found {
     // Linux counts the empty request that carries a flush among the writes too: a pure overwrite with its flush is 2.
     const TIMES_MAX: f64 = 1.2;
@@ -99,7 +97,6 @@ fn usual_writes(result: &RunResult, row: &Ranked<'_>) -> f64 {
     f64::from(result.plan.writes + evidence::flushes_needed(result, row.row))
 }
 
-/// A method writes far more than was committed.
 pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 3.0;
     let plan = &ranking.result.plan;
@@ -134,7 +131,6 @@ pub(super) fn amplification(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The file system writes each overwrite elsewhere.
 pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if !file_system.copy_on_write || ranking.best_durable().is_none() {
@@ -159,7 +155,6 @@ pub(super) fn copy_on_write(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Commits of several writes cost more by a method that makes each write stable by itself.
 pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
     let writes = ranking.result.plan.writes;
     let needed = |row: &Ranked<'_>| evidence::flushes_needed(ranking.result, row.row);
@@ -180,7 +175,6 @@ pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// fsync costs more than fdatasync.
 pub(super) fn fsync_dearer(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.15;
     let (full, data) = (ranking.find("buffered+fsync")?, ranking.find("buffered+fdatasync")?);

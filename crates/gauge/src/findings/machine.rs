@@ -35,7 +35,6 @@ pub(super) fn waiting<'a, 'b>(ranking: &'b Ranking<'a>) -> Vec<(&'b Ranked<'a>, 
         .collect()
 }
 
-/// Slow commits waited for a CPU.
 pub(super) fn cpu_wait(ranking: &Ranking<'_>) -> Found {
     if !ranking.result.study.ranked {
         return operations_waited(&ranking.result.study);
@@ -93,7 +92,6 @@ pub(super) fn own_wait(ranking: &Ranking<'_>) -> Option<f64> {
     durable.filter_map(|row| row.measured.wait_share()).map(|share| share.min(1.0)).reduce(f64::max)
 }
 
-/// Every method makes the same rate.
 pub(super) fn capped(ranking: &Ranking<'_>) -> Found {
     let cap = capped::of(ranking)?;
     say(
@@ -168,7 +166,6 @@ fn tick(p50_ns: u64) -> Option<Tick> {
     })
 }
 
-/// Not all rounds were run.
 pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
     let result = ranking.result;
     if result.complete {
@@ -185,7 +182,6 @@ pub(super) fn interrupted(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Other work was on the CPUs before the run began.
 pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
     let busy = Busy::of(&environment.pressure, environment.cpus)?.words(environment.cpus);
@@ -207,7 +203,6 @@ pub(super) fn busy(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The hypervisor gave this machine's CPU time to others.
 pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
     const STOLEN_PERCENT_MAX: f64 = 2.0;
     let stolen =
@@ -221,7 +216,6 @@ pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The disk was in use while this program did nothing.
 pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     const WRITES_PER_S_MAX: f64 = 20.0;
     const FLUSHES_PER_S_MAX: f64 = 5.0;
@@ -247,7 +241,6 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The device changed its speed during the run.
 pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     const TIMES_MAX: f64 = 1.5;
     // What waited for a CPU says nothing of the device.
@@ -285,7 +278,6 @@ pub(super) fn drift(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The tail percentiles stand on few samples.
 pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let latency = best.measured.main();
@@ -305,7 +297,6 @@ pub(super) fn few_samples(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// One round shows no noise.
 pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
     if ranking.result.plan.rounds > 1 || ranking.rows.len() < 2 {
         return None;
@@ -317,7 +308,6 @@ pub(super) fn single_round(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The clock is too coarse for what was timed.
 pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
     const SHARE_MAX: f64 = 0.2;
     let clock = ranking.result.environment.clock;
@@ -341,7 +331,6 @@ pub(super) fn clock(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// With scheduled arrivals, commits waited for those before them.
 pub(super) fn queueing(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let response = best.measured.latency("response")?;
@@ -377,7 +366,6 @@ pub(super) fn is_too_noisy(ranking: &Ranking<'_>) -> bool {
     same > 0 && wide * 2 > same
 }
 
-/// Several methods are as good as the best, or the run is too noisy to rank them.
 pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     let same: Vec<&str> = ranking
         .of(EffectiveClass::PowerLoss)
@@ -406,7 +394,6 @@ pub(super) fn same_within_noise(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// How long the run was, from first to last block, nanoseconds.
 fn span_ns(ranking: &Ranking<'_>) -> u64 {
     let rounds = || ranking.rows.iter().flat_map(|row| &row.measured.rounds);
     let end_ns = rounds().map(|round| round.start_ns + round.elapsed_ns).max().unwrap_or(0);
@@ -430,7 +417,6 @@ pub(super) fn burst_credits(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// A fast stream of commits may still be in the SSD's write buffer.
 pub(super) fn write_buffer(ranking: &Ranking<'_>) -> Found {
     const BYTES_PER_S_MIN: f64 = 200e6;
     const BYTES_MAX: u64 = 64 << 30;
@@ -453,7 +439,6 @@ pub(super) fn write_buffer(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The journal went round so often that a device may keep all of it in its cache.
 pub(super) fn small_journal(ranking: &Ranking<'_>) -> Found {
     const JOURNAL_BYTES_MIN: u64 = 16 << 20;
     let plan = &ranking.result.plan;

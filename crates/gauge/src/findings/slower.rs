@@ -161,7 +161,6 @@ pub(super) fn span<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> 
     of_best(ranking).map(|(best, fall)| (best.id(), fall.at_ns, fall.end_ns))
 }
 
-/// The best durable method became slower for a minute or more.
 pub(super) fn for_minutes(ranking: &Ranking<'_>) -> Found {
     let (best, fall) = of_best(ranking)?;
     let written = ranking.rows.iter().map(|row| until(row.measured, fall.at_ns));

@@ -14,7 +14,6 @@ use seawall_sys::counters::Verdict;
 use seawall_sys::durability::{DeviceCache, FileState, Lie, Medium, Promiser};
 use seawall_sys::method::Cache;
 
-/// Something turns syncs into nothing.
 pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
     let environment = &ranking.result.environment;
     let lies: Vec<_> = environment
@@ -52,7 +51,6 @@ pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
     say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
 }
 
-/// A Windows program under Wine.
 pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
     let version = ranking.result.environment.wine.as_ref()?;
     say(
@@ -64,7 +62,6 @@ pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// The file system lives in memory.
 pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
     let file_system = &ranking.result.environment.file_system;
     if file_system.medium != Medium::Memory {
@@ -80,7 +77,6 @@ pub(super) fn memory(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Methods that claim a flush which the device never saw.
 pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     let rows: Vec<_> = ranking.of(EffectiveClass::NotConfirmed).collect();
     let first = rows.first()?;
@@ -107,7 +103,6 @@ pub(super) fn contradicted(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Methods whose bytes the device never saw.
 pub(super) fn bytes_missing(ranking: &Ranking<'_>) -> Found {
     let convicted = |row: &&Ranked<'_>| row.durability.because.iter().any(|why| why == BYTES_MISSING);
     let rows: Vec<_> = ranking.rows.iter().filter(convicted).collect();
@@ -158,7 +153,6 @@ pub(super) fn free_flush(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Faster than any device.
 pub(super) fn too_fast(ranking: &Ranking<'_>) -> Found {
     // Whatever its class: calls that ask the device to make data stable are not answered by one so fast, nor is a write around
     // the cache.
@@ -204,7 +198,6 @@ pub(super) fn file_state(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Methods that ran into an error.
 pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     let rows = ranking.result.study.rows.iter();
     let failed: Vec<_> = rows
@@ -226,7 +219,6 @@ pub(super) fn failed(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-/// Durability is promised by a hypervisor or server, not by a device of this machine.
 pub(super) fn promiser(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
@@ -283,7 +275,6 @@ fn usual(ranking: &Ranking<'_>, best: &Ranked<'_>) -> String {
     )
 }
 
-/// A class that rests on computation alone, because nothing can be counted.
 pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let environment = &ranking.result.environment;
@@ -305,7 +296,6 @@ pub(super) fn unvouched(ranking: &Ranking<'_>) -> Found {
     say(severity, format!("The classes are computed and not confirmed by evidence: {reason}."), remedy)
 }
 
-/// Direct I/O alone looks like the winner.
 pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     let durable = ranking.best_durable()?;
     let fast = ranking
@@ -337,7 +327,6 @@ fn environment_is_virtual(ranking: &Ranking<'_>) -> bool {
     ranking.result.environment.hypervisor.is_some()
 }
 
-/// The best durable method lies outside what such devices do.
 pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);

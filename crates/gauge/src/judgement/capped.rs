@@ -123,7 +123,6 @@ fn at_limit(ranking: &Ranking<'_>, rows: &[&Ranked<'_>], limit: &Limit) -> Optio
     })
 }
 
-/// Whether the fastest commits show that the device is not the bound.
 fn could_do_more(measured: &Measured) -> bool {
     let latency = measured.main();
     let fast_ns = latency.raw_percentile_ns(1.0).min(latency.p50_ns());

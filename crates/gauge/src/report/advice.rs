@@ -52,7 +52,6 @@ pub fn json(result: &RunResult, only: Option<&[&'static Product]>) -> Result<Str
     AdviceText::of(result, only).json()
 }
 
-/// All that there is to say, before it is laid out.
 struct AdviceText<'a> {
     result: &'a RunResult,
     advice: Advice,
@@ -97,10 +96,8 @@ impl<'a> AdviceText<'a> {
         page.out
     }
 
-    /// Each product in a line: what to set first, and the rate of one client.
     fn overview(&self, page: &mut Page) {
         const HEADS: [&str; 3] = ["product", "set", "commits/s"];
-        /// Columns that the setting needs at least for a table.
         const SET_MIN: usize = 30;
         let rows: Vec<[String; 3]> = self.advice.settings.iter().map(|setting| self.brief(setting)).collect();
         let wide = |column: usize, head: &str| {
@@ -149,7 +146,6 @@ impl<'a> AdviceText<'a> {
         )
     }
 
-    /// The product, its first setting with the number of further lines, and its rate.
     fn brief(&self, setting: &Setting) -> [String; 3] {
         let set = match setting.lines.as_slice() {
             // Its reason begins with the answer.

@@ -109,7 +109,6 @@ pub fn csv(result: &RunResult) -> String {
     out
 }
 
-/// A table whose rows are not ranked: its own columns.
 fn of_table(study: &Study) -> String {
     let lead = ["row", "group", "label", "outcome", "reason", "x"].map(str::to_owned);
     let tail = [

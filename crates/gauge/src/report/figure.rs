@@ -34,7 +34,6 @@ pub enum Form {
     Narrow,
 }
 
-/// The lengths of a form, pixels.
 struct Lengths {
     width: f64,
     margin: f64,
@@ -72,7 +71,6 @@ impl Form {
     }
 }
 
-/// A row of the picture.
 struct Bar<'a> {
     name: String,
     latency: &'a Latency,
@@ -80,7 +78,6 @@ struct Bar<'a> {
     is_best: bool,
 }
 
-/// Rows under a heading.
 struct Band<'a> {
     heading: String,
     ink: Ink,
@@ -141,7 +138,6 @@ fn by_class<'a>(ranking: &Ranking<'a>) -> Vec<Band<'a>> {
     EffectiveClass::ALL.into_iter().filter_map(band).collect()
 }
 
-/// Rows that are not ranked, in their groups.
 fn by_group(result: &RunResult) -> Vec<Band<'_>> {
     let mut bands: Vec<Band<'_>> = Vec::new();
     let timed = |(row, measured): (_, _)| -> Option<(&Row, &Latency)> {
@@ -166,7 +162,6 @@ fn far_ns(latency: &Latency) -> u64 {
     carried.unwrap_or(latency.p50_ns()).max(latency.p50_ns())
 }
 
-/// The logarithmic axis of durations.
 struct Axis {
     low_ns: f64,
     high_ns: f64,
@@ -213,7 +208,6 @@ impl Axis {
     }
 }
 
-/// The drawing as it grows downwards.
 struct Drawing {
     lengths: Lengths,
     form: Form,
@@ -297,7 +291,6 @@ impl Drawing {
         }
     }
 
-    /// The line below which a power cut loses acknowledged commits.
     fn boundary(&mut self) {
         let face = Face { bold: true, size: self.lengths.words * 0.9, ..self.face(Ink::Warning) };
         let words = "below this line a power cut loses acknowledged commits";

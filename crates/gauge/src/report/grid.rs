@@ -141,7 +141,6 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Drops what is not to be kept.
 fn keep<T>(all: &mut Vec<T>, kept: &[bool]) {
     let mut kept = kept.iter();
     all.retain(|_| kept.next().copied().unwrap_or(false));

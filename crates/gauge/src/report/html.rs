@@ -26,7 +26,6 @@ use document::Document;
 use escape::{Text, Words, script_json};
 use picture::Picture;
 
-/// The style of all pages.
 const CSS: &str = include_str!("html/page.css");
 const JS: &str = include_str!("html/page.js");
 const CHARTS_JS: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
@@ -158,7 +157,6 @@ fn inks() -> String {
     Ink::ALL.map(rule).concat()
 }
 
-/// What is being written.
 #[derive(Default)]
 struct Page {
     out: String,
@@ -168,7 +166,6 @@ struct Page {
     rules: String,
 }
 
-/// The words around a picture.
 struct Caption<'a> {
     title: &'a str,
     /// What to look for.
@@ -182,7 +179,6 @@ impl Page {
         self.out.push_str(text);
     }
 
-    /// An id that no other element has.
     fn id(&mut self, what: &str) -> String {
         self.ids += 1;
         format!("{what}-{}", self.ids)
@@ -203,7 +199,6 @@ impl Page {
         }
     }
 
-    /// A picture with its caption, its choice of series, and the table behind it.
     fn picture(&mut self, picture: Picture, caption: &Caption<'_>) {
         let id = &picture.id;
         let names: Vec<&str> = picture.series.iter().map(|line| line.name.as_str()).collect();
@@ -251,7 +246,6 @@ fn scroll(label: &str) -> String {
     format!("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">", Text(label))
 }
 
-/// Labels and words.
 fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let each = |(label, words): (&str, &str)| format!("<dt>{}</dt><dd>{}</dd>\n", Text(label), Words(words));
     format!("<dl class=\"facts\">\n{}</dl>\n", facts.into_iter().map(each).collect::<Vec<_>>().concat())

@@ -15,7 +15,6 @@ use crate::compare::gate::{GateOutcome, Judged};
 use crate::report::markdown::add;
 use crate::require::{Checked, RequirementOutcome};
 
-/// A condition as CI sees it.
 struct Case<'a> {
     name: String,
     outcome: Outcome,

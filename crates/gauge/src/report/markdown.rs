@@ -49,7 +49,6 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('_', "\\_")
 }
 
-/// `text` behind `out`.
 pub(crate) fn add(out: &mut String, text: &str) {
     out.push_str(text);
 }

@@ -101,7 +101,6 @@ fn cpu(environment: &Environment) -> String {
     parts.join(", ")
 }
 
-/// How many of the methods reach each class here.
 fn classes(settings: &Settings, environment: &Environment) -> Vec<Fact> {
     let around = environment.surroundings(settings.journal.state);
     let of = |class: Class| {

@@ -35,7 +35,6 @@ const RANGE_MIN: usize = 14;
 /// The widest range.
 const RANGE_MAX: usize = 48;
 
-/// A column of figures.
 struct Column {
     head: &'static str,
     width: usize,
@@ -167,7 +166,6 @@ fn looked_at_all(result: &RunResult) -> bool {
     result.study.notes.iter().any(|note| note.ends_with(ALL_MEASURES))
 }
 
-/// How wide everything is, and the range's axis.
 struct Layout {
     name: usize,
     columns: Vec<&'static Column>,
@@ -223,7 +221,6 @@ impl Layout {
         line
     }
 
-    /// Round durations over the places where they are in the range.
     fn axis(&self) -> String {
         let mut axis: Vec<char> = vec![' '; self.range];
         let mut free = 0;
@@ -324,7 +321,6 @@ fn not_here(page: &mut Page, result: &RunResult) {
     }
 }
 
-/// What to do with it.
 fn next(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement, kept: Option<&str>) {
     let grave = findings::grave(ranking).map(|grave| grave.next);
     let advised = format!(

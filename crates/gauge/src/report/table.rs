@@ -97,7 +97,6 @@ fn header(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement) {
     }
 }
 
-/// The table, in as many pieces as the width demands, with its headings, the line, and the legend.
 fn table(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, recommended: Option<&str>) {
     let layout = Layout::fit(grid, page.width);
     for piece in &layout.pieces {
@@ -191,7 +190,6 @@ fn legend(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, layout: &Layo
 struct Layout {
     /// Indices of columns, piece by piece.
     pieces: Vec<Vec<usize>>,
-    /// The width of each column of the grid.
     widths: Vec<usize>,
     name_width: usize,
     gap: usize,
@@ -397,7 +395,6 @@ fn expected(page: &mut Page, ranking: &Ranking<'_>) {
     page.say(Role::Plain, "expected     ", &format!("{sentence}."));
 }
 
-/// The two columns of the published tables.
 fn published(page: &mut Page, ranking: &Ranking<'_>) {
     page.blank();
     page.line(Role::Heading, "as the published tables show it");

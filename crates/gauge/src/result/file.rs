@@ -44,9 +44,6 @@ const NS_MAX: u64 = 400_000_000_000_000_000;
 const COUNT_MAX: u64 = 1_000_000_000_000_000_000;
 
 /// Reads the file at `path`; its text as well.
-///
-/// # Errors
-/// The file cannot be read, is no result, is of a newer version, or claims more than a run can have.
 pub(super) fn read(path: &Path) -> Result<(RunResult, String), Error> {
     let text = text(path).map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })?;
     let result = parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })?;
@@ -73,9 +70,6 @@ fn text(path: &Path) -> io::Result<String> {
 }
 
 /// Reads the text of a result file.
-///
-/// # Errors
-/// Why it is refused.
 pub(super) fn parse(text: &str) -> Result<RunResult, Refusal> {
     #[derive(Deserialize)]
     struct Head {
@@ -153,14 +147,12 @@ fn at_most(what: &'static str, n: usize, max: usize) -> Result<(), Impossible> {
     if n > max { Err(Impossible::Listed { what, n, max }) } else { Ok(()) }
 }
 
-/// Whether every one of `names` stands once.
 fn once<T: Hash + Eq>(what: &'static str, names: impl Iterator<Item = T>) -> Result<(), Impossible> {
     let mut seen = HashSet::new();
     let mut names = names;
     if names.all(|name| seen.insert(name)) { Ok(()) } else { Err(Impossible::Twice(what)) }
 }
 
-/// Whether every figure is one that a run can have.
 fn bounded(what: &'static str, max: u64, figures: impl IntoIterator<Item = u64>) -> Result<(), Impossible> {
     let beyond = figures.into_iter().find(|figure| *figure > max);
     beyond.map_or(Ok(()), |figure| Err(Impossible::Figure(what, figure)))

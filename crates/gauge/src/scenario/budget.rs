@@ -8,7 +8,6 @@ use super::BlockStart;
 /// The shortest block, nanoseconds.
 pub(crate) const BLOCK_MIN_NS: u64 = 20_000_000;
 
-/// Shares the run's time among its blocks.
 pub(crate) struct Budget {
     started_ns: u64,
     end_ns: Option<u64>,
@@ -35,7 +34,6 @@ impl Budget {
         share_ns.saturating_sub(self.overhead_ns).max(BLOCK_MIN_NS)
     }
 
-    /// A block has ended.
     pub(crate) fn block_done(&mut self, overhead_ns: u64) {
         self.overhead_ns =
             if self.done == 0 { overhead_ns } else { (self.overhead_ns * 7 + overhead_ns) / 8 };

@@ -169,7 +169,6 @@ fn over_time(block: &Block) -> Vec<Series> {
     }]
 }
 
-/// The table of methods with these rows.
 pub(crate) fn table(plan: &PlanRecord, rows: Vec<Row>) -> Study {
     Study {
         title: format!("durable commits of {}", plan.transaction()),
@@ -180,7 +179,6 @@ pub(crate) fn table(plan: &PlanRecord, rows: Vec<Row>) -> Study {
     }
 }
 
-/// A block's figures, of any scenario that commits transactions of `transaction_bytes`.
 pub(crate) fn tally(block: &Block, transaction_bytes: u64) -> Measured {
     let mut measured = Measured { elapsed_ns: block.elapsed_ns, counts: block.counts, ..Measured::default() };
     for (index, sample) in block.samples.iter().enumerate() {
@@ -233,7 +231,6 @@ fn prove_all(settings: &Settings, testbed: &mut dyn Testbed) -> Result<Vec<Row>,
     Ok(rows)
 }
 
-/// Why `method` cannot write `bytes` on a disk of such blocks.
 fn misfit(method: &Method, bytes: usize, block_bytes: u64) -> Option<String> {
     (method.needs_alignment() && !(bytes as u64).is_multiple_of(block_bytes)).then(|| {
         format!(

@@ -59,7 +59,6 @@ const OF_BASE: [(&str, &str); 3] = [
 const MEANWHILE: (&str, &str) = ("meanwhile", "commits while a follower catches up");
 const ALONE: (&str, &str) = ("alone", "the same commits without it");
 
-/// A row, and what its block does.
 pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) label: String,
@@ -78,12 +77,10 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Threads that commit.
     fn threads(&self) -> usize {
         self.work.waiting().filter(|_| self.by.shares).map_or(1, |(threads, _)| threads)
     }
 
-    /// Streams that they commit to.
     fn streams(&self) -> u32 {
         self.work.waiting().filter(|_| self.by.has_streams).map_or(0, |(_, streams)| streams)
     }
@@ -145,7 +142,6 @@ pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     chosen.iter().map(of).sum::<u64>() + kept as u64 * read_bytes
 }
 
-/// The row of a workload.
 fn case(one: &'static workloads::Workload, settings: &Settings) -> Case {
     // Of whole records.
     let read =
@@ -192,7 +188,6 @@ pub fn run(
     compete(NAME, settings, (testbed, observer), study, &cases)
 }
 
-/// Runs `cases` as the rows of `study`.
 pub(crate) fn compete(
     name: &'static str,
     settings: &Settings,
@@ -411,7 +406,6 @@ fn finish(study: &mut Study, cases: &[Case]) {
     }
 }
 
-/// The figures that follow from a row's sums.
 fn derive(measured: &mut Measured, case: &Case) {
     let operations: u64 = measured.rounds.iter().map(|round| round.commits).sum();
     let elapsed_ns: u64 = measured.rounds.iter().map(|round| round.elapsed_ns).sum();

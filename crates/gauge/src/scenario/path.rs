@@ -144,7 +144,6 @@ pub fn run(
     })
 }
 
-/// A block of the scenario.
 fn block(testbed: &mut dyn Testbed, request: &BlockRequest, until: Until<'_>) -> Result<Trace, BlockError> {
     match testbed.machine() {
         Machine::Real(real) => real.block(|real| real::run(real, request, until)),

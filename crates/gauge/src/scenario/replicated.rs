@@ -101,7 +101,6 @@ fn engines(testbed: &mut dyn Testbed) -> Vec<EngineFacts> {
     }
 }
 
-/// Who commits in a row.
 #[derive(Debug, Clone, Copy)]
 enum Committer {
     Method(&'static Method),

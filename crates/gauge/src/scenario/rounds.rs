@@ -49,20 +49,15 @@ impl Course {
     }
 }
 
-/// A row's turn in a round.
 pub(crate) struct Turn<'a> {
-    /// The row.
     pub(crate) index: usize,
-    /// The round, from 0.
     pub(crate) round: u32,
-    /// What the row measured in the rounds before.
     pub(crate) so_far: &'a Measured,
     /// The journal's record, to be kept up to date.
     pub(crate) journal: &'a mut JournalRecord,
     pub(crate) until: Until<'a>,
 }
 
-/// Measures one block.
 pub(crate) type RunBlock<'a> = &'a mut dyn FnMut(&mut dyn Testbed, Turn<'_>) -> Result<Measured, BlockError>;
 
 /// Runs `course` on `testbed`. `finish` works out the figures that follow from others, after every round.

@@ -43,7 +43,6 @@ pub struct RealTestbed {
     attached: Vec<Box<dyn Any>>,
 }
 
-/// A folder under the gauge.
 struct Spot {
     folder: PathBuf,
     environment: Environment,
@@ -253,7 +252,6 @@ impl RealTestbed {
         outcome
     }
 
-    /// The journal that was made, or the device.
     fn journal(&self) -> Result<&Journal, Error> {
         let absent = || Error::new("open", &self.places[0].folder, io::ErrorKind::NotFound.into());
         self.journal.as_ref().ok_or_else(absent)
@@ -305,7 +303,6 @@ pub(crate) fn rest(log: &Log, trimmed: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// A log's error in the words of the system calls.
 pub(crate) fn of_log(operation: &'static str, folder: &Path, error: &seawall::Error) -> Error {
     Error::new(operation, folder, std::io::Error::other(error.to_string()))
 }

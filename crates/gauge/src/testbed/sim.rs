@@ -100,7 +100,6 @@ pub enum Plant {
     },
 }
 
-/// What changes while the machine works; shared with its lanes.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) now_ns: u64,
@@ -117,7 +116,6 @@ pub(crate) struct State {
     step: (u64, u64),
 }
 
-/// What the plants add to an operation.
 pub(crate) struct Extra {
     pub(crate) device_ns: u64,
     pub(crate) wait_ns: u64,
@@ -437,7 +435,6 @@ pub(crate) fn attribute(tail: &mut Tail, latency_ns: u64, wait_ns: u64) {
     }
 }
 
-/// A thread's accounts.
 pub(crate) fn times(wait_ns: u64, cpu_ns: u64) -> Times {
     Times { system_ns: cpu_ns, wait_ns: Some(wait_ns), ..Times::default() }
 }

@@ -42,7 +42,6 @@ pub(crate) fn slice(base: u64, capacity: u64, until: Until<'_>) -> Slice {
     }
 }
 
-/// Lets all `lanes` commit at once.
 pub(crate) fn run<L: Lane>(
     crew: &Crew<'_>,
     lanes: Vec<(L, Slice)>,

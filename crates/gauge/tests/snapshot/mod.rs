@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-/// Fails unless `text` is the snapshot of that name.
 pub(crate) fn compare(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {

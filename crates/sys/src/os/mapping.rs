@@ -35,7 +35,6 @@ pub(super) trait Calls: Send + Sized {
     fn unmap(&self, base: NonNull<u8>, bytes: usize);
 }
 
-/// A journal that is written through a mapping.
 pub(super) struct Map<C: Calls> {
     base: NonNull<u8>,
     bytes: usize,

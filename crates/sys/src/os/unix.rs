@@ -83,9 +83,6 @@ pub(crate) const FSYNC: SyncCall = SyncCall {
 pub(crate) const DEVICE_ERRORS: &[i32] = &[libc::EIO];
 
 /// Opens the journal with extra `open` flags; it must exist.
-///
-/// # Errors
-/// `open`, the path and the cause.
 pub(crate) fn open_file(path: &Path, flags: libc::c_int) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(flags | libc::O_CLOEXEC);
@@ -97,13 +94,11 @@ pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// Whether the metadata are a block device's.
 pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     metadata.file_type().is_block_device()
 }
 
-/// What uname(2) returns.
 pub(crate) fn uname() -> io::Result<libc::utsname> {
     // SAFETY: all zeros is a valid `utsname`.
     let mut name: libc::utsname = unsafe { std::mem::zeroed() };

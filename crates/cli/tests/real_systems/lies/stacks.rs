@@ -283,7 +283,6 @@ fn run(programs: &[&[&str]], device: &str, mount: &Path) {
 /// A stack that is set up, until dropped.
 struct Up {
     mount: Option<Mount>,
-    /// The loop device.
     device: String,
     /// Whose counters are looked at.
     counted: String,

@@ -8,26 +8,19 @@ use super::{Drawing, Form};
 
 /// A row's difference.
 pub(crate) struct Interval {
-    /// The row.
     pub(crate) name: String,
-    /// Under which words it stands.
     pub(crate) group: String,
     /// Its value by the base's.
     pub(crate) ratio: f64,
     /// Both ends of the interval, if there is one.
     pub(crate) ends: Option<[f64; 2]>,
-    /// The difference in words.
     pub(crate) words: String,
-    /// What it is.
     pub(crate) is: Judgement,
 }
 
-/// What a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// Better beyond noise.
     Better,
-    /// Worse beyond noise.
     Worse,
     /// Neither, or not to be judged.
     Neither,
@@ -43,7 +36,6 @@ impl Judgement {
     }
 }
 
-/// The picture of `rows`, which stand in the order of their groups.
 pub(crate) fn scene(title: &str, rows: &[Interval], form: Form) -> Scene {
     let mut drawing = Drawing { lengths: form.lengths(), form, shapes: Vec::new(), y: 0.0 };
     drawing.y += drawing.lengths.margin * 0.2;

@@ -23,7 +23,6 @@ pub fn document(scene: &Scene) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}", element(scene, Colours::Own, ""))
 }
 
-/// The element, with these classes.
 pub(crate) fn element(scene: &Scene, colours: Colours, classes: &str) -> String {
     let [width, height] = scene.size.map(number);
     let mut out = format!(
@@ -81,7 +80,6 @@ fn words([x, y]: [f64; 2], face: &Face, text: &str, colours: Colours) -> String 
     )
 }
 
-/// The attribute that colours a shape.
 fn paint(what: &str, ink: Ink, colours: Colours) -> String {
     match colours {
         Colours::Own => {
@@ -92,7 +90,6 @@ fn paint(what: &str, ink: Ink, colours: Colours) -> String {
     }
 }
 
-/// A coordinate to a hundredth of a pixel.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

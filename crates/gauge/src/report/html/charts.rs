@@ -19,7 +19,6 @@ use seawall_sys::methods;
 /// So many pictures of columns against the rows' axis.
 const AXIS_PICTURES_MAX: usize = 8;
 
-/// The pictures of rows that are not ranked.
 pub(super) fn charts(page: &mut Page, ranking: &Ranking<'_>) {
     against_axis(page, &ranking.result.study);
     percentiles(page, ranking);
@@ -178,7 +177,6 @@ fn looks(ranking: &Ranking<'_>, rows: &[(&Row, &Measured)]) -> Vec<usize> {
     rows.map(|(index, (row, _))| known(&row.id).unwrap_or(table.len() + index)).collect()
 }
 
-/// The table behind latency by percentile.
 pub(super) fn percentile_table(curves: &[(String, &Latency, bool)]) -> String {
     table(
         "Latency by percentile",

@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// What a page is made of.
 #[derive(Debug, Default)]
 pub(super) struct Document<'a> {
     /// What it is about, in the window's title and at its top.
@@ -30,7 +29,6 @@ pub(super) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// The text of the page.
     #[must_use]
     pub(super) fn text(&self) -> String {
         let links =

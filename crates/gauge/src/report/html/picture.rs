@@ -13,7 +13,6 @@ use crate::latency::Latency;
 use crate::row::Round;
 use serde::Serialize;
 
-/// A picture's specification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Picture {
     /// Of its figure element.
@@ -28,7 +27,6 @@ pub(super) struct Picture {
     pub(super) spans: Vec<Span>,
 }
 
-/// A part of the x axis with a word for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Span {
     pub(super) from: f64,
@@ -36,7 +34,6 @@ pub(super) struct Span {
     pub(super) words: String,
 }
 
-/// One axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Axis {
     pub(super) label: String,
@@ -46,7 +43,6 @@ pub(super) struct Axis {
     pub(super) at_points: bool,
 }
 
-/// What the values of an axis are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum AxisUnit {
@@ -64,7 +60,6 @@ impl Axis {
     }
 }
 
-/// One series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Line {
     pub(super) name: String,

@@ -15,7 +15,6 @@ use crate::report::grid::{Grid, Head, Line, Section};
 use crate::row::{Measured, Row};
 use crate::study::{Better, Study};
 
-/// The main table.
 pub(super) fn rows(page: &mut Page, ranking: &Ranking<'_>) {
     let study = &ranking.result.study;
     let grid = Grid::new(ranking);
@@ -147,7 +146,6 @@ fn row(page: &mut Page, ranking: &Ranking<'_>, grid: &Grid<'_>, line: &Line<'_>,
     page.out += "</tr>\n";
 }
 
-/// What each row does, in words.
 fn explanations(page: &mut Page, study: &Study) {
     // What a group's name says already, or a row of that name in another group, is not said again.
     let mut explained: Vec<(&str, String)> = Vec::new();

@@ -55,7 +55,6 @@ pub(super) fn run(
     Ok(trace)
 }
 
-/// Reads the whole file past the cache.
 fn read_around(path: &Path, until: Until<'_>) -> Result<(), Error> {
     let file = StoreFile::open_read_only(path, Access::Direct)?;
     let mut buffer = Aligned::zeroed(1 << 20);

@@ -69,7 +69,6 @@ pub(super) struct StreamedLog<'a> {
     random: fastrand::Rng,
 }
 
-/// The payload of record `number`.
 fn record(number: u64) -> [u8; READ_RECORD_BYTES] {
     let mut record = [u8::try_from(number & 0xFF).unwrap_or(0); READ_RECORD_BYTES];
     record[..8].copy_from_slice(&number.to_le_bytes());
@@ -77,7 +76,6 @@ fn record(number: u64) -> [u8; READ_RECORD_BYTES] {
 }
 
 impl<'a> StreamedLog<'a> {
-    /// Writes the log.
     pub(super) fn create(
         folder: PathBuf,
         method: &'static Method,
@@ -130,7 +128,6 @@ impl<'a> StreamedLog<'a> {
         segments.saturating_sub(self.files.len() as u64) * u64::from(SEGMENT_BYTES) > GROWN_BYTES_MAX
     }
 
-    /// A block of one row.
     pub(super) fn block(
         &mut self,
         testbed: &RealTestbed,
@@ -318,7 +315,6 @@ impl<'a> StreamedLog<'a> {
 /// Latencies of commits, with their names.
 type Commits = [((&'static str, &'static str), Latency); 2];
 
-/// Whether it is the record that was written there.
 fn check(found: &seawall::Record, drawn: &Drawn) -> Result<(), Fault> {
     let number = found.payload.first_chunk().map(|number| u64::from_le_bytes(*number));
     if number == Some(drawn.number) && found.payload.len() == READ_RECORD_BYTES {

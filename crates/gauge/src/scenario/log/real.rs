@@ -336,7 +336,6 @@ pub(super) fn opening<'a>(folder: &'a Path, method: &'static Method, settings: &
     Opening { folder, threads: 1, streams: 0, bytes: READ_RECORD_BYTES, method, engine }
 }
 
-/// A block of one row.
 pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
     pub(super) case: &'a Case,
@@ -345,7 +344,6 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs `work` in a thread of its own.
     pub(super) fn alone(
         &self,
         testbed: &RealTestbed,
@@ -661,17 +659,14 @@ fn count_records(log: &Log) -> Result<u64, Fault> {
     Ok(records)
 }
 
-/// The files in a folder.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     Ok(std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?)
 }
 
-/// Reads every file in a folder from start to end, as `cat` does.
 fn read_plainly(folder: &Path) -> Result<(), Fault> {
     read_files(&files(folder)?)
 }
 
-/// Reads files from start to end.
 pub(super) fn read_files(files: &[PathBuf]) -> Result<(), Fault> {
     let mut buf = vec![0; 1 << 20];
     for path in files {
@@ -681,7 +676,6 @@ pub(super) fn read_files(files: &[PathBuf]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Has the page cache forget every file in a folder.
 fn forget(folder: &Path) -> Result<(), Fault> {
     forget_files(&files(folder)?)
 }

@@ -74,7 +74,6 @@ impl Writer for StreamWriter {
 /// Commits to a log of its own. It is no log that speaks for all: what the log counts is not read.
 struct Apart(Arc<Log>);
 
-/// A log for each thread.
 pub(super) fn logs_apart(opening: &Opening<'_>) -> Result<Writers, Fault> {
     let bytes = (u64::from(SEGMENT_BYTES) / opening.threads.max(1) as u64).max(APART_BYTES_MIN);
     let record = seawall_sys::buffer::Aligned::incompressible(256 << 10, 7);

@@ -10,37 +10,22 @@
 
 use super::contest::{APART, BARE, Contestant, FLOOR, GROWING, PACED, SEAWALL};
 
-/// What a block of a row does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// So many threads commit, each waiting for its commit.
     Waiting(usize),
     /// The same, each thread to its own streams in turn.
-    Streams {
-        /// How many threads.
-        threads: usize,
-        /// Of how many streams.
-        streams: u32,
-    },
+    Streams { threads: usize, streams: u32 },
     /// One thread keeps up to N commits outstanding and waits for the oldest only at N.
-    Outstanding {
-        /// How many.
-        commits: usize,
-        /// Whether it polls them as futures.
-        polled: bool,
-    },
+    Outstanding { commits: usize, polled: bool },
     /// One thread commits transactions of N records.
     Transactions(usize),
     /// Appends into memory alone, or copies there without a log.
-    Append {
-        /// Whether there is a log.
-        log: bool,
-    },
+    Append { log: bool },
     /// Commits that outlive the process only.
     Outlive(Outliving),
     /// Opens a log and reads its records, or reads its files without one.
     ReadBack {
-        /// Whether there is a log.
         log: bool,
         /// Whether the files are out of the page cache.
         cold: bool,
@@ -49,24 +34,16 @@ pub(crate) enum Work {
     Paced,
     /// Reads single records of a log at random, or blocks of its files without one.
     Points {
-        /// How it finds them.
         by: PointsBy,
         /// Whether the files are out of the page cache.
         cold: bool,
     },
     /// A follower reads all that a log holds while a thread commits to it.
-    CatchUp {
-        /// Whether the files are out of the page cache.
-        cold: bool,
-    },
+    CatchUp { cold: bool },
     /// Opens a log of many streams, or reads its files past the page cache without one.
-    Open {
-        /// Whether there is a log.
-        log: bool,
-    },
+    Open { log: bool },
 }
 
-/// How a commit comes to outlive the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outliving {
     /// By a buffered write, without a log.
@@ -82,7 +59,6 @@ pub(crate) enum Outliving {
     OpenedCommit,
 }
 
-/// How single records are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointsBy {
     /// Not at all: a block of 4 KiB somewhere in the same files is read.
@@ -120,7 +96,6 @@ impl Work {
     }
 }
 
-/// A row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workload {
     /// As on the command line; those of floors begin with what they are.

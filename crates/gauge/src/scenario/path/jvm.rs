@@ -122,7 +122,6 @@ pub trait Machine {
 /// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`]; none where one could not be started.
 pub struct StartedJvms(pub Vec<Option<Box<dyn Machine>>>);
 
-/// One row of the table.
 struct Case<'a> {
     pace: Pace,
     depth: Depth,
@@ -186,7 +185,6 @@ fn cases(jvms: &[Jvm]) -> Vec<Case<'_>> {
     cases
 }
 
-/// Runs the scenario with `jvms`.
 pub(super) fn run(
     settings: &Settings,
     jvms: &[Jvm],

@@ -68,12 +68,10 @@ pub(super) fn run(
     Ok(trace)
 }
 
-/// Appends a record.
 trait Appender: Send {
     fn append(&mut self, nth: u64) -> Result<(), Error>;
 }
 
-/// Makes durable what was appended before.
 trait Syncer: Send {
     fn sync(&mut self) -> Result<(), Error>;
 }
@@ -142,7 +140,6 @@ fn write_through() -> Result<&'static Method, OpenError> {
     row.ok_or_else(|| unavailable("no method here writes around the cache and through the device's"))
 }
 
-/// A file that grows.
 struct Growing {
     commit: Box<dyn CommitHandle>,
     bytes: u64,

@@ -11,12 +11,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A writer on this machine.
 pub(crate) struct RealLane {
     commit: Box<dyn CommitHandle>,
     accounts: Option<Accounts>,
     data: Aligned,
-    /// How much of it is written.
     len: usize,
 }
 

@@ -3,7 +3,6 @@
 use crate::counters::{Activity, Counts};
 use crate::error::Result;
 
-/// Cannot be made.
 pub(crate) enum Reader {}
 
 impl Reader {

@@ -6,7 +6,6 @@ use std::io;
 
 const REASON: &str = "memory that outlives its process is used on Linux only";
 
-/// There is none.
 #[derive(Debug)]
 pub(crate) enum Mapping {}
 

@@ -9,7 +9,6 @@ pub(crate) fn install_handler() {}
 
 pub(crate) fn close_below(_: u8) {}
 
-/// There is none.
 #[derive(Debug)]
 pub(crate) enum Child {}
 

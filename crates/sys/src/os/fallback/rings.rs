@@ -10,7 +10,6 @@ pub(crate) fn probe() -> Result<(), Unavailable> {
     Err(Unavailable(REASON.to_owned()))
 }
 
-/// Cannot be made.
 pub(crate) enum Rings {}
 
 impl Rings {

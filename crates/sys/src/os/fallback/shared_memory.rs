@@ -39,7 +39,6 @@ pub(crate) fn write(_: &File, _: u64, _: &[u8]) -> io::Result<()> {
     Err(refusal())
 }
 
-/// There is none.
 #[derive(Debug)]
 pub(crate) enum Mapping {}
 

@@ -9,14 +9,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-/// fdatasync(2).
 pub(super) const FDATASYNC: SyncCall = SyncCall {
     name: "fdatasync",
     // SAFETY: takes any integer; a stale descriptor is an error, not undefined behaviour.
     call: |file| check(unsafe { libc::fdatasync(file.as_raw_fd()) }),
 };
 
-/// syncfs(2).
 pub(super) const SYNCFS: SyncCall = SyncCall {
     name: "syncfs",
     // SAFETY: takes any integer; a stale descriptor is an error, not undefined behaviour.

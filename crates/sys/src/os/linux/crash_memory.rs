@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Written at a time, bytes.
 const FILL_BYTES: usize = 1 << 20;
 
-/// A mapping of this process.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,

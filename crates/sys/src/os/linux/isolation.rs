@@ -267,14 +267,12 @@ fn reap() -> libc::pid_t {
     unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) }
 }
 
-/// Five milliseconds.
 fn pause() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
     // SAFETY: the time outlives the call; what is left of it is not wanted.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
-/// Kills every child of this process.
 fn end_children() {
     let mut list = [0_u8; 4096];
     // SAFETY: the path ends with a zero.

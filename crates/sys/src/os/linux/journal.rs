@@ -48,7 +48,6 @@ fn fallocate(
     })
 }
 
-/// Drops the file's clean pages from the cache.
 pub(crate) fn drop_cache(file: &File, path: &Path) -> Result<()> {
     call::drop_pages(file.as_raw_fd(), 0, 0).map_err(|error| Error::new("posix_fadvise", path, error))
 }

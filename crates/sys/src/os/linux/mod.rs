@@ -52,7 +52,6 @@ pub(crate) const SYSTEM: System = System::Linux;
 pub(crate) const WRITE_VECTOR: Option<Put> =
     Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
 
-/// The calls that sync a whole file.
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] =
     &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, call::FDATASYNC), (Flush::Range, call::SYNC_FILE_RANGE)];
 

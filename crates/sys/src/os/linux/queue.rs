@@ -30,7 +30,6 @@ fn vector(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// A ring, and whether it may be used.
 pub(super) struct Queue {
     uring: IoUring,
     finished: bool,
@@ -166,9 +165,6 @@ impl Queue {
     }
 
     /// Writes `pieces` and makes them durable as the row says.
-    ///
-    /// # Errors
-    /// The failed call, the file and the system's error. The queue must not be used again.
     pub(super) fn write_batch(
         &mut self,
         journal: Journal<'_>,
@@ -186,9 +182,6 @@ impl Queue {
     }
 
     /// Makes what was written durable.
-    ///
-    /// # Errors
-    /// As [`Queue::write_batch`].
     pub(super) fn sync(&mut self, journal: Journal<'_>, settings: Settings) -> Result<()> {
         self.drive(journal, settings, &[], BatchProgress::sync())
     }

@@ -34,7 +34,6 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// cachestat(2).
 fn pages(file: &File, offset: u64, length: u64) -> std::io::Result<Pages> {
     let range = Range { offset, length };
     let mut stat = Pages::default();

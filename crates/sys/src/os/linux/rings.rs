@@ -32,9 +32,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const BUFFERS_MAX: usize = 1024;
 
 /// Whether this process gets a ring.
-///
-/// # Errors
-/// Why not, and what would help.
 pub(crate) fn probe() -> std::result::Result<(), Unavailable> {
     match Queue::new(Path::new("a ring"), RingPoll::Interrupt) {
         Ok(_) => Ok(()),
@@ -43,7 +40,6 @@ pub(crate) fn probe() -> std::result::Result<(), Unavailable> {
     }
 }
 
-/// The rings of one log.
 pub(crate) struct Rings {
     method: &'static Method,
     settings: Settings,

@@ -40,7 +40,6 @@ const BARRIER_FSYNC: SyncCall = SyncCall {
     call: |file| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_BARRIERFSYNC) }),
 };
 
-/// The calls that sync a whole file.
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC)];
 
 pub(crate) fn open(

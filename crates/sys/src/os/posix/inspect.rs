@@ -24,9 +24,6 @@ pub(crate) fn pressure() -> Pressure {
 }
 
 /// The path after symbolic links, and the same for C.
-///
-/// # Errors
-/// It does not exist.
 pub(crate) fn real(path: &Path) -> Result<(PathBuf, CString)> {
     let real = again(|| std::fs::canonicalize(path)).map_err(|error| Error::new("realpath", path, error))?;
     let for_c = CString::new(real.as_os_str().as_bytes())

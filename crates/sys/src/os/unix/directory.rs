@@ -17,7 +17,6 @@ use crate::commit::again;
 use crate::directory::{Create, Entry, Locking, OpenHow, Permissions, not_regular};
 use crate::os::system::descriptor;
 
-/// The descriptor.
 #[derive(Debug)]
 pub(crate) struct Handle(File);
 

@@ -32,7 +32,6 @@ pub(crate) fn close_below(number: u8) {
     }
 }
 
-/// A process that was forked off.
 #[derive(Debug)]
 pub(crate) struct Child(libc::pid_t);
 

@@ -31,13 +31,11 @@ pub(super) fn at(offset: u64) -> OVERLAPPED {
     OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: position }, ..OVERLAPPED::default() }
 }
 
-/// The low 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the other half goes into another field")]
 pub(super) fn low(value: u64) -> u32 {
     value as u32
 }
 
-/// The high 32 bits.
 pub(super) fn high(value: u64) -> u32 {
     low(value >> 32)
 }
@@ -55,7 +53,6 @@ pub(super) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usi
     Ok(written as usize)
 }
 
-/// `FlushFileBuffers`.
 pub(super) const FLUSH: SyncCall = SyncCall {
     name: "FlushFileBuffers",
     // SAFETY: the handle is open for as long as `file` is borrowed.

@@ -30,17 +30,14 @@ pub(crate) fn make(path: &Path, _: Permissions) -> io::Result<()> {
     std::fs::create_dir(path)
 }
 
-/// Opens the directory at which a path begins.
 pub(crate) fn start(path: &Path) -> io::Result<Handle> {
     open(path)
 }
 
-/// Opens a directory in it.
 pub(crate) fn enter(_: &Handle, directory: &Path, name: &OsStr) -> io::Result<Handle> {
     open(&directory.join(name))
 }
 
-/// Makes a directory in it.
 pub(crate) fn make_in(
     _: &Handle,
     directory: &Path,
@@ -50,7 +47,6 @@ pub(crate) fn make_in(
     make(&directory.join(name), permissions)
 }
 
-/// Removes a directory in it, which must be empty.
 pub(crate) fn remove_directory(_: &Handle, directory: &Path, name: &OsStr) -> io::Result<()> {
     std::fs::remove_dir(directory.join(name))
 }

@@ -57,7 +57,6 @@ pub(crate) const SYSTEM: System = System::Windows;
 /// The error numbers by which a device reports that it failed.
 pub(crate) const DEVICE_ERRORS: &[i32] = &[ERROR_IO_DEVICE.cast_signed(), ERROR_CRC.cast_signed()];
 
-/// The calls that sync a whole file.
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, call::FLUSH)];
 
 pub(crate) fn open(
@@ -100,9 +99,6 @@ fn open_journal(method: &Method, target: &Target, directory: Option<&Directory>)
 }
 
 /// Opens the journal with extra flags; it must exist.
-///
-/// # Errors
-/// `CreateFileW`, the path and the cause.
 pub(crate) fn open_file(path: &Path, flags: i32) -> crate::Result<File> {
     let file = OpenOptions::new()
         .read(true)

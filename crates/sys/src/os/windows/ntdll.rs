@@ -82,7 +82,6 @@ impl Flush {
         }
     }
 
-    /// Flushes `file`.
     pub(super) fn run(self, file: &File) -> io::Result<()> {
         let status = self.status(file);
         if status >= 0 {

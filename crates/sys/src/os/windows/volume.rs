@@ -42,9 +42,6 @@ pub(super) struct Volume {
 }
 
 /// The volume that `path` is on, after symbolic links and mounted folders.
-///
-/// # Errors
-/// `path` does not exist, or Windows does not report it.
 pub(super) fn of(path: &Path) -> Result<Volume> {
     // A volume without a letter has no final path in letters: then the path as given must do.
     std::fs::metadata(path).map_err(|error| Error::new("GetFileAttributesExW", path, error))?;
@@ -88,9 +85,6 @@ fn device(root: &Path) -> Option<String> {
 
 impl Volume {
     /// The file system, as Windows reports it.
-    ///
-    /// # Errors
-    /// The failed call.
     pub(super) fn file_system(&self, disks: &[Disk]) -> Result<FileSystem> {
         let (kind, flags) = self.information()?;
         let (free_bytes, total_bytes) = self.space()?;
@@ -117,9 +111,6 @@ impl Volume {
     }
 
     /// The file system under Wine: the host's where it shows, and sizes only where it does not.
-    ///
-    /// # Errors
-    /// The failed call.
     pub(super) fn file_system_under_wine(&self, mount: Option<&Mount>) -> Result<FileSystem> {
         let (free_bytes, total_bytes) = self.space()?;
         Ok(FileSystem {

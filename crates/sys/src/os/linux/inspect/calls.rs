@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The size of a file system.
 pub(super) struct Space {
     pub(super) block_bytes: u64,
     pub(super) free_bytes: u64,

@@ -80,7 +80,6 @@ pub(super) fn name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Whether the folder is a partition's.
 pub(super) fn is_partition(folder: &Path) -> bool {
     folder.join("partition").exists()
 }
@@ -124,7 +123,6 @@ fn has_cache(disk: &Path) -> bool {
         || planted!(CacheReportUnread, false, reports)
 }
 
-/// What the counters of a device show.
 fn counting(roots: &Roots, folder: &Path, disk: &Path) -> Counting {
     let Some(counts) = text(&folder.join("stat")).as_deref().and_then(Counts::parse) else {
         return Counting::Nothing;

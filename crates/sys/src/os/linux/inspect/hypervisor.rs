@@ -11,7 +11,6 @@ use super::machine::has_hypervisor_flag;
 use super::roots::{Roots, names};
 use std::fs;
 
-/// The signs.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Signs {
     /// Vendor, product, board and firmware names from DMI.

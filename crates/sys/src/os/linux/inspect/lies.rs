@@ -45,7 +45,6 @@ const OPTIONS: [Row; 6] = [
 /// Parts of the names of libraries that exist to swallow syncs.
 const LIBRARIES: [&str; 3] = ["eatmydata", "nosync", "nofsync"];
 
-/// The lies of a mount itself.
 pub(super) fn of_mount(mount: &Mount, roots: &Roots) -> Vec<FoundLie> {
     let options = mount.options();
     let rows = OPTIONS.iter().filter(|row| row.kinds.iter().any(|kind| is_kind(&mount.kind, kind)));

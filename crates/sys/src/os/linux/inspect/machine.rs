@@ -7,7 +7,6 @@ use super::roots::{Roots, names};
 use crate::inspect::Pressure;
 use std::path::Path;
 
-/// Name, release and architecture.
 pub(super) fn system(roots: &Roots) -> String {
     let name = roots.proc_text("sys/kernel/ostype").unwrap_or_else(|| "Linux".to_owned());
     let arch = std::env::consts::ARCH;
@@ -29,19 +28,16 @@ pub(super) fn has_hypervisor_flag(cpuinfo: &str) -> bool {
     labelled(cpuinfo, "flags").any(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The values of the lines `label : value`.
 fn labelled<'a>(text: &'a str, label: &'a str) -> impl Iterator<Item = &'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.filter(move |(name, _)| name.trim() == label).map(|(_, value)| value.trim())
 }
 
-/// Bytes of memory in `/proc/meminfo`.
 pub(super) fn memory_bytes(meminfo: &str) -> Option<u64> {
     let total = labelled(meminfo, "MemTotal").next()?;
     total.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// How busy the CPUs are.
 pub(super) fn pressure(roots: &Roots) -> Pressure {
     Pressure {
         load_1m: roots.proc_text("loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok()),

@@ -24,7 +24,6 @@ pub(super) struct Roots {
 }
 
 impl Roots {
-    /// The text of a file below `/proc`.
     pub(super) fn proc_text(&self, path: &str) -> Option<String> {
         text(&self.proc.join(path))
     }
@@ -37,7 +36,6 @@ impl Roots {
         number().zip(number()).is_none_or(|release| release >= version)
     }
 
-    /// The text of a file below `/sys`.
     pub(super) fn sys_text(&self, path: &str) -> Option<String> {
         text(&self.sys.join(path))
     }
@@ -47,7 +45,6 @@ impl Roots {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The folder of a block device in `/sys/devices`, by the kernel's name.
     pub(super) fn block_by_name(&self, name: &str) -> Option<PathBuf> {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             return None;
@@ -55,7 +52,6 @@ impl Roots {
         fs::canonicalize(self.sys.join("class/block").join(name)).ok()
     }
 
-    /// The folder of a block device in `/sys/devices`, by its number.
     pub(super) fn block_by_number(&self, (major, minor): (u32, u32)) -> Option<PathBuf> {
         fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}"))).ok()
     }
@@ -68,7 +64,6 @@ pub(super) fn text(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The number in a file.
 pub(super) fn number(path: &Path) -> Option<u64> {
     text(path)?.parse().ok()
 }

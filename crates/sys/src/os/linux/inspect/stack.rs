@@ -358,7 +358,6 @@ fn device_by_path(roots: &Roots, path: &Path) -> Option<PathBuf> {
     roots.block_by_name(&below_dev.replace('/', "!"))
 }
 
-/// A device number's halves.
 pub(super) fn split(device: u64) -> (u32, u32) {
     (libc::major(device), libc::minor(device))
 }
