@@ -7,10 +7,10 @@
 //! outlive a power cut and are not contradicted are recommended; where the default is as good as the best within noise,
 //! it stays; a product without a setting is named with the reason.
 
-pub mod expect;
+pub(crate) mod expect;
 pub mod products;
 
-pub use crate::judgement::COMMITS_MIN;
+pub(crate) use crate::judgement::COMMITS_MIN;
 
 use crate::figures::{listing, percent, plural};
 use crate::judgement::{Answer, Judgement, disturbed};
@@ -126,9 +126,7 @@ pub fn advise(ranking: &Ranking<'_>) -> Advice {
     advise_for(ranking, &PRODUCTS.iter().collect::<Vec<_>>())
 }
 
-/// The recommendation for the machine of `ranking`'s result, for these products.
-#[must_use]
-pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advice {
+pub(crate) fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advice {
     let judgement = Judgement::of(ranking);
     let mut advice = Advice {
         answer: judgement.answer,
@@ -156,8 +154,7 @@ pub fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advic
 
 impl Advice {
     /// The products without a setting, in sentences: those of one reason together.
-    #[must_use]
-    pub fn withheld_words(&self) -> Vec<String> {
+    pub(crate) fn withheld_words(&self) -> Vec<String> {
         by_reason(self.withheld.iter().map(|one| (one.product, &one.why)))
             .into_iter()
             .map(|(why, names)| format!("{names}: {why}"))

@@ -10,14 +10,14 @@
 //! the rounds of both sides or is reported as not stated; two rows of different durability classes, or with different
 //! requests to the device, are marked as such and never ranked.
 
-pub mod caveats;
-pub mod conclusion;
+pub(crate) mod caveats;
+pub(crate) mod conclusion;
 pub mod families;
 pub mod formats;
 pub mod gate;
-pub mod kin;
-pub mod measure;
-pub mod published;
+pub(crate) mod kin;
+pub(crate) mod measure;
+pub(crate) mod published;
 pub mod side;
 pub mod text;
 
@@ -159,8 +159,7 @@ impl Difference {
     }
 
     /// Whether the difference is within noise; `None` if nothing is known of noise.
-    #[must_use]
-    pub fn within_noise(&self) -> Option<bool> {
+    pub(crate) fn within_noise(&self) -> Option<bool> {
         self.interval.map(|interval| interval.within_noise())
     }
 }

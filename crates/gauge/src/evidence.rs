@@ -59,10 +59,10 @@ const ALL_BUT_A_FEW: f64 = 0.98;
 const HALF: f64 = 0.5;
 
 /// Why a neighbour's flushes leave no outcome: they may hide that this method's are missing, or that they came.
-pub const NEIGHBOUR: &str = "a neighbour's flushes cannot be separated from this method's";
+pub(crate) const NEIGHBOUR: &str = "a neighbour's flushes cannot be separated from this method's";
 
 /// Why a few flushes or bytes that are missing leave no outcome.
-pub const A_FEW_MISSING: &str = "the device counted a little less than these commits need";
+pub(crate) const A_FEW_MISSING: &str = "the device counted a little less than these commits need";
 
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -146,29 +146,6 @@ impl fmt::Display for EvidenceOutcome {
             Self::Contradicted => "not confirmed",
         })
     }
-}
-
-/// What the devices did each second while this program did nothing.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IdleRates {
-    /// Write requests.
-    pub writes_per_s: f64,
-    /// KiB written.
-    pub kib_per_s: f64,
-    /// Flush requests.
-    pub flushes_per_s: f64,
-}
-
-/// The idle baseline as rates; `None` without counters.
-#[must_use]
-pub fn idle_rates(result: &RunResult) -> Option<IdleRates> {
-    let idle = result.idle.filter(|idle| idle.elapsed_ns > 0)?;
-    let seconds = idle.elapsed_ns as f64 / 1e9;
-    Some(IdleRates {
-        writes_per_s: idle.counts.writes as f64 / seconds,
-        kib_per_s: idle.counts.sectors as f64 * SECTOR_BYTES / 1024.0 / seconds,
-        flushes_per_s: idle.counts.flushes as f64 / seconds,
-    })
 }
 
 /// The evidence for one row of `result`, which claims `durability`.
@@ -298,11 +275,11 @@ fn counters_stand_still(result: &RunResult) -> bool {
 }
 
 /// Why a convicted method has its class.
-pub const BYTES_MISSING: &str = "its bytes never reached the device, which counted far fewer";
+pub(crate) const BYTES_MISSING: &str = "its bytes never reached the device, which counted far fewer";
 
 /// Takes every claim from methods of which the device saw less than half of the bytes that they committed, though they
 /// claim to outlive more than a crash of the process.
-pub fn convict(result: &mut RunResult) {
+pub(crate) fn convict(result: &mut RunResult) {
     if result.environment.leaves().next().is_none() || counters_stand_still(result) {
         return;
     }

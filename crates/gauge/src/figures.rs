@@ -68,8 +68,7 @@ pub fn tight(ns: f64) -> String {
 
 /// Two durations that add up, for a column, with two digits each and one unit where they share it: `12+54µs`,
 /// `5.2µs+3.2ms`.
-#[must_use]
-pub fn tight_sum(first_ns: f64, second_ns: f64) -> String {
+pub(crate) fn tight_sum(first_ns: f64, second_ns: f64) -> String {
     let brief = |ns: f64| {
         let (scale, unit) = UNITS[unit_of(ns)];
         let value = ns / scale;
@@ -100,8 +99,7 @@ pub fn rate(per_s: f64) -> String {
 }
 
 /// A rate for a column: `21.3k`.
-#[must_use]
-pub fn rate_tight(per_s: f64) -> String {
+pub(crate) fn rate_tight(per_s: f64) -> String {
     if per_s < 0.0 {
         format!("{MINUS}{}", rate_tight(-per_s))
     } else if per_s < 999.5 {
@@ -136,8 +134,7 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// `1 writer`, `4 writers`.
-#[must_use]
-pub fn plural(n: u64, one: &str, many: &str) -> String {
+pub(crate) fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
@@ -166,8 +163,7 @@ fn thousands(digits: &str) -> String {
 }
 
 /// The same with a capital letter.
-#[must_use]
-pub fn capital(words: &str) -> String {
+pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

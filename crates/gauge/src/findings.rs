@@ -18,7 +18,7 @@ use crate::rank::Ranking;
 use crate::row::Row;
 use crate::scenario;
 use About::{Durable, Every, Ranked};
-pub use machine::CPU_WAIT_SHARE_MAX;
+pub(crate) use machine::CPU_WAIT_SHARE_MAX;
 use serde::Serialize;
 
 /// How much a finding weighs. The gravest first.
@@ -152,23 +152,18 @@ pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
 }
 
 /// From when to when the best durable method was slower for minutes, and its id: nanoseconds since the run began.
-#[must_use]
-pub fn slower_for_minutes<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> {
+pub(crate) fn slower_for_minutes<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b str, u64, u64)> {
     if ranking.result.study.ranked { slower::span(ranking) } else { None }
 }
 
 /// The ids of the ranked rows whose slow commits waited for a CPU more than they may.
-#[must_use]
-pub fn waiting_for_cpu<'b>(ranking: &'b Ranking<'_>) -> Vec<&'b str> {
+pub(crate) fn waiting_for_cpu<'b>(ranking: &'b Ranking<'_>) -> Vec<&'b str> {
     machine::waiting(ranking).iter().map(|(row, _)| row.id()).collect()
 }
 
-/// Why the figures mean something else than a durable commit's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grave {
-    /// The rule that found it.
+pub(crate) struct Grave {
     pub rule: &'static str,
-    /// In a sentence.
     pub sentence: &'static str,
     /// What to do next, in a clause.
     pub next: &'static str,
@@ -184,9 +179,7 @@ const GRAVE: [Grave; 6] = [
     Grave { rule: "too-fast",      sentence: "Too fast for any device: this was answered from memory.",                          next: "seawall powercut: whether this machine keeps its word" },
 ];
 
-/// Why the figures mean something else than a durable commit's cost, if they do.
-#[must_use]
-pub fn grave(ranking: &Ranking<'_>) -> Option<Grave> {
+pub(crate) fn grave(ranking: &Ranking<'_>) -> Option<Grave> {
     let says = |id: &str| RULES.iter().any(|rule| rule.id == id && (rule.find)(ranking).is_some());
     GRAVE.into_iter().find(|grave| says(grave.rule))
 }

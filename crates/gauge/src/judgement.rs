@@ -15,8 +15,8 @@
 //! Invariants: pure; computed from what was measured when it is reported, and stored in a result's file for other programs
 //! only: this one never reads it back.
 
-pub mod capped;
-pub mod disturbed;
+pub(crate) mod capped;
+pub(crate) mod disturbed;
 mod stored;
 
 use crate::figures::{duration_ns, listing, plural, rate};
@@ -36,7 +36,7 @@ use serde::Serialize;
 pub const VERSION: u32 = 1;
 
 /// Fewer commits than these say nothing of a method: its median would be one of a handful.
-pub const COMMITS_MIN: u64 = 100;
+pub(crate) const COMMITS_MIN: u64 = 100;
 
 /// What a run says of a durable commit's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -158,8 +158,7 @@ impl Judgement {
     }
 
     /// What stands above the figures, if they would else be taken for more than they are.
-    #[must_use]
-    pub fn headline(&self) -> Option<&str> {
+    pub(crate) fn headline(&self) -> Option<&str> {
         match self.answer {
             Answer::Costs => self.caution.as_deref(),
             Answer::NotRanked => Some(self.verdict.as_str()).filter(|_| self.cannot_tell()),

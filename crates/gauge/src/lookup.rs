@@ -16,8 +16,7 @@ const SYSTEMS: [(System, &[&str]); 4] = [
 ];
 
 /// The system that the result was measured on: by its name, else by the table that knows most of its rows.
-#[must_use]
-pub fn system(result: &RunResult) -> System {
+pub(crate) fn system(result: &RunResult) -> System {
     let name = result.environment.system.as_str();
     let named = SYSTEMS.iter().find(|(_, names)| names.iter().any(|known| name.starts_with(known)));
     let known = |system: System| {
@@ -38,9 +37,7 @@ pub fn system(result: &RunResult) -> System {
     )
 }
 
-/// The method that `row` of `result` names.
-#[must_use]
-pub fn method(result: &RunResult, row: &Row) -> Option<&'static Method> {
+pub(crate) fn method(result: &RunResult, row: &Row) -> Option<&'static Method> {
     find_in(system(result), row)
 }
 
@@ -50,7 +47,7 @@ fn find_in(system: System, row: &Row) -> Option<&'static Method> {
 }
 
 /// The one of `known` that `word` was probably meant to be: a slip or two away, not more.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let slips_max = (word.chars().count() / 3).clamp(1, 4);
     known

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # Errors
 /// The first failed call. What was measured before it is lost: the file can no longer be trusted.
-pub fn run<L: Lane>(
+pub(crate) fn run<L: Lane>(
     lane: &mut L,
     slice: &Slice,
     bytes: u64,

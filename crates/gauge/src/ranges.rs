@@ -16,14 +16,12 @@ use seawall_sys::durability::{DeviceCache, Medium};
 use seawall_sys::method::System;
 
 /// A durable commit faster than this never left memory, nanoseconds.
-pub const MEMORY_NS: u64 = seawall_sys::inspect::MEMORY_NS;
+pub(crate) const MEMORY_NS: u64 = seawall_sys::inspect::MEMORY_NS;
 
 /// One kind of device and what a durable commit costs on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Range {
-    /// The kind, in words.
+pub(crate) struct Range {
     pub name: &'static str,
-    /// From, nanoseconds.
     pub low_ns: u64,
     /// To, nanoseconds.
     pub high_ns: u64,
@@ -58,12 +56,12 @@ const A_LIE: &str =
 const NO_NETWORK: &str = "a volume behind a network cannot answer so soon: something nearer, without the volume's promise, acknowledged it";
 
 /// Fewer commits than these are held against no range: one slow commit would be the median.
-pub const COMMITS_MIN: u64 = 100;
+pub(crate) const COMMITS_MIN: u64 = 100;
 
 /// The table. A virtual disk of an unknown kind has no range: behind it may be a protected `NVMe` disk of the host as well
 /// as a network, and published medians lie from 30 µs to 10 ms.
 #[rustfmt::skip]
-pub const RANGES: [Range; 9] = [
+pub(crate) const RANGES: [Range; 9] = [
     Range { name: "macOS, F_FULLFSYNC",                       low_ns: 4_000_000, high_ns: 30_000_000, below: TOO_GOOD,   applies: |s| s.mac },
     Range { name: "local SSD of a cloud machine",             low_ns: 20_000,    high_ns: 2_000_000,  below: TOO_GOOD,   applies: |s| s.volume == Volume::Local },
     Range { name: "network volume of a cloud",                low_ns: 100_000,   high_ns: 10_000_000, below: NO_NETWORK, applies: |s| s.volume == Volume::Network },
@@ -178,14 +176,12 @@ fn disk_of(result: &RunResult) -> Option<&'static CloudDisk> {
 }
 
 /// The cloud whose disk a result was measured on, if the disk's model names it.
-#[must_use]
-pub fn provider(result: &RunResult) -> Option<&'static str> {
+pub(crate) fn provider(result: &RunResult) -> Option<&'static str> {
     disk_of(result).map(|disk| disk.provider)
 }
 
 /// What is published of that disk's burst credits, with its source.
-#[must_use]
-pub fn burst_credits(result: &RunResult) -> Option<String> {
+pub(crate) fn burst_credits(result: &RunResult) -> Option<String> {
     let disk = disk_of(result).filter(|disk| !disk.bursts.is_empty())?;
     Some(format!("on {}, {AS_OF}, {}", disk.provider, disk.bursts))
 }
@@ -203,7 +199,7 @@ fn bare(site: Site, transport: Transport) -> bool {
 
 /// Where the best durable method lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub(crate) enum Position {
     /// In one of the ranges, or between them.
     Within,
     /// Faster than all of them.
@@ -216,10 +212,8 @@ pub enum Position {
     Unknown,
 }
 
-/// What was to be expected, and how it came.
 #[derive(Debug, Clone)]
-pub struct Expectation {
-    /// The ranges for such a device.
+pub(crate) struct Expectation {
     pub ranges: Vec<&'static Range>,
     /// Why they are vague, if they are.
     pub caveat: Option<&'static str>,
@@ -233,8 +227,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// What was to be expected and how it came, as a clause; `None` without a range for such a device.
-    #[must_use]
-    pub fn sentence(&self) -> Option<String> {
+    pub(crate) fn sentence(&self) -> Option<String> {
         let position = match self.position {
             Position::Within => "; this one is within",
             Position::Below => "; this one is FASTER",
@@ -250,8 +243,7 @@ impl Expectation {
     }
 
     /// The ranges in words: `consumer NVMe 450 µs to 6 ms`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let each = |range: &&Range| {
             format!("{} {} to {}", range.name, round_duration(range.low_ns), round_duration(range.high_ns))
         };
@@ -260,8 +252,7 @@ impl Expectation {
 }
 
 /// What to expect of the device under `ranking`'s result.
-#[must_use]
-pub fn expected(ranking: &Ranking<'_>) -> Expectation {
+pub(crate) fn expected(ranking: &Ranking<'_>) -> Expectation {
     let result = ranking.result;
     let site = site(result);
     let ranges: Vec<&'static Range> =

@@ -93,8 +93,7 @@ pub enum ToBest {
 
 impl ToBest {
     /// Whether it is the best, or does not differ from it beyond noise.
-    #[must_use]
-    pub fn within_noise(&self) -> bool {
+    pub(crate) fn within_noise(&self) -> bool {
         match self {
             Self::Best => true,
             Self::Ratio(ratio) => same(ratio),
@@ -184,9 +183,7 @@ impl<'a> Ranking<'a> {
         self.rows.iter().filter(move |row| row.class == class)
     }
 
-    /// The best method that outlives a power cut and is not contradicted.
-    #[must_use]
-    pub fn best_durable(&self) -> Option<&Ranked<'a>> {
+    pub(crate) fn best_durable(&self) -> Option<&Ranked<'a>> {
         self.of(EffectiveClass::PowerLoss).next().filter(|_| self.result.study.ranked)
     }
 

@@ -16,19 +16,19 @@
 
 pub mod advice;
 mod calls;
-pub mod columns;
+pub(crate) mod columns;
 pub mod csv;
 pub mod facts;
 pub mod figure;
 pub mod fio;
-pub mod grid;
+pub(crate) mod grid;
 pub mod html;
 pub mod junit;
 pub mod markdown;
 pub mod preview;
 pub mod screen;
 pub mod summary;
-pub mod table;
+pub(crate) mod table;
 pub mod text;
 
 use crate::require::{Checked, RequirementOutcome};
@@ -42,7 +42,7 @@ pub const WIDTH_MIN: usize = 40;
 /// Below this width labels stand above what they label, and small tables are words.
 const WIDTH_NARROW: usize = 60;
 /// From this width on the terminal's table has more than the essential columns.
-pub const WIDTH_WIDE: usize = 110;
+pub(crate) const WIDTH_WIDE: usize = 110;
 
 /// Whether and how the terminal's report is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,7 @@ impl Style {
     pub const COLOURED: Self = Self { colour: true };
 
     /// `text` as its role demands. Its width on the screen stays the same.
-    #[must_use]
-    pub fn paint(self, role: Role, text: &str) -> String {
+    pub(crate) fn paint(self, role: Role, text: &str) -> String {
         let style = match role {
             Role::Heading => anstyle::Style::new().effects(Effects::BOLD),
             Role::Good => anstyle::Style::new().fg_color(Some(AnsiColor::Green.into())),

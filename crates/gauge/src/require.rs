@@ -13,8 +13,8 @@
 //!
 //! Invariants: a condition that cannot be decided is not met; an error names the token and the grammar.
 
-pub mod check;
-pub mod preset;
+pub(crate) mod check;
+pub(crate) mod preset;
 
 pub use check::{Checked, RequirementOutcome, check};
 pub use preset::{PRESETS, Preset};
@@ -26,7 +26,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The grammar, for errors and help.
-pub const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, openshift-heavy, cockroachdb, zookeeper); several joined by `,` or `and`";
+pub(crate) const GRAMMAR: &str = "[METHOD:]p50|p90|p99|p99.9|p99.99|max|mean < DURATION, or [METHOD:]commits/s|MB/s > NUMBER, or a preset (etcd, openshift, openshift-heavy, cockroachdb, zookeeper); several joined by `,` or `and`";
 
 /// What a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq)]

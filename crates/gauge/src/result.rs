@@ -10,7 +10,7 @@
 mod file;
 mod refusal;
 
-pub use refusal::{Impossible, Refusal};
+pub use refusal::Refusal;
 
 use crate::Error;
 use crate::figures::bytes;
@@ -28,7 +28,7 @@ pub const FORMAT: &str = "seawall-result";
 /// The version of the format that this program writes, and the newest it reads.
 pub const VERSION: u32 = 3;
 /// The oldest version that this program reads.
-pub const VERSION_OLDEST: u32 = 2;
+pub(crate) const VERSION_OLDEST: u32 = 2;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -151,10 +151,7 @@ impl RunResult {
     }
 
     /// The same with the text of the file, of which a hash can be made.
-    ///
-    /// # Errors
-    /// As [`RunResult::read`].
-    pub fn read_with_text(path: &Path) -> Result<(Self, String), Error> {
+    pub(crate) fn read_with_text(path: &Path) -> Result<(Self, String), Error> {
         file::read(path)
     }
 

@@ -276,8 +276,7 @@ pub struct Tail {
 
 impl Tail {
     /// Share of slow commits' time that was waiting for a CPU, 0 to 1; `None` without slow commits.
-    #[must_use]
-    pub fn wait_share(&self) -> Option<f64> {
+    pub(crate) fn wait_share(&self) -> Option<f64> {
         (self.latency_ns > 0).then(|| self.wait_ns as f64 / self.latency_ns as f64)
     }
 
@@ -394,7 +393,7 @@ impl Measured {
     }
 
     /// Adds what another block of the same row measured: distributions, sums and accounts.
-    pub fn absorb(&mut self, block: Self) {
+    pub(crate) fn absorb(&mut self, block: Self) {
         let first = self.rounds.is_empty() && self.elapsed_ns == 0;
         self.counts = if first {
             block.counts
@@ -466,14 +465,12 @@ impl Measured {
     }
 
     /// Bytes per second of time spent committing.
-    #[must_use]
-    pub fn bytes_per_s(&self) -> f64 {
+    pub(crate) fn bytes_per_s(&self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
     /// Share of the writers' time spent waiting for a CPU, 0 to 1; `None` where the system does not count it.
-    #[must_use]
-    pub fn wait_share(&self) -> Option<f64> {
+    pub(crate) fn wait_share(&self) -> Option<f64> {
         let wait_ns = self.cpu.wait_ns?;
         (self.main().count() > 0)
             .then(|| wait_ns as f64 / (self.main().mean_ns() * self.main().count() as f64))
@@ -487,15 +484,13 @@ const SLOW_COMMITS_MIN: u64 = 3;
 impl Measured {
     /// Share of slow commits' time that was waiting for a CPU, 0 to 1; of all commits' time where too few were slow, as in
     /// short runs. `None` where the system does not count it.
-    #[must_use]
-    pub fn slow_wait_share(&self) -> Option<f64> {
+    pub(crate) fn slow_wait_share(&self) -> Option<f64> {
         let slow = self.tail.wait_share().filter(|_| self.tail.commits >= SLOW_COMMITS_MIN);
         slow.or_else(|| self.wait_share()).map(|share| share.min(1.0))
     }
 
     /// The larger of what slow commits and what all commits waited: above a fifth, the disk is not to blame.
-    #[must_use]
-    pub fn blamed_wait_share(&self) -> Option<f64> {
+    pub(crate) fn blamed_wait_share(&self) -> Option<f64> {
         let (slow, all) = (self.slow_wait_share(), self.wait_share().map(|share| share.min(1.0)));
         slow.zip(all).map(|(slow, all)| slow.max(all)).or(slow)
     }

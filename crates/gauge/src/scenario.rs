@@ -57,8 +57,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// How long it takes at least, nanoseconds: a block is never shorter than its figures need.
-    #[must_use]
-    pub fn least_ns(&self, settings: &Settings) -> u64 {
+    pub(crate) fn least_ns(&self, settings: &Settings) -> u64 {
         let rounds = u64::from(settings.rounds) + u64::from(settings.warm_up);
         // Opening, warming and syncing take about as long as a quarter of the shortest block.
         rounds.saturating_mul((self.rows)(settings)).saturating_mul(budget::BLOCK_MIN_NS / 4 * 5)

@@ -14,7 +14,7 @@ use std::fmt;
 /// How long is waited at most, unless another time is asked for, nanoseconds.
 pub const LIMIT_NS: u64 = 30_000_000_000;
 /// Runs that are shorter wait only if asked to, nanoseconds.
-pub const RUN_NS_MIN: u64 = 10_000_000_000;
+pub(crate) const RUN_NS_MIN: u64 = 10_000_000_000;
 /// Within this time the figure must fall, nanoseconds.
 const WINDOW_NS: u64 = 10_000_000_000;
 /// The share that it must fall to within the window. An idle machine's load falls to 0.85, its share of waiting to 0.37.

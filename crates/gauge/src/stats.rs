@@ -17,22 +17,19 @@ pub struct Ratio {
 
 impl Ratio {
     /// Whether 1 lies inside the interval: the two do not differ beyond noise.
-    #[must_use]
-    pub fn within_noise(&self) -> bool {
+    pub(crate) fn within_noise(&self) -> bool {
         self.low <= 1.0 && 1.0 <= self.high
     }
 
     /// The wider half of the interval.
-    #[must_use]
-    pub fn half_width(&self) -> f64 {
+    pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.estimate).max(self.estimate - self.low)
     }
 }
 
 /// The ratio of `values` to `base`, paired by position. `None` with fewer than two usable pairs: one round
 /// says nothing of noise.
-#[must_use]
-pub fn paired_ratio(values: &[f64], base: &[f64]) -> Option<Ratio> {
+pub(crate) fn paired_ratio(values: &[f64], base: &[f64]) -> Option<Ratio> {
     let logs: Vec<f64> =
         values.iter().zip(base).filter(|(v, b)| **v > 0.0 && **b > 0.0).map(|(v, b)| (v / b).ln()).collect();
     if logs.len() < 2 {
@@ -47,8 +44,7 @@ pub fn paired_ratio(values: &[f64], base: &[f64]) -> Option<Ratio> {
 
 /// The interval of `ratio`, which is that of a value to its base in two runs that share no rounds: from the spread
 /// of each run's rounds about its own mean (Welch). `None` with fewer than two usable rounds on either side.
-#[must_use]
-pub fn unpaired_ratio(ratio: f64, values: &[f64], base: &[f64]) -> Option<Ratio> {
+pub(crate) fn unpaired_ratio(ratio: f64, values: &[f64], base: &[f64]) -> Option<Ratio> {
     let (a, freedom_a) = relative_variance(values)?;
     let (b, freedom_b) = relative_variance(base)?;
     let sum = a + b;

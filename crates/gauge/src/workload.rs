@@ -114,8 +114,7 @@ impl Workload {
     }
 
     /// Whether commits have times of their own.
-    #[must_use]
-    pub fn is_scheduled(&self) -> bool {
+    pub(crate) fn is_scheduled(&self) -> bool {
         self.cycle_ns.is_some()
     }
 
@@ -126,14 +125,11 @@ impl Workload {
     }
 
     /// What all sizes are multiples of, bytes.
-    #[must_use]
-    pub fn bytes_of_all(&self) -> u32 {
+    pub(crate) fn bytes_of_all(&self) -> u32 {
         self.steps.iter().fold(0, |sum, step| common(sum, step.bytes)).max(1)
     }
 
-    /// The mean size, bytes.
-    #[must_use]
-    pub fn bytes_mean(&self) -> u64 {
+    pub(crate) fn bytes_mean(&self) -> u64 {
         let sum: u64 = self.steps.iter().map(|step| u64::from(step.bytes)).sum();
         sum / self.steps.len().max(1) as u64
     }

@@ -6,7 +6,7 @@
 use crate::chance::SplitMix64;
 
 /// Alignment of every buffer, bytes: the largest logical block size in use on disks today, and a page.
-pub const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: usize = 4096;
 
 /// The size of a large page, bytes: what x86-64 and 4 KiB-granule arm64 map by one entry.
 pub const LARGE_PAGE: usize = 2 << 20;

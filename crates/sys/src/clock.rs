@@ -5,24 +5,20 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The monotonic clock of this process.
 #[derive(Debug, Clone, Copy)]
-pub struct Monotonic {
+pub(crate) struct Monotonic {
     start: Instant,
 }
 
 impl Monotonic {
-    /// A clock that reads 0 now.
-    #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { start: Instant::now() }
     }
 
     /// Nanoseconds since [`Monotonic::start`].
-    #[must_use]
     #[inline]
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         let since = self.start.elapsed();
         since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
     }
@@ -67,8 +63,7 @@ pub struct Resolution {
 }
 
 /// Measures the clock by reading it 20,000 times (about a millisecond).
-#[must_use]
-pub fn resolution() -> Resolution {
+pub(crate) fn resolution() -> Resolution {
     const READS: u32 = 20_000;
     let clock = Monotonic::start();
     let first = clock.now_ns();

@@ -15,7 +15,7 @@
 use crate::completion::{Answer, BatchProgress, Failure, Step, SubmitOrder};
 use crate::directory::{Create, Directory, OpenHow};
 use crate::error::{Error, Result};
-use crate::method::{Cache, Method};
+use crate::method::Method;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -49,9 +49,9 @@ impl Target {
 
     /// Whether writes by `method` cover only part of a page of the cache, which then must be there. Reading around the
     /// cache would bring nothing into it.
-    #[must_use]
-    pub fn fills_part_of_pages(&self, method: &Method) -> bool {
-        method.cache != Cache::Direct && !self.write_bytes.is_multiple_of(4096)
+    #[cfg(any(target_os = "linux", windows))]
+    pub(crate) fn fills_part_of_pages(&self, method: &Method) -> bool {
+        method.cache != crate::method::Cache::Direct && !self.write_bytes.is_multiple_of(4096)
     }
 }
 

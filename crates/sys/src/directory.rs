@@ -34,10 +34,9 @@ pub enum Permissions {
     Umask,
 }
 
+#[cfg(unix)]
 impl Permissions {
-    /// The mode of a file.
-    #[must_use]
-    pub fn file_mode(self) -> u32 {
+    pub(crate) fn file_mode(self) -> u32 {
         match self {
             Self::OwnerOnly => 0o600,
             Self::Group => 0o640,
@@ -45,14 +44,10 @@ impl Permissions {
         }
     }
 
-    /// The mode of a directory.
-    #[must_use]
-    pub fn directory_mode(self) -> u32 {
-        match self {
-            Self::OwnerOnly => 0o700,
-            Self::Group => 0o750,
-            Self::Umask => 0o777,
-        }
+    /// Who may read may enter.
+    pub(crate) fn directory_mode(self) -> u32 {
+        let readers = self.file_mode() & 0o444;
+        self.file_mode() | readers >> 2
     }
 }
 
@@ -120,10 +115,7 @@ impl Directory {
 
     /// Opens the directory at `path` step by step, each from the one before, and follows no link that another user can
     /// have put there.
-    ///
-    /// # Errors
-    /// The system's error, and which link is refused.
-    pub fn open_guarded(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open_guarded(path: &Path) -> io::Result<Self> {
         Ok(Self::walk(path, None)?.0)
     }
 

@@ -27,7 +27,8 @@ impl Error {
     }
 
     /// An error with the system's last error number as its cause.
-    pub fn last_os(operation: &'static str, path: impl AsRef<Path>) -> Self {
+    #[cfg(any(target_os = "linux", windows))]
+    pub(crate) fn last_os(operation: &'static str, path: impl AsRef<Path>) -> Self {
         Self::new(operation, path, io::Error::last_os_error())
     }
 

@@ -232,8 +232,7 @@ impl Method {
 
     /// The reach that is left when the libc wrappers of all sync calls and the sync flags of `open` do
     /// nothing, as under the `eatmydata` preload library. Per-call flags and rings go past libc's wrappers.
-    #[must_use]
-    pub fn reach_without_libc_syncs(&self) -> Reach {
+    pub(crate) fn reach_without_libc_syncs(&self) -> Reach {
         let own = self.cache_reach().deepest(self.write_reach());
         match self.sync {
             Sync::RingFdatasync | Sync::RingLinkedFdatasync => own.deepest(self.sync_reach()),

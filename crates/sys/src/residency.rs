@@ -20,10 +20,7 @@ pub fn cached_bytes(file: &File, path: &Path) -> Result<Option<u64>> {
 }
 
 /// The same of the `length` bytes from byte `offset` on, in whole pages; a length of 0 reaches to the end of the file.
-///
-/// # Errors
-/// The failed call.
-pub fn cached_bytes_of(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
+pub(crate) fn cached_bytes_of(file: &File, path: &Path, offset: u64, length: u64) -> Result<Option<u64>> {
     os::residency::cached_bytes(file, path, offset, length)
 }
 

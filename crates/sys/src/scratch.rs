@@ -45,8 +45,7 @@ fn live() -> MutexGuard<'static, Vec<(PathBuf, PathBuf)>> {
 }
 
 /// 16 unpredictable hexadecimal digits: the standard library seeds its hashers from the system.
-#[must_use]
-pub fn random_digits() -> String {
+pub(crate) fn random_digits() -> String {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(crate::clock::monotonic_ns());
     format!("{:016x}", hasher.finish())

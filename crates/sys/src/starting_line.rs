@@ -12,11 +12,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// What an [`Error`] of [`spawn_scoped`] names as its operation.
-pub const START_THREAD: &str = "start a thread for";
+pub(crate) const START_THREAD: &str = "start a thread for";
 
 /// A barrier at which threads wait for each other.
 #[derive(Debug)]
-pub struct StartingLine {
+pub(crate) struct StartingLine {
     expected: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -29,9 +29,7 @@ struct State {
 }
 
 impl StartingLine {
-    /// For `expected` threads.
-    #[must_use]
-    pub fn new(expected: usize) -> Self {
+    pub(crate) fn new(expected: usize) -> Self {
         Self { expected, state: Mutex::default(), changed: Condvar::new() }
     }
 
@@ -40,8 +38,7 @@ impl StartingLine {
     }
 
     /// Waits until all threads have arrived; returns whether to begin, `false` if it was called off.
-    #[must_use]
-    pub fn wait(&self) -> bool {
+    pub(crate) fn wait(&self) -> bool {
         let mut state = self.lock();
         state.arrived += 1;
         self.changed.notify_all();
@@ -52,7 +49,7 @@ impl StartingLine {
     }
 
     /// Calls it off: every thread that waits or arrives later returns at once.
-    pub fn call_off(&self) {
+    pub(crate) fn call_off(&self) {
         self.lock().called_off = true;
         self.changed.notify_all();
     }
@@ -60,7 +57,7 @@ impl StartingLine {
 
 /// Calls the starts off if its thread panics.
 #[derive(Debug)]
-pub struct CallOffOnPanic<'a, const N: usize>(pub [&'a StartingLine; N]);
+pub(crate) struct CallOffOnPanic<'a, const N: usize>(pub [&'a StartingLine; N]);
 
 impl<const N: usize> Drop for CallOffOnPanic<'_, N> {
     fn drop(&mut self) {

@@ -28,13 +28,16 @@ fn is_shown(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn escape(text: &str, shown: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let Some(first) = text.find(|character| !shown(character)) else { return Cow::Borrowed(text) };
+/// The text on one line: each control character, bidirectional override and character without a glyph is shown as
+/// `\n`, `\r`, `\t` or `\u{1b}`.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.find(|character| !is_shown(character)) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
     for character in text[first..].chars() {
         match character {
-            shown_as_it_is if shown(shown_as_it_is) => out.push(shown_as_it_is),
+            shown if is_shown(shown) => out.push(shown),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
@@ -45,20 +48,6 @@ fn escape(text: &str, shown: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// The text on one line: each control character, bidirectional override and character without a glyph is shown as
-/// `\n`, `\r`, `\t` or `\u{1b}`.
-#[must_use]
-pub fn printable(text: &str) -> Cow<'_, str> {
-    escape(text, is_shown)
-}
-
-/// As [`printable`], but newlines stay: for a message whose lines are its own and whose parts may be foreign. A foreign
-/// part that must not begin a line goes through [`printable`] on its own first.
-#[must_use]
-pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    escape(text, |character| character == '\n' || is_shown(character))
 }
 
 /// As [`printable`], cut after `chars_max` characters of `text`; what was left out is counted.
@@ -110,11 +99,6 @@ mod tests {
         {
             assert!(!printable(&character.to_string()).contains(character), "{character:?}");
         }
-    }
-
-    #[test]
-    fn newlines_stay_where_the_lines_are_the_messages_own() {
-        assert_eq!(printable_lines("a\nb\u{1b}\rc"), "a\nb\\u{1b}\\rc");
     }
 
     #[test]

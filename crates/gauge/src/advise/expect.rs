@@ -27,14 +27,14 @@ use seawall_sys::durability::FileState;
 use serde::Serialize;
 
 /// How many clients commit together in the second range.
-pub const CLIENTS: u32 = 16;
+pub(crate) const CLIENTS: u32 = 16;
 
 /// A range that ends beyond this multiple of its start is not given.
-pub const SPREAD_MAX: f64 = 2.0;
+pub(crate) const SPREAD_MAX: f64 = 2.0;
 
 /// Commits a second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Range {
+pub(crate) struct Range {
     /// At least.
     pub least_per_s: f64,
     /// At most.
@@ -43,8 +43,7 @@ pub struct Range {
 
 impl Range {
     /// In words: `4,200 to 9,800`.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         format!("{} to {}", rate(self.least_per_s), rate(self.most_per_s))
     }
 
@@ -55,10 +54,8 @@ impl Range {
 
 /// What to expect of one setting of one product.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Expectation {
-    /// The product.
+pub(crate) struct Expectation {
     pub product: &'static str,
-    /// The setting, in words.
     pub setting: &'static str,
     /// The transaction that the figures are of: what it does, writes and syncs.
     pub transaction: String,
@@ -80,8 +77,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// One client's rate in words.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         if self.syncs[1] == 0 {
             return "not bound by the disk".to_owned();
         }
@@ -96,8 +92,7 @@ impl Expectation {
     }
 
     /// One client's commits a second, as briefly as a column takes them.
-    #[must_use]
-    pub fn brief(&self) -> String {
+    pub(crate) fn brief(&self) -> String {
         match (self.syncs[1], self.one_client, self.at_most_per_s) {
             (0, ..) => "no sync".to_owned(),
             (_, Some(range), _) => range.words(),
@@ -237,8 +232,7 @@ const DEMANDS: &[Demand] = &[
 
 /// What to expect, product by product; products whose calls were not measured, or do not outlive a power cut here, are
 /// left out, and all of them after a disturbed run.
-#[must_use]
-pub fn expectations(ranking: &Ranking<'_>) -> Vec<Expectation> {
+pub(crate) fn expectations(ranking: &Ranking<'_>) -> Vec<Expectation> {
     if ranking.result.environment.wine.is_some() || disturbed::disturbance(ranking).is_some() {
         return Vec::new();
     }
@@ -347,8 +341,7 @@ fn basis(ranking: &Ranking<'_>, demand: &Demand) -> String {
 }
 
 /// The rows that `expected` stands on, once: their figures, and the device's flushes where they are the row's own.
-#[must_use]
-pub fn rows_words(ranking: &Ranking<'_>, expected: &[&Expectation]) -> Vec<String> {
+pub(crate) fn rows_words(ranking: &Ranking<'_>, expected: &[&Expectation]) -> Vec<String> {
     let mut ids: Vec<&str> = Vec::new();
     for one in expected.iter().filter(|one| one.syncs[1] > 0) {
         if !ids.contains(&one.method.as_str()) {

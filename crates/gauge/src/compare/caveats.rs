@@ -7,8 +7,7 @@ use super::{Comparison, Line};
 use seawall_sys::method::Depth;
 
 /// All caveats, the weightiest first.
-#[must_use]
-pub fn caveats(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn caveats(comparison: &Comparison) -> Vec<String> {
     let mut caveats = promises(comparison);
     caveats.extend(conditions(comparison));
     caveats.extend(unstated(comparison));
@@ -16,8 +15,7 @@ pub fn caveats(comparison: &Comparison) -> Vec<String> {
 }
 
 /// What a row requests of the device, in words.
-#[must_use]
-pub fn asks(depth: Depth) -> &'static str {
+pub(crate) fn asks(depth: Depth) -> &'static str {
     match depth {
         Depth::Kernel => "asks the device for nothing",
         Depth::Device => "hands the data to the device and asks for no flush",

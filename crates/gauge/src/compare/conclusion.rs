@@ -7,9 +7,7 @@ use super::{Comparison, Difference, text};
 use crate::figures::plural;
 use crate::rank::EffectiveClass;
 
-/// One sentence for each side but the base that has a row in common with it.
-#[must_use]
-pub fn conclusions(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn conclusions(comparison: &Comparison) -> Vec<String> {
     (1..comparison.sides.len()).filter_map(|side| conclusion(comparison, side)).collect()
 }
 

@@ -16,7 +16,7 @@ pub const FORMAT: &str = "seawall-comparison";
 pub const VERSION: u32 = 1;
 
 /// What the JSON of several comparisons says it is.
-pub const FORMAT_SEVERAL: &str = "seawall-comparisons";
+pub(crate) const FORMAT_SEVERAL: &str = "seawall-comparisons";
 
 /// All comparisons as a Markdown document.
 #[must_use]

@@ -22,7 +22,7 @@ use crate::require::duration;
 use crate::{Error, Result};
 
 /// The grammar, for errors and help.
-pub const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
+pub(crate) const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq)]

@@ -29,8 +29,7 @@ fn column(system: System) -> usize {
 }
 
 /// The method of `to` that answers to `id` of `from`. Rows that are no methods answer to their own name only.
-#[must_use]
-pub fn kin(id: &str, from: Option<System>, to: Option<System>) -> Option<&str> {
+pub(crate) fn kin(id: &str, from: Option<System>, to: Option<System>) -> Option<&str> {
     let (Some(from), Some(to)) = (from, to) else { return (from == to).then_some(id) };
     if column(from) == column(to) {
         return Some(id);

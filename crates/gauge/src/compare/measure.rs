@@ -20,8 +20,7 @@ pub struct Measure {
 }
 
 /// The unit as comparisons name it in JSON and CSV.
-#[must_use]
-pub fn sign(unit: Unit) -> &'static str {
+pub(crate) fn sign(unit: Unit) -> &'static str {
     match unit {
         Unit::Nanoseconds => "ns",
         Unit::PerSecond => "per-s",
@@ -75,8 +74,7 @@ impl Measure {
     }
 
     /// The words for more and for less of it.
-    #[must_use]
-    pub fn more_and_less(&self) -> (&'static str, &'static str) {
+    pub(crate) fn more_and_less(&self) -> (&'static str, &'static str) {
         if self.unit == Unit::Nanoseconds { ("slower", "faster") } else { ("more", "less") }
     }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::sync::LazyLock;
 
 /// What stands before an id on the command line.
-pub const PREFIX: &str = "published:";
+pub(crate) const PREFIX: &str = "published:";
 
 const FILES: [&str; 4] = [
     include_str!("../../published/fast-transaction-log.json"),
@@ -32,14 +32,12 @@ static ALL: LazyLock<Vec<File>> = LazyLock::new(|| {
 /// One source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub(crate) struct File {
     #[serde(rename = "format")]
     _format: Format,
     #[serde(rename = "version")]
     _version: u32,
-    /// Where it was published.
     pub source: Source,
-    /// Its tables.
     pub tables: Vec<Table>,
     /// Percentages that it states in words.
     pub claims: Vec<Claim>,
@@ -56,19 +54,16 @@ enum Format {
 /// Where something was published.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
-    /// Its title.
+pub(crate) struct Source {
     pub title: String,
-    /// Who wrote it.
     pub author: String,
-    /// In what.
     pub published: String,
 }
 
 /// One table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub(crate) struct Table {
     /// What follows [`PREFIX`].
     pub id: String,
     /// What it is of, in a line.
@@ -77,11 +72,8 @@ pub struct Table {
     pub scenario: String,
     /// The system whose methods its rows are, if they are methods.
     pub system: Option<System>,
-    /// The machine.
     pub machine: String,
-    /// The file system.
     pub files: String,
-    /// The device.
     pub device: String,
     /// Operations a row.
     pub commits: Option<u64>,
@@ -89,9 +81,7 @@ pub struct Table {
     pub transaction_bytes: Option<u64>,
     /// The journal's state while most of it was written.
     pub file_state: Option<FileState>,
-    /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows.
     pub rows: Vec<Row>,
     /// What a reader must know.
     pub remarks: Vec<String>,
@@ -100,7 +90,7 @@ pub struct Table {
 /// One column.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Column {
+pub(crate) struct Column {
     /// The measure.
     pub id: String,
     /// Its head as printed.
@@ -111,22 +101,28 @@ pub struct Column {
     pub computed: Option<Computed>,
 }
 
+impl Column {
+    pub(crate) fn measure(&self) -> Measure {
+        let unit = if self.unit == CellUnit::Count { Unit::Count } else { Unit::Nanoseconds };
+        Measure::known(&self.id).unwrap_or_else(|| Measure {
+            id: self.id.clone(),
+            title: self.title.clone(),
+            unit,
+        })
+    }
+}
+
 /// The unit of a printed cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum CellUnit {
-    /// Nanoseconds.
+pub(crate) enum CellUnit {
     #[serde(rename = "ns")]
     Nanoseconds,
-    /// Microseconds.
     #[serde(rename = "us")]
     Microseconds,
-    /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
-    /// Seconds.
     #[serde(rename = "s")]
     Seconds,
-    /// Minutes and seconds.
     #[serde(rename = "m:s")]
     MinutesSeconds,
     /// A number of things.
@@ -146,8 +142,7 @@ impl CellUnit {
     }
 
     /// Its sign behind a figure.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
+    pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
             Self::Microseconds => "µs",
@@ -159,10 +154,9 @@ impl CellUnit {
     }
 }
 
-/// How an unrounded value is had.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Computed {
+pub(crate) struct Computed {
     /// From the cell of this column,
     of: String,
     /// by this number,
@@ -171,10 +165,9 @@ pub struct Computed {
     by_column: Option<String>,
 }
 
-/// One row.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub(crate) struct Row {
     /// What pairs it with a row of another table or result.
     pub method: String,
     /// As printed.
@@ -186,13 +179,11 @@ pub struct Row {
 /// A percentage stated in words.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// The table that it is about.
     pub table: String,
     /// The words.
     pub words: String,
-    /// The figure in them, per cent.
-    pub percent: String,
     /// The column it is computed from,
     pub column: String,
     /// of this row
@@ -204,29 +195,22 @@ pub struct Claim {
 /// A table made of two others.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Printed {
+pub(crate) struct Printed {
     /// The table that is judged,
     pub of: String,
     /// against this one,
     pub against: String,
-    /// by this column,
+    /// by this column.
     pub column: String,
-    /// whose cells are printed in this unit.
-    pub unit: CellUnit,
-    /// Its rows.
     pub rows: Vec<PrintedRow>,
 }
 
 /// A row of such a table, as printed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PrintedRow {
+pub(crate) struct PrintedRow {
     /// The row of the one,
     pub method: String,
-    /// and of the other.
-    pub against_method: String,
-    /// Its name.
-    pub name: String,
     /// The figure of the one,
     pub cost: String,
     /// and of the other.
@@ -237,8 +221,7 @@ pub struct PrintedRow {
 
 impl PrintedRow {
     /// Per cent by which the one is less, computed from the rounded figures of the same row.
-    #[must_use]
-    pub fn percent_of_rounded(&self) -> Option<f64> {
+    pub(crate) fn percent_of_rounded(&self) -> Option<f64> {
         let (one, other) = (figure(&self.cost)?, figure(&self.against_cost)?);
         Some((1.0 - one / other) * 100.0)
     }
@@ -246,15 +229,13 @@ impl PrintedRow {
 
 impl Table {
     /// The printed cell of `row` in `column`; `None` where nothing was printed.
-    #[must_use]
-    pub fn printed<'a>(&self, row: &'a Row, column: &str) -> Option<&'a str> {
+    pub(crate) fn printed<'a>(&self, row: &'a Row, column: &str) -> Option<&'a str> {
         let index = self.columns.iter().position(|known| known.id == column)?;
         row.cells.get(index).map(String::as_str).filter(|cell| !cell.is_empty())
     }
 
     /// The value of `row` in `column`, in nanoseconds or things: unrounded where it can be computed.
-    #[must_use]
-    pub fn value(&self, row: &Row, column: &Column) -> Option<f64> {
+    pub(crate) fn value(&self, row: &Row, column: &Column) -> Option<f64> {
         let Some(computed) = &column.computed else {
             return Some(figure(self.printed(row, &column.id)?)? * column.unit.scale());
         };
@@ -268,20 +249,8 @@ impl Table {
         (parts > 0.0).then_some(whole / parts)
     }
 
-    /// The measure that `column` holds.
-    #[must_use]
-    pub fn measure(&self, column: &Column) -> Measure {
-        let unit = if column.unit == CellUnit::Count { Unit::Count } else { Unit::Nanoseconds };
-        Measure::known(&column.id).unwrap_or_else(|| Measure {
-            id: column.id.clone(),
-            title: column.title.clone(),
-            unit,
-        })
-    }
-
     /// Printed cells that are not what they were rounded from, in words.
-    #[must_use]
-    pub fn errors(&self) -> Vec<String> {
+    pub(crate) fn errors(&self) -> Vec<String> {
         let mut errors = Vec::new();
         for column in self.columns.iter().filter(|column| column.computed.is_some()) {
             for row in &self.rows {
@@ -304,8 +273,7 @@ impl Table {
 }
 
 /// A printed figure as a number: `72,116`, `~900`, `.012`, `6:47.77` (minutes and seconds, in seconds).
-#[must_use]
-pub fn figure(cell: &str) -> Option<f64> {
+pub(crate) fn figure(cell: &str) -> Option<f64> {
     let plain = cell.trim_start_matches('~').replace(',', "");
     match plain.split_once(':') {
         Some((minutes, seconds)) => Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?),
@@ -321,32 +289,25 @@ fn is_rounded(printed: &str, value: f64) -> bool {
     figure(printed).is_some_and(|printed| (printed - value).abs() <= last_digit * 1.000_001)
 }
 
-/// All sources.
-#[must_use]
-pub fn all() -> &'static [File] {
+pub(crate) fn all() -> &'static [File] {
     &ALL
 }
 
 /// The table called `id`, with or without [`PREFIX`], and its source.
-///
-/// # Errors
-/// There is none.
-pub fn find(id: &str) -> Result<(&'static File, &'static Table), Incomparable> {
+pub(crate) fn find(id: &str) -> Result<(&'static File, &'static Table), Incomparable> {
     let bare = id.strip_prefix(PREFIX).unwrap_or(id);
     let mut tables = all().iter().flat_map(|file| file.tables.iter().map(move |table| (file, table)));
     tables.find(|(_, table)| table.id == bare).ok_or_else(|| Incomparable::Unknown(bare.to_owned()))
 }
 
 /// What the sources printed of `of` against `against`, in this direction.
-#[must_use]
-pub fn comparison(of: &str, against: &str) -> Option<&'static Printed> {
+pub(crate) fn comparison(of: &str, against: &str) -> Option<&'static Printed> {
     let mut printed = all().iter().flat_map(|file| &file.comparisons);
     printed.find(|printed| printed.of == of && printed.against == against)
 }
 
 /// What the sources say in words of the table `id`, each with what it is when computed.
-#[must_use]
-pub fn claims(id: &str) -> Vec<String> {
+pub(crate) fn claims(id: &str) -> Vec<String> {
     let of_table = |file: &'static File| {
         let table = file.tables.iter().find(|table| table.id == id)?;
         Some(

@@ -249,7 +249,7 @@ fn printed_row(table: &Table, row: &published::Row) -> Row {
     let figure = |column: &published::Column| {
         let printed = table.printed(row, &column.id);
         Some(Figure {
-            measure: table.measure(column),
+            measure: column.measure(),
             value: table.value(row, column)?,
             rounds: Vec::new(),
             printed: printed.map(|cell| format!("{cell} {}", column.unit.sign()).trim_end().to_owned()),

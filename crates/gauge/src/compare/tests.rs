@@ -46,7 +46,7 @@ fn windows_against_linux_as_printed_and_as_it_should_be() {
     for (row, stated) in printed.rows.iter().zip([80.0, 9.0, 48.0, 8.0, 60.0]) {
         let rounded = row.percent_of_rounded().expect("both costs were printed");
         assert_eq!(row.percent.parse(), Ok(stated));
-        assert!((rounded - stated).abs() <= 1.0, "{}: {rounded} {stated}", row.name);
+        assert!((rounded - stated).abs() <= 1.0, "{}: {rounded} {stated}", row.method);
     }
 }
 

@@ -3,7 +3,6 @@
 //! Invariant: thresholds are constants next to the rule that uses them, so that a finding can be checked.
 
 use super::{Found, Severity, say, shown};
-use crate::evidence;
 use crate::figures::{bytes, count, duration_ns, listing, percent, plural, rate, significant};
 use crate::judgement::capped;
 use crate::latency::Percentile;
@@ -14,11 +13,10 @@ use crate::study::Study;
 use seawall_sys::durability::{DeviceCache, Medium};
 
 /// Share of slow commits' time, spent waiting for a CPU, above which the disk is not to blame.
-pub const CPU_WAIT_SHARE_MAX: f64 = 0.2;
+pub(crate) const CPU_WAIT_SHARE_MAX: f64 = 0.2;
 
 /// Whether commits of `row` waited for a CPU more than they may, and how much: share of the time of slow ones, or of all
 /// where too few were slow.
-#[must_use]
 pub(super) fn tail_wait(row: &Ranked<'_>) -> Option<f64> {
     row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX)
 }
@@ -219,8 +217,11 @@ pub(super) fn stolen(ranking: &Ranking<'_>) -> Found {
 pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
     const WRITES_PER_S_MAX: f64 = 20.0;
     const FLUSHES_PER_S_MAX: f64 = 5.0;
-    let idle = evidence::idle_rates(ranking.result)?;
-    if idle.writes_per_s < WRITES_PER_S_MAX && idle.flushes_per_s < FLUSHES_PER_S_MAX {
+    let idle = ranking.result.idle.filter(|idle| idle.elapsed_ns > 0)?;
+    let seconds = idle.elapsed_ns as f64 / 1e9;
+    let (writes_per_s, flushes_per_s) =
+        (idle.counts.writes as f64 / seconds, idle.counts.flushes as f64 / seconds);
+    if writes_per_s < WRITES_PER_S_MAX && flushes_per_s < FLUSHES_PER_S_MAX {
         return None;
     }
     let claims = |row: &&Ranked<'_>| row.class <= EffectiveClass::NotConfirmed;
@@ -234,8 +235,8 @@ pub(super) fn not_idle(ranking: &Ranking<'_>) -> Found {
         Severity::Caution,
         format!(
             "A neighbour uses the device: {} writes and {} flushes a second while nothing was measured. It is taken off the evidence{so}.",
-            rate(idle.writes_per_s),
-            rate(idle.flushes_per_s)
+            rate(writes_per_s),
+            rate(flushes_per_s)
         ),
         "stop what writes there (`iotop`, `pidstat -d`), or measure on a device of its own",
     )

@@ -74,9 +74,7 @@ impl Cap {
     }
 }
 
-/// The rate at which the disk of a run is held, if it is.
-#[must_use]
-pub fn of(ranking: &Ranking<'_>) -> Option<Cap> {
+pub(crate) fn of(ranking: &Ranking<'_>) -> Option<Cap> {
     // A schedule has the rate that it has.
     if ranking.result.plan.rate_per_s.is_some() {
         return None;
@@ -156,7 +154,6 @@ fn steady(rows: &[&Ranked<'_>], held: Held) -> Option<f64> {
 }
 
 /// What a cgroup's limit on the CPU means for a wait for one: the quota, not other work.
-#[must_use]
 pub(crate) fn cpu_limit(ranking: &Ranking<'_>) -> Option<String> {
     let limits = &ranking.result.environment.limits;
     let cpu = limits.iter().filter(|limit| limit.kind == LimitKind::Cpu);

@@ -9,9 +9,7 @@ use crate::figures::percent;
 use crate::findings::{self, CPU_WAIT_SHARE_MAX, Severity};
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 
-/// Why nothing can be advised, in words without an end mark; `None` if the run was its own.
-#[must_use]
-pub fn disturbance(ranking: &Ranking<'_>) -> Option<String> {
+pub(crate) fn disturbance(ranking: &Ranking<'_>) -> Option<String> {
     interrupted(ranking).or_else(|| cpu_wait(ranking)).or_else(|| found(ranking))
 }
 

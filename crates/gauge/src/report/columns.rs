@@ -10,38 +10,33 @@ use crate::rank::{Ranked, ToBest};
 use crate::stats::Ratio;
 use crate::study::{Unit, Value};
 
-/// Where a column appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub(crate) enum Need {
     /// Everywhere.
     Essential,
     /// On wide terminals, as far as they fit, and in Markdown.
     Wide,
-    /// In Markdown only.
     Full,
 }
 
-/// One column.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its head on a terminal, in two lines.
     pub head: [&'static str; 2],
     /// Its head in Markdown.
     pub title: &'static str,
-    /// Where it appears.
     pub need: Need,
     /// Whether its cells are words, not figures.
     pub is_words: bool,
-    /// Its cell for a method.
     pub cell: fn(&Ranked<'_>) -> String,
 }
 
 /// What a cell shows that knows nothing.
-pub const UNKNOWN: &str = "-";
+pub(crate) const UNKNOWN: &str = "-";
 
 /// The columns, left to right, after the method's name.
 #[rustfmt::skip]
-pub const COLUMNS: [Column; 23] = [
+pub(crate) const COLUMNS: [Column; 23] = [
     Column { head: ["flush", "each"],   title: "Flushes per commit",   need: Need::Essential, is_words: false, cell: |row| row.evidence.flushes() },
     Column { head: ["write", "each"],   title: "Device writes per commit", need: Need::Wide,  is_words: false, cell: |row| each(row, |each| each.writes) },
     Column { head: ["KiB", "each"],     title: "KiB per commit",       need: Need::Full,      is_words: false, cell: |row| each(row, PerCommit::kib) },
@@ -67,9 +62,8 @@ pub const COLUMNS: [Column; 23] = [
     Column { head: ["", "evidence"],    title: "Evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
 
-/// The judged columns of a table whose rows are not ranked, after its own.
 #[rustfmt::skip]
-pub const JUDGED: [Column; 2] = [
+pub(crate) const JUDGED: [Column; 2] = [
     Column { head: ["an acknowledged", "commit outlives"], title: "outlives", need: Need::Full, is_words: true,  cell: |row| row.class.name().to_owned() },
     Column { head: ["", "evidence"],    title: "evidence",             need: Need::Full,      is_words: true,  cell: |row| row.evidence.outcome.to_string() },
 ];
@@ -79,8 +73,7 @@ fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
 }
 
 /// A percentile with how sound it is.
-#[must_use]
-pub fn percentile(latency: &Latency, percent: f64) -> String {
+pub(crate) fn percentile(latency: &Latency, percent: f64) -> String {
     match latency.percentile(percent) {
         Percentile::Sound(ns) => tight(ns as f64),
         Percentile::Uncertain(ns) => format!("~{}", tight(ns as f64)),
@@ -106,8 +99,7 @@ fn share(share: Option<f64>) -> String {
 }
 
 /// CPU time of the writers per commit, nanoseconds.
-#[must_use]
-pub fn cpu_ns(row: &Ranked<'_>) -> f64 {
+pub(crate) fn cpu_ns(row: &Ranked<'_>) -> f64 {
     let cpu = row.measured.cpu;
     (cpu.user_ns + cpu.system_ns) as f64 / row.measured.commits.max(1) as f64
 }
@@ -119,8 +111,7 @@ fn switches(row: &Ranked<'_>) -> Option<f64> {
 }
 
 /// `best`, the range `1.41–1.45×`, `≈0.98–1.04×` where it does not differ from the best, or `noisy` where it says nothing.
-#[must_use]
-pub fn to_best(to_best: &ToBest) -> String {
+pub(crate) fn to_best(to_best: &ToBest) -> String {
     match to_best {
         ToBest::Best => "best".to_owned(),
         ToBest::Single(times) => format!("{}×", digits(*times, *times)),
@@ -159,7 +150,7 @@ fn digits(times: f64, spread: f64) -> String {
     clippy::cast_sign_loss,
     reason = "a count or a size, never negative"
 )]
-pub fn shown(value: Value, unit: Unit) -> String {
+pub(crate) fn shown(value: Value, unit: Unit) -> String {
     let Value { value, uncertain } = value;
     let text = match unit {
         Unit::Nanoseconds => tight(value),

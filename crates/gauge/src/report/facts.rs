@@ -9,7 +9,7 @@ use seawall_sys::durability::{DeviceCache, FileState, Medium, Promiser};
 use seawall_sys::inspect::{Device, Environment};
 
 /// A label and what it says.
-pub type Fact = (&'static str, String);
+pub(crate) type Fact = (&'static str, String);
 
 /// What was done, in one line.
 #[must_use]
@@ -44,8 +44,7 @@ pub fn day(result: &RunResult) -> Option<String> {
 }
 
 /// A Unix time in seconds as a date and time, UTC; `None` from the year 10,000 on.
-#[must_use]
-pub fn day_of(unix_s: u64) -> Option<String> {
+pub(crate) fn day_of(unix_s: u64) -> Option<String> {
     /// The last second that has a date of four digits for its year.
     const LAST_S: u64 = 253_402_300_799;
     let at = || std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s);

@@ -12,7 +12,7 @@
 //! a run from which nothing is recommended says so in the picture, because it is shown without the report.
 
 pub(crate) mod intervals;
-pub mod scene;
+pub(crate) mod scene;
 pub mod svg;
 
 use super::facts;

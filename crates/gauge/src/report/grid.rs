@@ -14,26 +14,21 @@ use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::row::{FAILED, Row};
 use crate::study::{Column, Study};
 
-/// A table as it is shown.
-pub struct Grid<'a> {
+pub(crate) struct Grid<'a> {
     /// What the first column names.
     pub row_title: &'a str,
-    /// The columns after the first.
     pub heads: Vec<Head<'a>>,
     /// The rows, in sections.
     pub sections: Vec<Section<'a>>,
 }
 
-/// The head of a column.
 #[derive(Clone)]
-pub struct Head<'a> {
+pub(crate) struct Head<'a> {
     /// The heading above its title that it may share with its neighbours; empty if none.
     pub group: String,
-    /// Its heading.
     pub title: String,
     /// Both in one line, in more words where there is room.
     pub long: String,
-    /// Where it appears.
     pub need: Need,
     /// Whether its cells are words, not figures.
     pub is_words: bool,
@@ -41,19 +36,14 @@ pub struct Head<'a> {
     pub kept: Option<&'a Column>,
 }
 
-/// Rows under one heading.
-pub struct Section<'a> {
-    /// The heading; empty if there is none.
+pub(crate) struct Section<'a> {
     pub heading: String,
     /// What all its rows outlive, where that is what they have in common.
     pub class: Option<EffectiveClass>,
-    /// The rows.
     pub lines: Vec<Line<'a>>,
 }
 
-/// A row as it is shown.
-pub struct Line<'a> {
-    /// The row.
+pub(crate) struct Line<'a> {
     pub row: &'a Row,
     /// Its cells, one a head.
     pub cells: Vec<String>,
@@ -98,16 +88,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a cell of the table's own columns shows.
-#[must_use]
-pub fn cell(row: &Row, column: &Column) -> String {
+pub(crate) fn cell(row: &Row, column: &Column) -> String {
     Study::value(row, column).map_or_else(|| UNKNOWN.to_owned(), |value| columns::shown(value, column.unit))
 }
 
 impl<'a> Grid<'a> {
-    /// The table of `ranking`.
-    #[must_use]
-    pub fn new(ranking: &Ranking<'a>) -> Self {
+    pub(crate) fn new(ranking: &Ranking<'a>) -> Self {
         let study = &ranking.result.study;
         let sources: Vec<Source<'a>> = if study.ranked {
             COLUMNS.iter().map(Source::Judged).collect()
@@ -126,8 +112,7 @@ impl<'a> Grid<'a> {
         grid
     }
 
-    /// All rows.
-    pub fn lines(&self) -> impl Iterator<Item = &Line<'a>> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &Line<'a>> {
         self.sections.iter().flat_map(|section| &section.lines)
     }
 
@@ -174,18 +159,16 @@ fn by_group<'a>(study: &'a Study, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Sec
 }
 
 /// A reason that rows share, and the rows.
-pub struct Missing<'a> {
+pub(crate) struct Missing<'a> {
     /// `n/a`, or [`FAILED`].
     pub word: &'static str,
     /// The reason, or the error.
     pub reason: &'a str,
-    /// The rows' ids.
     pub ids: Vec<&'a str>,
 }
 
 /// What did not run, each reason once: failures first, else in order of first appearance.
-#[must_use]
-pub fn missing(study: &Study) -> Vec<Missing<'_>> {
+pub(crate) fn missing(study: &Study) -> Vec<Missing<'_>> {
     let mut found: Vec<Missing<'_>> = Vec::new();
     for row in &study.rows {
         let Some((word, reason)) = row.outcome.missing() else { continue };

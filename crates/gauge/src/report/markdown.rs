@@ -167,17 +167,14 @@ fn advice(ranking: &Ranking<'_>) -> String {
     out
 }
 
-/// Whether the run did what the published experiment did.
-#[must_use]
-pub fn is_published_experiment(result: &RunResult) -> bool {
+pub(crate) fn is_published_experiment(result: &RunResult) -> bool {
     result.plan.transactions == Some(PUBLISHED_TRANSACTIONS)
         && result.plan.transaction_bytes == PUBLISHED_TRANSACTION_BYTES as u64
         && result.plan.writes == 1
 }
 
 /// Method, elapsed milliseconds, and milliseconds a write, in table order.
-#[must_use]
-pub fn published_rows(ranking: &Ranking<'_>) -> Vec<(String, String, String)> {
+pub(crate) fn published_rows(ranking: &Ranking<'_>) -> Vec<(String, String, String)> {
     let row = |id: &str, measured: &Measured| {
         let elapsed_ms = measured.elapsed_ns as f64 / 1e6;
         let cost_ms = elapsed_ms / measured.commits.max(1) as f64;

@@ -42,9 +42,7 @@ const DISPENSABLE: [&str; 6] = [
 /// By so much a row's name is cut at most before the table goes on below.
 const NAME_CUT_MAX: usize = 3;
 
-/// The whole report.
-#[must_use]
-pub fn report(result: &RunResult, width: usize, style: Style) -> String {
+pub(crate) fn report(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let judgement = Judgement::of(&ranking);
     let mut page = Page::new(width.max(WIDTH_MIN), style);

@@ -42,8 +42,7 @@ impl Page {
 }
 
 /// How many columns `text` takes.
-#[must_use]
-pub fn width_of(text: &str) -> usize {
+pub(crate) fn width_of(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -77,8 +76,7 @@ pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> Vec<String>
 }
 
 /// `text` in at most `width` columns, its end replaced by `…` if it is longer.
-#[must_use]
-pub fn elided(text: &str, width: usize) -> String {
+pub(crate) fn elided(text: &str, width: usize) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }

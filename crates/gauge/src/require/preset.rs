@@ -109,8 +109,6 @@ pub const PRESETS: [Preset; 5] = [
     },
 ];
 
-/// The preset called `name`.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Preset> {
+pub(crate) fn find(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }

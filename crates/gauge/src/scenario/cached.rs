@@ -45,7 +45,7 @@ pub enum ReadIn {
 }
 
 /// The rows: id, label, in a sentence, how the file is read before.
-pub const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
+pub(crate) const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
     ("cold", "cold", "nothing is cached", ReadIn::Nothing),
     ("around", "read around", "the whole file was read around the cache", ReadIn::Around),
     ("through-25", "read in, 25 %", "a quarter was read in through the cache", ReadIn::Through(25)),

@@ -41,7 +41,7 @@ pub const NAME: &str = "commit";
 /// The published experiment: transactions per method.
 pub const PUBLISHED_TRANSACTIONS: u64 = 65_536;
 /// The published experiment: bytes of a transaction.
-pub const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
+pub(crate) const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
 
 /// Its parameters by default: the published experiment's journal, transactions and methods, and a short look at the others.
 #[must_use]

@@ -44,7 +44,7 @@ pub enum Sharing {
 }
 
 /// The three ways: their names in ids and for people.
-pub const SHARINGS: [(Sharing, &str, &str); 3] = [
+pub(crate) const SHARINGS: [(Sharing, &str, &str); 3] = [
     (Sharing::File, "shared", "one file, each its own sync"),
     (Sharing::Nothing, "own", "one journal each"),
     (Sharing::Log, "log", "one Seawall log"),
@@ -64,7 +64,7 @@ pub struct BlockRequest<'a> {
 }
 
 /// Bytes of the journal that each writer has.
-pub const WRITER_BYTES: u64 = 1 << 20;
+pub(crate) const WRITER_BYTES: u64 = 1 << 20;
 
 /// Size of the file that all writers share, bytes.
 #[must_use]

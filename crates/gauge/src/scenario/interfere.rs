@@ -47,7 +47,7 @@ pub enum Load {
 }
 
 /// The loads: their names in ids and tables, and in a sentence.
-pub const LOADS: [(Load, &str, &str); 4] = [
+pub(crate) const LOADS: [(Load, &str, &str); 4] = [
     (Load::None, "none", "nothing beside the commits"),
     (Load::Buffered, "buffered", "1 MiB writes into the cache, in order"),
     (Load::RandomDirect, "random", "4 KiB writes around the cache, at random places"),
@@ -56,7 +56,7 @@ pub const LOADS: [(Load, &str, &str); 4] = [
 
 /// Size of the file that the load works on, bytes: larger than what a device's cache would swallow in a block, small
 /// enough to be written back between blocks.
-pub const LOAD_BYTES: u64 = 256 << 20;
+pub(crate) const LOAD_BYTES: u64 = 256 << 20;
 /// Size of the journal, bytes.
 pub const JOURNAL_BYTES: u64 = 64 << 20;
 
@@ -201,13 +201,13 @@ pub enum Effect {
 }
 
 /// From here on p99 has grown by more than a change of hardware or a busy hour would explain.
-pub const FELT_RATIO: f64 = 1.5;
+pub(crate) const FELT_RATIO: f64 = 1.5;
 /// Less than this added to p99 disappears in a network round trip, nanoseconds.
-pub const FELT_NS: f64 = 100_000.0;
+pub(crate) const FELT_NS: f64 = 100_000.0;
 /// From here on the load, not the disk, decides.
-pub const HARMFUL_RATIO: f64 = 2.0;
+pub(crate) const HARMFUL_RATIO: f64 = 2.0;
 /// What etcd asks of p99, and CockroachDB calls good, nanoseconds.
-pub const HARMFUL_NS: f64 = 10_000_000.0;
+pub(crate) const HARMFUL_NS: f64 = 10_000_000.0;
 
 /// Judges a load: `ratio` is its p99 against `none`'s, `p99_ns` its p99, `added_ns` what it added.
 #[must_use]

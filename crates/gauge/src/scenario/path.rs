@@ -35,7 +35,7 @@ use seawall_sys::write_call::WriteCall;
 pub const NAME: &str = "path";
 
 /// Size of the file, bytes, as in the original.
-pub const FILE_BYTES: u64 = 1 << 20;
+pub(crate) const FILE_BYTES: u64 = 1 << 20;
 
 /// When the next write begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,7 @@ use seawall_sys::method::{Method, OpenSync, Set, Sync};
 use seawall_sys::methods;
 use std::sync::Arc;
 
-/// Writes of a transaction at most.
-pub const WRITES_MAX: u32 = 64;
+pub(crate) const WRITES_MAX: u32 = 64;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +131,7 @@ impl Default for Settings {
 
 /// The method with a plain data sync behind a buffered write, and the one that writes through: the two ways in which
 /// journals commit.
-#[must_use]
-pub fn durable_methods() -> Vec<&'static Method> {
+pub(crate) fn durable_methods() -> Vec<&'static Method> {
     let durable = |method: &&Method| {
         method.set == Set::Published && method.reach().letter() == 'D' && method.sync != Sync::Fsync
     };
@@ -168,14 +166,11 @@ impl Settings {
     }
 
     /// Whether every block needs a journal of its own, because writing changes the file state.
-    #[must_use]
-    pub fn fresh_journal_per_block(&self) -> bool {
+    pub(crate) fn fresh_journal_per_block(&self) -> bool {
         self.journal.state.needs_metadata()
     }
 
-    /// Bytes that making the journal writes.
-    #[must_use]
-    pub fn fill_to_write(&self) -> u64 {
+    pub(crate) fn fill_to_write(&self) -> u64 {
         match self.journal.state {
             FileState::ZeroFilled | FileState::Recycled if !self.raw_device => self.journal.bytes,
             _ => 0,

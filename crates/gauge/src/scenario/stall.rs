@@ -92,9 +92,8 @@ const fn design(
     Design { id, label, what, appends, syncs, durable }
 }
 
-/// All designs, the original's two first.
 #[rustfmt::skip]
-pub const DESIGNS: [Design; 6] = [
+pub(crate) const DESIGNS: [Design; 6] = [
     design("same-file-fsync",  "same-file fsync",  "another thread calls fsync on the file that is appended to, as in the original",
            Appends::Buffered,     Syncs::SameFile(Flush::Fsync), true),
     design("writeback-only", "writeback only",   "nobody syncs, the kernel writes back when it likes, as in the original's comparison",
@@ -240,9 +239,7 @@ fn finish(study: &mut Study) {
 /// How many points a block's series has.
 const SERIES_POINTS: u64 = 40;
 
-/// The figures of a block.
-#[must_use]
-pub fn analyse(trace: &Trace, design: &Design) -> Measured {
+pub(crate) fn analyse(trace: &Trace, design: &Design) -> Measured {
     let [mut all, mut in_flight, mut clear, mut service, mut sync] = [(); 5].map(|()| Latency::new());
     let span_ns = (trace.elapsed_ns / SERIES_POINTS).max(1);
     let mut points: Vec<SeriesPoint> = Vec::new();

@@ -12,9 +12,9 @@
 use seawall_sys::counters::Activity;
 
 /// A burst may take this fraction (1/N) of the time until the next.
-pub const SHARE: u64 = 1_000;
+pub(crate) const SHARE: u64 = 1_000;
 /// The longest pause behind a burst that took long, so that a disk in trouble is still looked at, nanoseconds.
-pub const PAUSE_NS_MAX: u64 = 600_000_000_000;
+pub(crate) const PAUSE_NS_MAX: u64 = 600_000_000_000;
 /// How long the device is looked at before a burst, nanoseconds.
 const LOOK_NS_MAX: u64 = 1_000_000_000;
 
@@ -44,8 +44,7 @@ pub enum Decision {
 
 impl Policy {
     /// When a burst ends, if not by its commits, nanoseconds.
-    #[must_use]
-    pub fn burst_ns(&self) -> u64 {
+    pub(crate) fn burst_ns(&self) -> u64 {
         self.every_ns / SHARE
     }
 

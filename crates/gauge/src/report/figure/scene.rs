@@ -57,8 +57,7 @@ impl Ink {
     }
 
     /// Red, green and blue on light ground.
-    #[must_use]
-    pub fn rgb(self) -> [u8; 3] {
+    pub(crate) fn rgb(self) -> [u8; 3] {
         match self {
             Self::Paper => [0xff, 0xff, 0xff],
             Self::Text => [0x1c, 0x21, 0x27],
@@ -172,15 +171,13 @@ pub struct Scene {
 }
 
 /// How wide a text may become in the widest of common fonts, pixels.
-#[must_use]
-pub fn width_of(text: &str, face: &Face) -> f64 {
+pub(crate) fn width_of(text: &str, face: &Face) -> f64 {
     let each = if face.mono { 0.602 } else { 0.58 };
     text.chars().count() as f64 * each * face.size * if face.bold { 1.06 } else { 1.0 }
 }
 
 /// `text`, cut so that it is no wider than `width` pixels.
-#[must_use]
-pub fn cut(text: &str, face: &Face, width: f64) -> String {
+pub(crate) fn cut(text: &str, face: &Face, width: f64) -> String {
     let all = text.chars().count();
     let fitting = (1..=all).rev().find(|count| {
         let shorter: String = text.chars().take(*count).collect();

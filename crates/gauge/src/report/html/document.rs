@@ -29,7 +29,6 @@ pub(super) struct Document<'a> {
 }
 
 impl Document<'_> {
-    #[must_use]
     pub(super) fn text(&self) -> String {
         let links =
             self.contents.iter().map(|(id, name)| format!("<li><a href=\"#{id}\">{}</a></li>", Text(name)));

@@ -37,8 +37,7 @@ pub struct Contestant {
     pub open: fn(&Opening<'_>) -> Result<Writers, Fault>,
 }
 
-/// A writer for each thread.
-pub type Writers = Vec<Box<dyn Writer>>;
+pub(crate) type Writers = Vec<Box<dyn Writer>>;
 
 /// How a contestant is opened.
 #[derive(Debug, Clone, Copy)]

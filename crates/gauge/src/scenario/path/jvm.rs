@@ -44,7 +44,7 @@ pub const WARM_UP: u32 = 5;
 
 /// On a schedule, durable writes are this many times as far apart: at the interval of writes into memory they would only
 /// queue.
-pub const DURABLE_INTERVALS: u64 = 10;
+pub(crate) const DURABLE_INTERVALS: u64 = 10;
 
 /// A JVM that writes too.
 #[derive(Debug, Clone, PartialEq)]

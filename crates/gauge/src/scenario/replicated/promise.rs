@@ -108,9 +108,7 @@ pub fn outlives(facts: &EngineFacts) -> Outlives {
     }
 }
 
-/// The promise of a commit on this machine alone.
-#[must_use]
-pub fn outlives_here(durability: &Durability) -> Outlives {
+pub(crate) fn outlives_here(durability: &Durability) -> Outlives {
     let from = |class| if durability.class >= class { Outlived::Yes } else { Outlived::No };
     Outlives { process: from(Class::ProcessCrash), machine: Outlived::No, power_cut: from(Class::PowerLoss) }
 }

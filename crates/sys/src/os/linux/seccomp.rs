@@ -109,10 +109,7 @@ impl Filter {
     }
 
     /// Installs it like [`Filter::install`]; gives the descriptor that [`Action::Notify`] calls are read from.
-    ///
-    /// # Errors
-    /// The system's, of prctl(2) or seccomp(2); `EBUSY` if the thread has a listener.
-    pub fn install_with_listener(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn install_with_listener(&self) -> io::Result<OwnedFd> {
         let descriptor = self.set(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
         // SAFETY: the call made this descriptor, and nothing else holds it.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
