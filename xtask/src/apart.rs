@@ -30,7 +30,6 @@ fn group() -> MutexGuard<'static, u32> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a step came to and what it cost.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: StepOutcome,

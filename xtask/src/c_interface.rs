@@ -144,7 +144,6 @@ fn pc(prefix: &Path, version: &str) -> String {
     )
 }
 
-/// The version of the workspace's crates.
 fn version() -> Result<String> {
     let manifest = files::read(&root().join("Cargo.toml"))?;
     let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");

@@ -23,16 +23,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// A folder of `deploy`.
 struct Deployed {
     folder: &'static str,
-    /// The page that lists the metrics.
     page: &'static str,
-    /// What the names of its metrics begin with.
     prefixes: &'static [&'static str],
     /// Metrics of a short run, a file for each program.
     exported: fn(&Path, &Path) -> Result<Vec<PathBuf>>,
-    /// Files that use metrics.
     uses: &'static [&'static str],
     /// A counter under a name that is none's, and a rule that says something else.
     wrong: [(&'static str, &'static str); 2],
@@ -114,7 +110,6 @@ pub(crate) fn check() -> Result<Vec<String>> {
     Ok(skipped)
 }
 
-/// The metrics of a short run, in the form of the textfile collector.
 fn run_watch(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     let (disk, file) = (work.join("disk"), work.join("watch.prom"));
     files::make_folder(&disk)?;
@@ -334,7 +329,6 @@ impl Deployed {
     }
 }
 
-/// The names of metrics in a text.
 fn words<'a>(text: &'a str, prefix: &str) -> BTreeSet<&'a str> {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     text.split(|c| !is_name(c)).filter(|word| word.starts_with(prefix)).collect()

@@ -24,7 +24,6 @@ pub(crate) fn remove_folder(path: &Path) -> Result {
     std::fs::remove_dir_all(path).map_err(Error::at(path.display()))
 }
 
-/// Makes a folder in which nothing of an earlier run lies.
 pub(crate) fn empty_folder(path: &Path) -> Result {
     if path.exists() {
         remove_folder(path)?;
@@ -32,7 +31,6 @@ pub(crate) fn empty_folder(path: &Path) -> Result {
     make_folder(path)
 }
 
-/// The paths in a folder.
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(Error::at(folder.display()))?;
     Ok(entries.flatten().map(|entry| entry.path()).collect())
@@ -48,7 +46,6 @@ pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The Rust sources below a folder.
 #[cfg(test)]
 pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = below(folder).expect("a folder of sources");

@@ -165,7 +165,6 @@ fn settings() -> Vec<String> {
     ]
 }
 
-/// This platform as the folders in the jar are named.
 fn platform() -> String {
     format!("{OS}-{ARCH}")
 }

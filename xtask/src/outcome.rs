@@ -10,17 +10,13 @@ use std::path::Path;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum StepOutcome {
-    /// One check that held.
     Held,
     /// One check that held, with a remark: what it found, or what it could not look at.
     HeldWith(String),
-    /// One check that did not hold, and why.
     Broken(String),
-    /// Tests were run.
     Tests(Tests),
     /// The same, of tests that an earlier step had counted as ignored.
     Owed(Tests),
-    /// Could not be run here, and why.
     Skipped(String),
 }
 
@@ -31,7 +27,6 @@ pub(crate) struct Tests {
     pub(crate) failure: Option<String>,
     /// The slowest first: name and seconds. Empty where the runner is not ours.
     pub(crate) slowest: Vec<(String, f64)>,
-    /// What tests reported that they could not do here.
     pub(crate) skipped: Vec<String>,
 }
 
@@ -87,7 +82,6 @@ impl From<Result<(Counts, Result)>> for StepOutcome {
 }
 
 impl StepOutcome {
-    /// Writes it for the process that started this one.
     pub(crate) fn write(&self, path: &Path) -> Result {
         files::write(path, serde_json::to_vec(self).map_err(Error::at(path.display()))?)
     }

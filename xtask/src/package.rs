@@ -71,7 +71,6 @@ impl Release {
         Ok(Self { version: text("version")?, repository: text("repository")?, binstall, seconds, date })
     }
 
-    /// Where the files of this version are downloaded from.
     pub(crate) fn url(&self) -> String {
         format!("{}/releases/download/v{}", self.repository, self.version)
     }
@@ -171,7 +170,6 @@ fn make(target: &Target, release: &Release, tried: bool) -> Result {
     }
 }
 
-/// Where everything of a target is made.
 fn folder(target: &Target) -> PathBuf {
     builds().join("package").join(target.triple)
 }

@@ -50,7 +50,6 @@ pub(crate) enum Bench {
     },
 }
 
-/// Runs the tests or the measurements.
 pub(crate) fn run(bench: Option<Bench>) -> Result {
     match bench {
         None => test()?.1,
@@ -110,7 +109,6 @@ fn every() -> BTreeMap<u32, PathBuf> {
     each.filter(|(minor, _)| *minor >= MINOR_LEAST).collect()
 }
 
-/// In the package's folder.
 fn here<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[S]) -> Command {
     let mut run = command(program, arguments);
     run.current_dir(package());
@@ -123,7 +121,6 @@ fn pip<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     pip
 }
 
-/// The environment of the tools.
 fn tools(python: &Path) -> Result {
     environment(python, "tools", &package().join("tests/requirements.txt")).map(drop)
 }
@@ -153,7 +150,6 @@ fn built_apart(mut run: Command) -> Command {
     run
 }
 
-/// Builds the interpreter for Rust of the cases that every language runs.
 fn interpreter() -> Result<PathBuf> {
     status(cargo(&["build", "--package", "seawall", "--example", "behaviour", "--quiet"]))?;
     Ok(target().join("debug/examples").join(format!("behaviour{}", std::env::consts::EXE_SUFFIX)))
@@ -184,7 +180,6 @@ fn build(more: &[&str]) -> Result<PathBuf> {
     }
 }
 
-/// Installs the wheel, from nowhere else and with nothing else.
 fn install(environment: &str, wheel: &Path) -> Result {
     let python = of(environment, "python");
     let into = ["--python".as_ref(), python.as_os_str(), "install".as_ref(), "--no-index".as_ref()];

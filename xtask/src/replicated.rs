@@ -37,7 +37,6 @@ const MAJORITY: usize = 2;
 /// Generous: the process may be paused for minutes.
 const ACK_TIMEOUT: &str = "10m";
 
-/// An engine under test.
 struct EngineTest {
     name: &'static str,
     /// The sync settings of the clusters started here, and what each holds.
@@ -219,7 +218,6 @@ impl Bench<'_> {
         outcome.and(ended.map_err(Error::at("a NATS server")))
     }
 
-    /// How many streams or topics of ours are in the cluster.
     fn streams(&self, cluster: &Cluster) -> Result<u64> {
         if self.engine.name == KAFKA.name {
             return kafka::topics(&cluster.home(0).join(STORE));
@@ -269,7 +267,6 @@ fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result {
     Ok(())
 }
 
-/// Ends a process at once.
 fn end(child: &mut Option<Child>) {
     if let Some(mut child) = child.take() {
         let _ = child.kill();
@@ -310,7 +307,6 @@ fn refused(mut command: Command, words: &[&str]) -> Result {
     Ok(())
 }
 
-/// The acknowledged records of a row.
 fn commits(result: &Value, id: &str) -> Option<f64> {
     let rows = result["study"]["rows"].as_array()?;
     let row = rows.iter().find(|row| row["id"] == id)?;

@@ -32,7 +32,6 @@ pub(crate) const SHARED: [&str; 2] = [
 ];
 /// A test that takes longer hangs. The slowest takes a minute on two quiet processors.
 const LIMIT: Duration = Duration::from_mins(10);
-/// Tests that are printed as the slowest.
 pub(crate) const SLOWEST: usize = 10;
 /// How long each test took the last time, so that long ones start first.
 const DURATIONS: &str = "xtask/durations.json";
@@ -48,7 +47,6 @@ pub(crate) struct Built {
     test: bool,
 }
 
-/// Which tests are run, and how.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'a> {
     /// The tests that are marked `#[ignore]`, in place of the others.
@@ -69,7 +67,6 @@ pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["build"], selection)
 }
 
-/// The program of a label among those that were built.
 pub(crate) fn program(all: &[Built], label: &str) -> Result<PathBuf> {
     let found = all.iter().find(|built| built.label == label);
     let found = found.ok_or_else(|| Error::check(format!("cargo did not report a program {label}")))?;

@@ -11,7 +11,6 @@ use std::process::Command;
 
 const GUEST: &str = "x86_64-unknown-linux-musl";
 
-/// A kernel of Debian for virtual machines.
 struct Kernel {
     /// What `--linux` calls it.
     version: &'static str,
@@ -55,7 +54,6 @@ pub(crate) struct Prepared {
     build: String,
 }
 
-/// Installs and builds what a cut needs.
 pub(crate) fn prepare() -> Result<Prepared> {
     with(&KERNELS[0])
 }
@@ -87,20 +85,17 @@ pub(crate) fn rows(folder: &Path) -> Result {
     status(with(&KERNELS[1])?.cuts(&["--bus", "nvme", "--rows", &folder]))
 }
 
-/// Runs the table of stacks once on the older kernel.
 pub(crate) fn stacks() -> Result {
     with(&KERNELS[0])?.stacks()
 }
 
 impl Prepared {
-    /// Runs the table of stacks once, by the program of tests that has it.
     fn stacks(&self) -> Result {
         let built = runner::build(&["--test", "real_systems"])?;
         let tests = runner::program(&built, "cli/real_systems")?;
         status(self.cuts(&["--stacks", &tests.display().to_string()]))
     }
 
-    /// The program that makes the cuts.
     pub(crate) fn cuts(&self, more: &[&str]) -> Command {
         let Self { crash, kernel, guest, build } = self;
         let first = ["second-kernel", "--kernel", kernel, "--guest-binary", guest, "--build", build];

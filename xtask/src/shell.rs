@@ -18,7 +18,6 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The folder that builds go to.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -112,7 +111,6 @@ pub(crate) fn tests(mut command: Command) -> (Counts, Result) {
     (counts, success(&command, status, String::new()))
 }
 
-/// The commit that is checked out, and whether the sources differ from it.
 pub(crate) fn built_from() -> String {
     let commit = output(command("git", &["rev-parse", "--short", "HEAD"]));
     let sources = ["status", "--porcelain", "--", "crates", "xtask", "Cargo.toml", "Cargo.lock"];
@@ -144,7 +142,6 @@ pub(crate) fn rest_and_print_load() {
     println!("load {}{warning}", load().map_or_else(|| "unknown".to_owned(), |load| load.to_string()));
 }
 
-/// Whether a program ran and ended well.
 fn success(command: &Command, status: std::io::Result<ExitStatus>, stderr: String) -> Result {
     match status {
         Ok(status) if status.success() => Ok(()),

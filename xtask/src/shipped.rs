@@ -40,7 +40,6 @@ fn names(text: &str) -> Vec<&str> {
     rows.take_while(|line| *line != "}").filter(|line| *line != ";").collect()
 }
 
-/// The file of a library that cargo reports.
 fn library(message: &Value, name: &str) -> Option<PathBuf> {
     let files = message["filenames"].as_array().filter(|_| message["target"]["name"] == name)?;
     let mut files = files.iter().filter_map(Value::as_str).map(PathBuf::from);

@@ -172,7 +172,6 @@ fn soak(minutes: u64) -> Result {
     Ok(())
 }
 
-/// What an outcome says in words.
 fn reason(outcome: &StepOutcome) -> String {
     match outcome {
         StepOutcome::HeldWith(text) | StepOutcome::Broken(text) | StepOutcome::Skipped(text) => text.clone(),
@@ -185,7 +184,6 @@ fn whole_minutes(seconds: f64) -> u64 {
 }
 
 impl Part {
-    /// The minutes of a turn, of those requested.
     fn turn_minutes(&self, requested: u64) -> u64 {
         let shares: u64 = PARTS.iter().map(|part| part.share).sum();
         (requested * self.share / shares).clamp(self.least_minutes, TURN_MINUTES)
@@ -205,7 +203,6 @@ impl Progress {
         })
     }
 
-    /// Writes it to a new file that replaces the old one, and the table beside it.
     fn write(&self, folder: &Path) -> Result {
         let (path, new) = (folder.join("standing.json"), folder.join("standing.new"));
         files::write(&new, serde_json::to_vec_pretty(self).map_err(Error::at(new.display()))?)?;
@@ -340,12 +337,10 @@ fn cuts(turn: &Turn) -> Result<String> {
     Ok(format!("{wanted} power cuts judged in all"))
 }
 
-/// Faults while a log is shipped, on the three engines in turn.
 fn shipped(turn: &Turn) -> Result<String> {
     replicated::shipped::soak(turn.minutes, turn.seed, &turn.folder.join(SHIPPED))
 }
 
-/// Each of the other logs, and whether it still syncs every commit.
 fn against_peers(_: &Turn) -> Result<String> {
     peers::run(&peers::Options::default())?;
     Ok("every row syncs every commit".to_owned())

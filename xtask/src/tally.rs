@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Tests, or steps that are one check each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// Held.
     pub(crate) passed: u64,
-    /// Did not.
     pub(crate) failed: u64,
     /// Left for another step by their own `#[ignore]`.
     pub(crate) ignored: u64,

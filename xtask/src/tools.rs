@@ -9,14 +9,11 @@ use crate::jdks::{FOREIGN, find};
 use crate::shell::{command, has, is_root, output, status, target};
 use std::path::{Path, PathBuf};
 
-/// A program that something here runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Tool {
     /// A program on the path, or a file by its whole name; others behind `|` do as well.
     probe: &'static str,
-    /// Debian's packages.
     package: &'static str,
-    /// What it is needed for.
     purpose: &'static str,
 }
 
@@ -62,7 +59,6 @@ pub(crate) const WINDOWS: [Tool; 2] = [
 pub(crate) struct Elsewhere {
     what: &'static str,
     purpose: &'static str,
-    /// Where it comes from.
     remedy: &'static str,
     found: fn() -> bool,
 }
@@ -108,7 +104,6 @@ fn go_version() -> Option<u32> {
     minor(&version("go").or_else(|| version("/usr/local/go/bin/go"))?)
 }
 
-/// Go itself.
 pub(crate) fn go() -> &'static str {
     if has("go") { "go" } else { "/usr/local/go/bin/go" }
 }
@@ -155,7 +150,6 @@ pub(crate) const LIBRDKAFKA: [Tool; 5] = [
     tool("/usr/include/zlib.h", "zlib1g-dev", "compression of librdkafka"),
 ];
 
-/// What the tests of the C interface need.
 pub(crate) const C: [Tool; 4] = [
     tool("cc", "gcc", "programs in C"),
     tool("c++", "g++", "the same programs in C++"),

@@ -20,7 +20,6 @@ use std::process::Command;
 const TARGET: &str = "x86_64-pc-windows-gnu";
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
-/// A Wine that is ready to run what cargo builds for Windows.
 pub(crate) struct Wine {
     program: &'static str,
     folder: PathBuf,
@@ -77,7 +76,6 @@ impl Wine {
         not_believed(&files::read_json(&self.folder.join("bench.json"))?, &report)
     }
 
-    /// cargo, which runs Windows programs under this Wine.
     fn cargo(&self, words: &[&str]) -> Command {
         let mut cargo = cargo(words);
         cargo.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", self.program);
@@ -85,7 +83,6 @@ impl Wine {
         cargo
     }
 
-    /// A program for Windows with its words.
     pub(crate) fn program(&self, program: &Path, words: &[&str]) -> Command {
         let mut run = command(self.program, &[program]);
         run.args(words);

@@ -44,7 +44,6 @@ pub(crate) fn size(text: &str) -> Result<ByteSize, Failure> {
     format!("{bytes:.0}").parse().map(ByteSize).map_err(|_| refused())
 }
 
-/// A time.
 pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
     match text.trim().parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(Failure::usage),

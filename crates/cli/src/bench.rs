@@ -22,7 +22,6 @@ use seawall_sys::thread::pin;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The option that writes the outcome of `--require`.
 const JUNIT: &str = "--junit";
 
 pub(crate) fn run(options: &Bench) -> Result<ExitCode, Failure> {

@@ -104,7 +104,6 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The defaults of a scenario, with the options of every one.
     pub(crate) fn settings(&self, scenario: &Scenario) -> Settings {
         Settings { seed: self.seed, pin_to: self.pins().to_vec(), ..(scenario.settings)() }
     }

@@ -246,7 +246,6 @@ pub(crate) fn codes(command: &Command) -> Vec<String> {
     below(command, exit::HEADING)
 }
 
-/// The indented lines below a heading at the end of a command's help.
 fn below(command: &Command, heading: &str) -> Vec<String> {
     let text = command.get_after_long_help().or(command.get_after_help());
     let text = text.map(ToString::to_string).unwrap_or_default();

@@ -29,10 +29,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// What to do about a folder that cannot be measured.
 const REMEDY: &str = "name a folder on the disk to be measured, or a scenario (seawall bench --list)";
 
-/// A scenario that may run in the given folders.
 pub(crate) struct Job {
     pub(crate) scenario: &'static Scenario,
     settings: Settings,
@@ -97,7 +95,6 @@ impl Job {
         self.device.is_some()
     }
 
-    /// What it takes, as one of several jobs.
     pub(crate) fn share(&self) -> Share {
         Share::new(self.scenario, &self.settings, self.needs_bytes)
     }

@@ -554,7 +554,6 @@ fn loss(tail: Tail) -> Option<String> {
     ))
 }
 
-/// Prints on standard error that there were more records.
 fn print_loss(view: &View) {
     if let Some(text) = view.tail().and_then(loss) {
         tell!("lost: {text}");

@@ -14,7 +14,6 @@ use seawall_sys::methods;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
-/// What the list in JSON says it is.
 const FORMAT: &str = "seawall-methods";
 
 pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {

@@ -56,7 +56,6 @@ impl Pictures {
         ("--svg", &self.svg)
     }
 
-    /// Whether one is asked for.
     pub(crate) fn are_wanted(&self) -> bool {
         *self != Self::default()
     }
@@ -131,7 +130,6 @@ fn ascii(c: char) -> char {
     }
 }
 
-/// The outcome of writing to standard output.
 fn pass(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -28,7 +28,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What every answer in JSON says it is.
 const FORMAT: &str = "seawall-probe";
 
 /// Options of `seawall probe`.
@@ -127,7 +126,6 @@ enum PresetOutcome {
 }
 
 impl PresetOutcome {
-    /// The outcome in words.
     fn name(&self) -> &'static str {
         match self {
             Self::Is(name) => name,

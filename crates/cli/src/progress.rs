@@ -12,10 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 const STEPS: u64 = 1000;
 
-/// The name of the result in its folder.
 pub(crate) const RESULT: &str = "result.json";
 
-/// Draws the bar and keeps the results.
 pub(crate) struct Progress<'a> {
     bar: ProgressBar,
     keep_in: Option<&'a OutputFolder>,
@@ -33,7 +31,6 @@ impl<'a> Progress<'a> {
         Self { bar, keep_in, label: None }
     }
 
-    /// The same with a name for the result.
     pub(crate) fn called(self, label: Option<String>) -> Self {
         Self { label, ..self }
     }

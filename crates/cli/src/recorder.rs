@@ -60,7 +60,6 @@ struct Kept {
     levels: BTreeMap<String, BTreeMap<Labels, Arc<Level>>>,
 }
 
-/// Everything that was recorded.
 #[derive(Clone, Default)]
 pub(crate) struct Recorded(Arc<Mutex<Kept>>);
 

@@ -19,7 +19,6 @@ use seawall_replicated::Named;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long an acknowledgement may take, unless given.
 const ACK_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
@@ -332,7 +331,6 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// A scenario by its defaults, with the options of every one.
     fn new(common: &Common, scenario: &'static Scenario, folders: Vec<PathBuf>) -> Self {
         let settings = common.settings(scenario);
         let clusters = Named { ack_timeout: ACK_TIMEOUT, ..Named::default() };

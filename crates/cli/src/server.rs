@@ -22,7 +22,6 @@ const CLIENTS_MAX: usize = 256;
 /// How often clients are looked at, while there are any.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// What is served at a path.
 pub(crate) struct Page {
     status: &'static str,
     kind: &'static str,
@@ -32,12 +31,10 @@ pub(crate) struct Page {
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 impl Page {
-    /// Metrics in a form that was asked for.
     pub(crate) fn metrics(form: Form, body: String) -> Self {
         Self { status: "200 OK", kind: form.content_type(), body }
     }
 
-    /// Whether all is well, and what is not.
     pub(crate) fn health(is_well: bool, body: String) -> Self {
         Self { status: if is_well { "200 OK" } else { "503 Service Unavailable" }, kind: PLAIN, body }
     }

@@ -42,7 +42,6 @@ struct Engine {
     name: &'static str,
     /// The address of a cluster as it was named.
     address: fn(&str) -> String,
-    /// The clusters that were named.
     named: fn(&Named) -> &[String],
     /// Removes a stream of this run from the cluster.
     remove: fn(&str, &Opening, &str) -> seawall_replicated::Result<()>,
@@ -74,7 +73,6 @@ const ENGINES: &[Engine] = &[
 /// The bound of the row `within`: records at risk, and how long the oldest of them may be.
 const BOUND: (u64, Duration) = (1000, Duration::from_secs(1));
 
-/// What a commit waits for beside the log's own sync.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum For {
     Acknowledged,
@@ -82,7 +80,6 @@ enum For {
     Nothing,
 }
 
-/// A way to wait: a row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     name: &'static str,

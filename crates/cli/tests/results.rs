@@ -9,7 +9,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What this project's own machine measured, by scenario.
 fn committed(scenario: &str) -> PathBuf {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
     results.join(format!("{scenario}.json"))

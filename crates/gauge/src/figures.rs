@@ -162,7 +162,6 @@ fn thousands(digits: &str) -> String {
     out
 }
 
-/// The same with a capital letter.
 pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

@@ -156,7 +156,6 @@ pub(crate) fn slower_for_minutes<'b>(ranking: &'b Ranking<'_>) -> Option<(&'b st
     if ranking.result.study.ranked { slower::span(ranking) } else { None }
 }
 
-/// The ids of the ranked rows whose slow commits waited for a CPU more than they may.
 pub(crate) fn waiting_for_cpu<'b>(ranking: &'b Ranking<'_>) -> Vec<&'b str> {
     machine::waiting(ranking).iter().map(|(row, _)| row.id()).collect()
 }

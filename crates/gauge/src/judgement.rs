@@ -225,7 +225,6 @@ fn verdict(ranking: &Ranking<'_>, judgement: &Judgement, best: Option<&Ranked<'_
     }
 }
 
-/// What the gravest finding says, in few words where it has some.
 fn why_wrong(ranking: &Ranking<'_>, found: &[Finding]) -> String {
     let short = findings::grave(ranking).map(|Grave { sentence, .. }| sentence.to_owned());
     short.or_else(|| found.first().map(|first| first.sentence.clone())).unwrap_or_default()

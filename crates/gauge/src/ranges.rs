@@ -18,14 +18,11 @@ use seawall_sys::method::System;
 /// A durable commit faster than this never left memory, nanoseconds.
 pub(crate) const MEMORY_NS: u64 = seawall_sys::inspect::MEMORY_NS;
 
-/// One kind of device and what a durable commit costs on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub name: &'static str,
     pub low_ns: u64,
-    /// To, nanoseconds.
     pub high_ns: u64,
-    /// What a result below it means.
     pub below: &'static str,
     applies: fn(Site) -> bool,
 }
@@ -153,7 +150,6 @@ const LOCAL_SSD: &str = "about 1.3 ms a sync in a report: https://github.com/etc
 
 /// A disk that a cloud's machine sees.
 struct CloudDisk {
-    /// What its model contains.
     model: &'static str,
     provider: &'static str,
     volume: Volume,
@@ -180,13 +176,11 @@ pub(crate) fn provider(result: &RunResult) -> Option<&'static str> {
     disk_of(result).map(|disk| disk.provider)
 }
 
-/// What is published of that disk's burst credits, with its source.
 pub(crate) fn burst_credits(result: &RunResult) -> Option<String> {
     let disk = disk_of(result).filter(|disk| !disk.bursts.is_empty())?;
     Some(format!("on {}, {AS_OF}, {}", disk.provider, disk.bursts))
 }
 
-/// What is published of that disk's latency, with its source.
 fn of_provider(result: &RunResult) -> Option<String> {
     let disk = disk_of(result).filter(|disk| !disk.published.is_empty())?;
     Some(format!("of {}, {AS_OF}: {}", disk.provider, disk.published))
@@ -202,9 +196,7 @@ fn bare(site: Site, transport: Transport) -> bool {
 pub(crate) enum Position {
     /// In one of the ranges, or between them.
     Within,
-    /// Faster than all of them.
     Below,
-    /// Slower than all of them.
     Above,
     /// Too fast for any device.
     Memory,
@@ -219,7 +211,6 @@ pub(crate) struct Expectation {
     pub caveat: Option<&'static str>,
     /// What is published of this very disk, if it is one of a cloud.
     pub of_provider: Option<String>,
-    /// Where the best durable method lies.
     pub position: Position,
     /// Whether this is a virtual disk that does not say what is behind it.
     pub is_unknown_disk: bool,

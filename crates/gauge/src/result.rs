@@ -150,7 +150,6 @@ impl RunResult {
         Self::read_with_text(path).map(|(result, _)| result)
     }
 
-    /// The same with the text of the file, of which a hash can be made.
     pub(crate) fn read_with_text(path: &Path) -> Result<(Self, String), Error> {
         file::read(path)
     }

@@ -464,7 +464,6 @@ impl Measured {
         if self.elapsed_ns == 0 { 0.0 } else { self.commits as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
-    /// Bytes per second of time spent committing.
     pub(crate) fn bytes_per_s(&self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 1e9 / self.elapsed_ns as f64 }
     }

@@ -21,7 +21,6 @@ impl Ratio {
         self.low <= 1.0 && 1.0 <= self.high
     }
 
-    /// The wider half of the interval.
     pub(crate) fn half_width(&self) -> f64 {
         (self.high - self.estimate).max(self.estimate - self.low)
     }

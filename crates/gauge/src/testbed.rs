@@ -106,12 +106,10 @@ pub enum BlockError {
 }
 
 impl BlockError {
-    /// What concerns every row.
     pub(crate) fn run(error: impl Into<OpenError>) -> Self {
         Self::Run(error.into())
     }
 
-    /// The same as what concerns every row.
     pub(crate) fn of_all(self) -> Self {
         match self {
             Self::Row(error) | Self::Run(error) => Self::Run(error),

@@ -14,11 +14,8 @@
 use crate::figures::{bytes, count};
 use std::fmt;
 
-/// The largest commit, bytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// The longest trace.
 const STEPS_MAX: usize = 1_000_000;
-/// The last arrival of a trace, nanoseconds: a day.
 const AT_MAX_NS: f64 = 86_400e9;
 /// How many steps sizes with percentages become.
 const SPLIT_STEPS: i64 = 100;
@@ -113,7 +110,6 @@ impl Workload {
         Step { bytes, at_ns: at_ns + self.cycle_ns.unwrap_or(0).saturating_mul(nth / steps) }
     }
 
-    /// Whether commits have times of their own.
     pub(crate) fn is_scheduled(&self) -> bool {
         self.cycle_ns.is_some()
     }

@@ -122,7 +122,6 @@ fn committed(name: &str) -> RunResult {
     RunResult::read(&folder.join(name)).expect("a committed result")
 }
 
-/// The browser with a profile of its own that vanishes.
 struct Browser {
     scratch: tempfile::TempDir,
 }

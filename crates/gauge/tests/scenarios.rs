@@ -25,7 +25,6 @@ use snapshot::compare;
 use std::sync::atomic::AtomicBool;
 use watcher::Watcher;
 
-/// The scenario's own settings, in less time.
 fn settings(name: &str) -> Settings {
     let all = (scenario::find(name).expect(name).settings)();
     let (rounds, warm_up) = (all.rounds.min(5), all.warm_up.min(2));
@@ -103,7 +102,6 @@ fn jvms() -> Vec<Jvm> {
     vec![jvm(17), jvm(25)]
 }
 
-/// JVMs beside the native ways.
 #[cfg(target_os = "linux")]
 fn on_jvms() -> RunResult {
     let settings = Settings { jvms: Some(jvms()), ..settings("path") };

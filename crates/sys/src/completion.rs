@@ -73,7 +73,6 @@ impl Answer {
         }
     }
 
-    /// The answer of a call that failed for good.
     pub(crate) fn of_error(error: &crate::Error) -> Self {
         Self::Failed(error.raw_os_error().unwrap_or(EIO))
     }

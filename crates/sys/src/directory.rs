@@ -60,16 +60,13 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenHow {
     pub(crate) write: bool,
     pub(crate) create: Create,
-    /// Further flags of the system.
     pub(crate) flags: i32,
 }
 
-/// Whether a file is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Create {
     /// It must be there.
@@ -168,7 +165,6 @@ impl Directory {
         os::open_existing(&self.handle, &self.path, name)
     }
 
-    /// Whether this user made it.
     pub(crate) fn is_own(&self) -> io::Result<bool> {
         os::is_own(&self.handle)
     }

@@ -26,7 +26,6 @@ impl Error {
         Self { operation, path, source }
     }
 
-    /// An error with the system's last error number as its cause.
     #[cfg(any(target_os = "linux", windows))]
     pub(crate) fn last_os(operation: &'static str, path: impl AsRef<Path>) -> Self {
         Self::new(operation, path, io::Error::last_os_error())

@@ -151,7 +151,6 @@ pub fn remove_all() -> Vec<PathBuf> {
     all.into_iter().map(|(_, name)| name).filter(|name| fs::symlink_metadata(name).is_ok()).collect()
 }
 
-/// Whether a folder of this name is a scratch folder.
 fn is_scratch_name(name: &str) -> bool {
     let digits = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     digits.is_some_and(|digits| {

@@ -14,7 +14,6 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 /// What an [`Error`] of [`spawn_scoped`] names as its operation.
 pub(crate) const START_THREAD: &str = "start a thread for";
 
-/// A barrier at which threads wait for each other.
 #[derive(Debug)]
 pub(crate) struct StartingLine {
     expected: usize,

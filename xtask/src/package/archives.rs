@@ -31,7 +31,6 @@ fn script() -> Result<Command> {
     Ok(command(python()?, &[root().join("xtask/package/archive.py")]))
 }
 
-/// That two files hold the same.
 pub(crate) fn same(one: &Path, other: &Path) -> Result {
     let read = |path: &Path| std::fs::read(path).map_err(Error::at(path.display()));
     let same = read(one)? == read(other)?;

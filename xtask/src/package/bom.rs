@@ -14,7 +14,6 @@ use std::path::Path;
 /// What stands between the fields of a line of `cargo tree`; in no name, version or licence.
 const BETWEEN: char = '\t';
 
-/// A crate of the tree: its name, version and licence.
 type Crate = (String, String, String);
 
 /// The document as text.
@@ -31,7 +30,6 @@ pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// Holds a document against its schema.
 pub(crate) fn validate(file: &Path) -> Result {
     let script = root().join("xtask/package/bom.py");
     status(command(python()?, &[script.as_path(), file]))

@@ -69,7 +69,6 @@ const fn macos(triple: &'static str, arch: &'static str) -> Target {
 }
 
 impl Target {
-    /// The folder within the archive.
     pub(crate) fn folder(&self, version: &str) -> String {
         format!("seawall-{version}-{}", self.triple)
     }

@@ -22,7 +22,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Nodes of a cluster: as many as copies.
 pub(super) const NODES: usize = 3;
 /// Ports of a node: for clients, for the other nodes, for monitoring.
 const PER_NODE: usize = 3;
@@ -88,7 +87,6 @@ impl Engine {
     }
 }
 
-/// The engine of this name.
 pub(super) fn engine(name: &str) -> Result<&'static Engine> {
     const TABLE: &[Engine] = &ENGINES;
     let found = TABLE.iter().find(|engine| engine.name == name);
@@ -117,7 +115,6 @@ pub(super) fn kafka_archives() -> Result<PathBuf> {
     Ok(archives)
 }
 
-/// A class of Kafka's archives.
 pub(super) fn java(archives: &Path, arguments: &[&str]) -> Command {
     let mut java = Command::new("java");
     java.args(["-Xmx256m", "-XX:+UseSerialGC", "-cp"]).arg(archives.join("*")).args(arguments);
@@ -289,7 +286,6 @@ impl Cluster {
         at(&self.addresses, node, 2)
     }
 
-    /// Where clients reach all of them.
     pub(super) fn addresses(&self) -> String {
         all(|node| self.address(node).to_owned())
     }

@@ -15,7 +15,6 @@ use std::process::{Child, Stdio};
 /// Ports of a node: for clients with a login, for the other nodes, for the controllers, for clients with a certificate.
 const PER_NODE: usize = 4;
 
-/// Nodes that run.
 pub(super) struct Nodes {
     children: Vec<Child>,
     ports: [u16; 3 * PER_NODE],

@@ -22,7 +22,6 @@ const NOBODY: &str = "02:00:00:00:00:01";
 /// The interface of a node in its namespace.
 const INSIDE: &str = "node";
 
-/// Three namespaces and a bridge.
 pub(super) struct Network {
     process: u32,
 }

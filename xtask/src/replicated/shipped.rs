@@ -117,12 +117,10 @@ pub(crate) fn few() -> Result {
     run(&Options { engine: "nats".to_owned(), faults: 15, minutes: None, seed: 114, tally: None }).map(drop)
 }
 
-/// The counts of earlier campaigns.
 fn counts(tally: &Path) -> Result<Value> {
     if tally.exists() { files::read_json(tally) } else { Ok(json!({})) }
 }
 
-/// The engine whose turn it is.
 fn fewest_runs(counts: &Value) -> &'static str {
     let engines = ENGINES.iter().map(|engine| engine.name).chain([S3]);
     let runs = |engine: &&str| counts[*engine]["seeds"].as_array().map_or(0, Vec::len);
@@ -187,7 +185,6 @@ fn clock(folder: &Path) -> Option<PathBuf> {
 
 /// Within this a cluster shows everything again.
 const SETTLED: Duration = Duration::from_secs(20);
-/// Lines that are appended at once.
 const LINES: u64 = 20;
 
 impl Campaign {
@@ -220,7 +217,6 @@ impl Campaign {
         (self.random >> 33) % below
     }
 
-    /// Where the log is shipped to.
     fn address(&self) -> String {
         self.cluster.as_ref().map_or_else(
             || Bucket::address("faults"),
@@ -298,7 +294,6 @@ impl Campaign {
         Ok(())
     }
 
-    /// What the last shipper that was started has said so far.
     fn shipper_said(&self) -> String {
         std::fs::read_to_string(self.folder.join("shipper.log")).unwrap_or_default()
     }
@@ -352,7 +347,6 @@ impl Campaign {
         }
     }
 
-    /// Appends for a while.
     fn append(&mut self, steps: u64) -> Result {
         for _ in 0..steps {
             self.keep_running()?;
@@ -406,7 +400,6 @@ impl Campaign {
         self.judge()
     }
 
-    /// Everything that is durable is acknowledged.
     fn caught_up(&mut self) -> Result {
         end(&mut self.shipper);
         self.at_last("the log is not shipped", |all| all.ship(&all.log, &all.address(), &["--once"]))
@@ -517,7 +510,6 @@ impl Drop for Campaign {
     }
 }
 
-/// Each record is the next number.
 fn in_order(records: &[String]) -> Result {
     for (at, record) in records.iter().enumerate() {
         ensure!(*record == at.to_string(), "record {at} is {record:?}");

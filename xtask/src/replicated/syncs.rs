@@ -6,7 +6,6 @@ use crate::shell::{command, output, within};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A process that writes down another one's syncs.
 pub(super) struct Tracer {
     child: Child,
     trace: PathBuf,

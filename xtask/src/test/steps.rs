@@ -15,7 +15,6 @@ use Tier::{Full, Quick};
 use seawall_sys::skip::in_ci;
 use std::process::Command;
 
-/// When a step runs without being named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tier {
     /// Before every commit: needs no root, and downloads nothing but crates.
@@ -33,7 +32,6 @@ impl Tier {
     }
 }
 
-/// A row of the table.
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) tier: Tier,
@@ -108,9 +106,7 @@ pub(super) const STEPS: [Step; 41] = [
 const PROMISES: &str = "log/promises";
 /// Tests of Raft nodes over the log, and the suites of Openraft.
 const RAFT: &str = "openraft/";
-/// Tests that compile C.
 const IN_C: &str = "ffi/c";
-/// Tests of the program on file systems of their own.
 const REAL_SYSTEMS: &str = "cli/real_systems";
 const BROWSER: &str = "gauge/browser";
 
@@ -160,7 +156,6 @@ fn promises() -> StepOutcome {
     built(&[], |label| label == PROMISES, &Plan::default(), StepOutcome::Tests)
 }
 
-/// Raft nodes that are killed, and Openraft's own suites over the log.
 fn raft_nodes() -> StepOutcome {
     built(&[], |label| label.starts_with(RAFT), &Plan::default(), StepOutcome::Tests)
 }

@@ -30,7 +30,6 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What one record is called when there is something to be said about it.
     pub(super) fn unit(self) -> &'static str {
         if self == Self::Raw { "record" } else { "line" }
     }
@@ -237,7 +236,6 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// How a log ends, in a word, and what was lost of it.
 fn tail(tail: Tail) -> (&'static str, Option<Value>) {
     match tail {
         Tail::Clean => ("closed", None),

@@ -337,7 +337,6 @@ pub(super) fn run(
     gravest(ended)
 }
 
-/// The metrics of every service of this program.
 fn with_build(mut families: Vec<Family>) -> Vec<Family> {
     let build = Family::new("seawall_build", Kind::Info, "The version of the program.");
     families.push(build.with(&[("version", env!("CARGO_PKG_VERSION"))], &1));

@@ -408,7 +408,6 @@ fn print_only_here(shipping: &Shipping, error: &Error) {
     }
 }
 
-/// Says now and then how far a read has come.
 pub(super) fn progress() -> impl FnMut(Lsn, u64) {
     progress_to(None)
 }

@@ -84,7 +84,6 @@ fn of_log(view: &View, shipped: &[Shipped], waiting: &[Said]) -> Value {
     })
 }
 
-/// What a service is doing, and how long ago it said so.
 fn service(said: &Said) -> String {
     format!("{}, {} s ago", said.state, unix_seconds().saturating_sub(said.unix_s))
 }

@@ -23,7 +23,6 @@ pub(crate) enum Role {
     Folder,
 }
 
-/// What is found at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathKind {
     /// A pipe whose other end is never opened.
@@ -59,7 +58,6 @@ const SMALL: &str =
     "--no-out --no-progress --allow-memory --journal 1MiB --transactions 8 --rounds 1 --methods buffered";
 const WITNESS: &str = "--witness-command false";
 
-/// Command lines with the place of the path.
 #[rustfmt::skip]
 const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Input,  "report @"),
@@ -114,7 +112,6 @@ const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\r\nok: nothing wrong\u{202e}\u{
 /// Longer than any of these commands needs on a slow machine.
 const DEADLINE_NS: u64 = 120_000_000_000;
 
-/// Who runs the commands.
 pub(crate) struct Runner<'a> {
     pub(crate) program: &'a Path,
     /// Another user than the one of the test, which must be root then.
@@ -162,7 +159,6 @@ fn read(from: &mut impl std::io::Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A working folder with a log and a result.
 fn furnished(folder: &Path, runner: &Runner<'_>) {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
     fs::copy(results.join("stall.json"), folder.join("stall.json")).expect("copied");

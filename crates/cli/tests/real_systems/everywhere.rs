@@ -49,7 +49,6 @@ fn without_clusters() -> impl Iterator<Item = &'static Scenario> {
     SCENARIOS.iter().filter(move |scenario| !apart(scenario))
 }
 
-/// Every scenario by its small run.
 fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     [("commit", &COMMIT[..])].into_iter().chain(SMALL)
 }

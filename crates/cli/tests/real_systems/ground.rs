@@ -133,12 +133,10 @@ impl Ground {
         must("losetup", &["--direct-io=off", &format!("/dev/{}", self.device)]);
     }
 
-    /// The file that holds all that its device has.
     pub(crate) fn image(&self) -> PathBuf {
         self.folder.path().join("image")
     }
 
-    /// The kernel's name of its device.
     pub(crate) fn device(&self) -> &str {
         &self.device
     }

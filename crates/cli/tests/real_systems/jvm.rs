@@ -40,7 +40,6 @@ const EXPECTED: [Expectation; 16] = [
 /// Flags that are compared; access mode and `O_CLOEXEC` say nothing here.
 const FLAGS: [&str; 4] = ["O_APPEND", "O_DSYNC", "O_SYNC", "O_DIRECT"];
 
-/// Calls that are counted.
 const COUNTED: [&str; 7] = ["lseek", "write", "pwrite64", "fsync", "fdatasync", "msync", "sync_file_range"];
 
 const TRACE: &str = "trace=read,openat,lseek,write,pwrite64,fsync,fdatasync,msync,sync_file_range";
@@ -88,7 +87,6 @@ fn order(call: &Call) -> Option<String> {
     ["closed", "scheduled"].contains(&pace).then(|| format!("{row}/{pace}"))
 }
 
-/// Whether a call names the journal.
 fn names_journal(call: &Call) -> bool {
     call.arguments.contains("seawall-jvm")
 }

@@ -20,7 +20,6 @@ use seawall_gauge::row::Outcome;
 use seawall_sys::durability::Class;
 use std::path::PathBuf;
 
-/// Names the folder with what the machine left.
 const FOLDER: &str = "SEAWALL_NVME_ROWS";
 /// Flushes that the file system's own timers may cause in a block.
 const STRAY_FLUSHES: usize = 3;

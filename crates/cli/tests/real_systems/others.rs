@@ -20,7 +20,6 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
 }
 
-/// A copy of the program that others may run.
 fn program(folder: &Path) -> std::path::PathBuf {
     let copy = folder.join("seawall");
     fs::copy(crate::program::SEAWALL, &copy).expect("copied");

@@ -32,12 +32,9 @@ pub(crate) const CLIENTS: u32 = 16;
 /// A range that ends beyond this multiple of its start is not given.
 pub(crate) const SPREAD_MAX: f64 = 2.0;
 
-/// Commits a second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Range {
-    /// At least.
     pub least_per_s: f64,
-    /// At most.
     pub most_per_s: f64,
 }
 
@@ -52,7 +49,6 @@ impl Range {
     }
 }
 
-/// What to expect of one setting of one product.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Expectation {
     pub product: &'static str,
@@ -91,7 +87,6 @@ impl Expectation {
         }
     }
 
-    /// One client's commits a second, as briefly as a column takes them.
     pub(crate) fn brief(&self) -> String {
         match (self.syncs[1], self.one_client, self.at_most_per_s) {
             (0, ..) => "no sync".to_owned(),
@@ -102,7 +97,6 @@ impl Expectation {
     }
 }
 
-/// How a product commits under a setting.
 struct Demand {
     product: &'static str,
     setting: &'static str,
@@ -116,7 +110,6 @@ struct Demand {
     groups: bool,
     /// The product's own work for that transaction, nanoseconds, where it was measured.
     own_ns: Option<u64>,
-    /// What else to know.
     note: &'static str,
 }
 

@@ -6,7 +6,6 @@ use super::side::{Row, Side};
 use super::{Comparison, Line};
 use seawall_sys::method::Depth;
 
-/// All caveats, the weightiest first.
 pub(crate) fn caveats(comparison: &Comparison) -> Vec<String> {
     let mut caveats = promises(comparison);
     caveats.extend(conditions(comparison));

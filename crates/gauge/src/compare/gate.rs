@@ -21,14 +21,12 @@ use crate::rank::EffectiveClass;
 use crate::require::duration;
 use crate::{Error, Result};
 
-/// The grammar, for errors and help.
 pub(crate) const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     method: Option<String>,
-    /// The measure's id.
     figure: String,
     /// Whether more than the bound fails; otherwise less.
     above: bool,

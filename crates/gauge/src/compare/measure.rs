@@ -73,7 +73,6 @@ impl Measure {
         shown(Value { value, uncertain: false }, self.unit)
     }
 
-    /// The words for more and for less of it.
     pub(crate) fn more_and_less(&self) -> (&'static str, &'static str) {
         if self.unit == Unit::Nanoseconds { ("slower", "faster") } else { ("more", "less") }
     }

@@ -29,7 +29,6 @@ static ALL: LazyLock<Vec<File>> = LazyLock::new(|| {
     FILES.iter().map(read).collect()
 });
 
-/// One source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
@@ -51,7 +50,6 @@ enum Format {
     Published,
 }
 
-/// Where something was published.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Source {
@@ -60,15 +58,12 @@ pub(crate) struct Source {
     pub published: String,
 }
 
-/// One table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     /// What follows [`PREFIX`].
     pub id: String,
-    /// What it is of, in a line.
     pub title: String,
-    /// The scenario that repeats it.
     pub scenario: String,
     /// The system whose methods its rows are, if they are methods.
     pub system: Option<System>,
@@ -87,7 +82,6 @@ pub(crate) struct Table {
     pub remarks: Vec<String>,
 }
 
-/// One column.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Column {
@@ -95,7 +89,6 @@ pub(crate) struct Column {
     pub id: String,
     /// Its head as printed.
     pub title: String,
-    /// The unit of its cells.
     pub unit: CellUnit,
     /// How it follows from another column, unrounded.
     pub computed: Option<Computed>,
@@ -180,7 +173,6 @@ pub(crate) struct Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claim {
-    /// The table that it is about.
     pub table: String,
     /// The words.
     pub words: String,

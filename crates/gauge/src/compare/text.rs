@@ -142,7 +142,6 @@ fn overview(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// The row's name on the first side that has it.
 pub(crate) fn name(line: &Line) -> &str {
     line.cells.iter().flatten().next().map_or("", |cell| cell.row.id.as_str())
 }

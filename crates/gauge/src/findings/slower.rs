@@ -51,7 +51,6 @@ struct Fall {
     /// From when to when, nanoseconds since the run began.
     at_ns: u64,
     end_ns: u64,
-    /// Whether it had not ended with the run.
     to_the_end: bool,
     /// Commits a second before it and in it: the medians of the windows.
     before_per_s: f64,
@@ -198,7 +197,6 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Windows of ten seconds with these commits a second, one behind the other.
     fn of(rates: impl IntoIterator<Item = u64>) -> Vec<Window> {
         let window = |(index, per_s): (usize, u64)| {
             let at_ns = index as u64 * 10 * SECOND;

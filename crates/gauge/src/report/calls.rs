@@ -6,7 +6,6 @@ use crate::figures::count;
 use crate::row::{Measured, Row};
 use crate::study::Study;
 
-/// The columns of calls, after the row's name.
 pub(super) const CALL_HEADS: [&str; 5] = ["call", "calls", "errors", "seconds", "CPU s"];
 
 /// Row label, and the cells under [`CALL_HEADS`].

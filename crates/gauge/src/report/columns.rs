@@ -12,7 +12,6 @@ use crate::study::{Unit, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
-    /// Everywhere.
     Essential,
     /// On wide terminals, as far as they fit, and in Markdown.
     Wide,
@@ -21,9 +20,7 @@ pub(crate) enum Need {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// Its head on a terminal, in two lines.
     pub head: [&'static str; 2],
-    /// Its head in Markdown.
     pub title: &'static str,
     pub need: Need,
     /// Whether its cells are words, not figures.
@@ -72,7 +69,6 @@ fn each(row: &Ranked<'_>, figure: fn(&PerCommit) -> f64) -> String {
     row.evidence.per_commit.map_or(UNKNOWN.to_owned(), |each| format!("{:.2}", figure(&each)))
 }
 
-/// A percentile with how sound it is.
 pub(crate) fn percentile(latency: &Latency, percent: f64) -> String {
     match latency.percentile(percent) {
         Percentile::Sound(ns) => tight(ns as f64),
@@ -98,7 +94,6 @@ fn share(share: Option<f64>) -> String {
     share.map_or(UNKNOWN.to_owned(), |share| format!("{:.0}%", share * 100.0))
 }
 
-/// CPU time of the writers per commit, nanoseconds.
 pub(crate) fn cpu_ns(row: &Ranked<'_>) -> f64 {
     let cpu = row.measured.cpu;
     (cpu.user_ns + cpu.system_ns) as f64 / row.measured.commits.max(1) as f64
@@ -123,7 +118,6 @@ pub(crate) fn to_best(to_best: &ToBest) -> String {
     }
 }
 
-/// Whether it may be half as well as twice the best.
 fn is_noise(ratio: &Ratio) -> bool {
     ratio.low < 0.5 && ratio.high > 2.0
 }
@@ -166,7 +160,6 @@ pub(crate) fn shown(value: Value, unit: Unit) -> String {
     if uncertain { format!("~{text}") } else { text }
 }
 
-/// A promise in a word.
 fn outlived(value: f64) -> &'static str {
     match value {
         0.0 => "no",

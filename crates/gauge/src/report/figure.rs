@@ -220,7 +220,6 @@ impl Drawing {
         self.shapes.push(Shape::Text { at: [x, y], face, text: text.to_owned() });
     }
 
-    /// A line of words over the whole width, cut where it ends.
     fn line(&mut self, face: Face, text: &str, height: f64) {
         let (left, room) = (self.lengths.margin, self.lengths.width - 2.0 * self.lengths.margin);
         self.y += height;
@@ -301,7 +300,6 @@ impl Drawing {
         self.line(face, words, face.size * 1.5);
     }
 
-    /// Where the figures at the right end.
     fn columns(&self) -> [f64; 3] {
         let right = self.lengths.width - self.lengths.margin;
         [right - 140.0, right - 70.0, right]
@@ -367,7 +365,6 @@ impl Drawing {
     }
 }
 
-/// What is under the folder.
 fn place(result: &RunResult) -> String {
     let environment = &result.environment;
     let known = facts::place(environment, &[]);

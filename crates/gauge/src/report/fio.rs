@@ -16,7 +16,6 @@ use crate::rank::{Ranked, Ranking};
 use crate::result::RunResult;
 use serde_json::{Map, Value, json};
 
-/// The percentiles that fio reports by default.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 

@@ -18,7 +18,6 @@ pub(crate) struct Grid<'a> {
     /// What the first column names.
     pub row_title: &'a str,
     pub heads: Vec<Head<'a>>,
-    /// The rows, in sections.
     pub sections: Vec<Section<'a>>,
 }
 
@@ -162,7 +161,6 @@ fn by_group<'a>(study: &'a Study, line: impl Fn(&'a Row) -> Line<'a>) -> Vec<Sec
 pub(crate) struct Missing<'a> {
     /// `n/a`, or [`FAILED`].
     pub word: &'static str,
-    /// The reason, or the error.
     pub reason: &'a str,
     pub ids: Vec<&'a str>,
 }

@@ -170,7 +170,6 @@ struct Caption<'a> {
     title: &'a str,
     /// What to look for.
     words: &'a str,
-    /// The table behind it, as markup.
     table: &'a str,
 }
 

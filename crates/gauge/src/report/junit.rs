@@ -19,7 +19,6 @@ struct Case<'a> {
     name: String,
     outcome: Outcome,
     sentence: &'a str,
-    /// Lines below the sentence.
     story: &'a str,
 }
 

@@ -32,7 +32,6 @@ use seawall_sys::method::Set;
 
 /// The narrowest range that says anything, columns.
 const RANGE_MIN: usize = 14;
-/// The widest range.
 const RANGE_MAX: usize = 48;
 
 struct Column {
@@ -72,7 +71,6 @@ pub fn screen(result: &RunResult, kept: Option<&str>, width: usize, style: Style
     page.out
 }
 
-/// What was done, in fewer words than the whole report has.
 fn title(result: &RunResult) -> String {
     let long = facts::title(result);
     long.replace(", closed loop", "").replace(" in all · ", ", ").replace(" a method · ", " a method, ")

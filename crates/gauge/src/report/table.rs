@@ -261,7 +261,6 @@ impl Layout {
         }
     }
 
-    /// What neighbouring columns take together.
     fn span(&self, run: &[usize]) -> usize {
         run.iter().map(|at| self.widths[*at] + self.gap).sum::<usize>() - self.gap
     }

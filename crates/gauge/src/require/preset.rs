@@ -26,7 +26,6 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Whether one run can answer both.
     pub(super) fn is_measured_like(&self, other: &Self) -> bool {
         let same = |a: Option<usize>, b: Option<usize>| a.is_none() || b.is_none() || a == b;
         same(self.transaction_bytes, other.transaction_bytes)

@@ -5,7 +5,6 @@
 
 use super::BlockStart;
 
-/// The shortest block, nanoseconds.
 pub(crate) const BLOCK_MIN_NS: u64 = 20_000_000;
 
 pub(crate) struct Budget {
@@ -27,7 +26,6 @@ impl Budget {
         self.blocks.saturating_sub(self.done).max(1)
     }
 
-    /// Time that the next block may spend measuring, nanoseconds.
     pub(crate) fn block_ns(&self, now_ns: u64) -> u64 {
         let Some(end_ns) = self.end_ns else { return u64::MAX };
         let share_ns = end_ns.saturating_sub(now_ns) / self.blocks_left();
@@ -45,7 +43,6 @@ impl Budget {
         self.blocks = self.blocks.saturating_sub(u64::from(rounds_left));
     }
 
-    /// Where the run is, for those who watch.
     pub(crate) fn announce<'a>(
         &self,
         [round, rounds]: [u32; 2],

@@ -279,7 +279,6 @@ struct Suspect {
     figure: &'static str,
     /// Growth below this, nanoseconds a call, is negligible against the rewrite itself.
     growth_ns: f64,
-    /// What to do where it grows.
     remedy: &'static str,
 }
 

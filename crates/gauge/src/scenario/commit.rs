@@ -82,7 +82,6 @@ pub(crate) const COMMITS_OVER_TIME: &str = "commit";
 /// written back before the next block: the budget would go into writing back.
 const KERNEL_BLOCK_BYTES: u64 = 64 << 20;
 
-/// What a block warms at most, bytes.
 const WARM_BYTES: u64 = 256 << 20;
 
 /// Runs the scenario.

@@ -63,7 +63,6 @@ pub struct BlockRequest<'a> {
     pub settings: &'a Settings,
 }
 
-/// Bytes of the journal that each writer has.
 pub(crate) const WRITER_BYTES: u64 = 1 << 20;
 
 /// Size of the file that all writers share, bytes.

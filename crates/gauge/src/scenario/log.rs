@@ -66,13 +66,11 @@ pub(crate) struct Case {
     pub(crate) group: String,
     pub(crate) work: Work,
     pub(crate) by: &'static Contestant,
-    /// Bytes of a commit, an append or all that is read.
     pub(crate) bytes: usize,
     /// Whether it is compared with its floor by bytes, not by operations.
     pub(crate) by_bytes: bool,
     pub(crate) is_floor: bool,
     pub(crate) is_bare: bool,
-    /// What it is compared with besides its floor.
     pub(crate) base: Base,
 }
 
@@ -85,7 +83,6 @@ impl Case {
         self.work.waiting().filter(|_| self.by.has_streams).map_or(0, |(_, streams)| streams)
     }
 
-    /// Commits that may be served by one flush.
     fn in_flight(&self) -> usize {
         match self.work {
             Work::Outstanding { commits, .. } => commits,
@@ -102,12 +99,10 @@ impl Case {
         (bytes / each / threads).max(1)
     }
 
-    /// Whether it is compared with another row of the table.
     fn is_compared(&self) -> bool {
         matches!(self.base, Base::Row(_))
     }
 
-    /// Whether it runs the log of another project.
     fn is_other_log(&self) -> bool {
         !self.by.version.is_empty() && ![contest::SEAWALL.name, contest::APART.name].contains(&self.by.name)
     }

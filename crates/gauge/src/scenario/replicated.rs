@@ -251,7 +251,6 @@ fn promised(kind: &CommitterRows) -> Outcome {
     Outcome::Measured(Box::new(measured))
 }
 
-/// An engine and its sync policy, as the rows' heading.
 fn heading(facts: &EngineFacts) -> String {
     let policy = match facts.policy {
         SyncPolicy::Before => "before",
@@ -261,7 +260,6 @@ fn heading(facts: &EngineFacts) -> String {
     format!("{} · synced: {policy} ({})", facts.name, facts.setting)
 }
 
-/// The same in a sentence, with where it was read.
 fn sentence(facts: &EngineFacts) -> String {
     let version = facts.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
     format!(

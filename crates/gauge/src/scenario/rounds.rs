@@ -18,7 +18,6 @@ use crate::study::Study;
 use crate::testbed::{BlockError, Testbed, Until};
 use std::sync::atomic::Ordering;
 
-/// How long the idle baseline is watched, nanoseconds.
 pub(crate) const IDLE_NS: u64 = 500_000_000;
 
 /// A scenario, ready to run.

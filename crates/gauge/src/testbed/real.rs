@@ -274,7 +274,6 @@ impl Drop for RealTestbed {
 /// Segments of the log, bytes: a block of any scenario is over before many of them are full.
 const LOG_SEGMENT_BYTES: u64 = 16 << 20;
 
-/// How long the log may take to come to rest, nanoseconds.
 const LOG_REST_NS_MAX: u64 = 60_000_000_000;
 
 /// A log in a new folder, which is removed again if it cannot be opened.
@@ -307,7 +306,6 @@ pub(crate) fn of_log(operation: &'static str, folder: &Path, error: &seawall::Er
     Error::new(operation, folder, std::io::Error::other(error.to_string()))
 }
 
-/// What a file is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content {
     /// So many bytes of data, out of the cache.
@@ -319,7 +317,6 @@ pub(crate) enum Content {
         /// The size of the writes.
         fill_bytes: u64,
     },
-    /// Empty.
     Growing,
 }
 

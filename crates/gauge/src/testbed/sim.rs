@@ -349,7 +349,6 @@ impl State {
         }
     }
 
-    /// The jitter of an operation of a scenario's own block, nanoseconds.
     pub(crate) fn jitter(&mut self) -> u64 {
         self.random.u64(0..=BLOCK_JITTER_NS)
     }
@@ -428,7 +427,6 @@ impl State {
     }
 }
 
-/// Notes a slow operation down.
 pub(crate) fn attribute(tail: &mut Tail, latency_ns: u64, wait_ns: u64) {
     if latency_ns > SLOW_NS {
         *tail = tail.plus(&Tail { commits: 1, latency_ns, wait_ns });

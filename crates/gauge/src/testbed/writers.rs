@@ -63,7 +63,6 @@ pub(crate) fn run<L: Lane>(
     Ok(Block { samples, elapsed_ns, counts, load_bytes: 0 })
 }
 
-/// Warms the transactions that the slice is expected to write.
 fn warm<L: Lane>(lane: &mut L, slice: &Slice, bytes: u64) -> Result<(), Error> {
     let bytes = bytes * slice.writes;
     let ahead = slice.warm.min(slice.capacity);

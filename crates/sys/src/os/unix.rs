@@ -22,7 +22,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Turns a C return code into a result.
 pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
     if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -107,7 +106,6 @@ pub(crate) fn uname() -> io::Result<libc::utsname> {
     Ok(name)
 }
 
-/// The text in a C array, up to its terminating zero.
 pub(crate) fn text(array: &[c_char]) -> String {
     // A letter is signed on some processors and unsigned on others.
     let bytes: Vec<u8> =

@@ -21,7 +21,6 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// What every password here ends with.
 pub(super) const SECRET: &str = "to-be-printed";
 
-/// A destination in a cluster, and how it is reached.
 #[derive(Clone, Default)]
 pub(super) struct Way {
     /// As it is printed.
@@ -31,7 +30,6 @@ pub(super) struct Way {
     pub(super) environment: Vec<(&'static str, String)>,
 }
 
-/// Logs below a folder, and the program that ships them.
 pub(super) struct Logs {
     folder: PathBuf,
     seawall: fn(&[&str]) -> Command,

@@ -16,7 +16,6 @@ const BUCKET: &str = "bucket";
 const KEY: &str = "seawall";
 const SECRET: &str = "not-a-secret";
 
-/// Builds the store's program once.
 pub(super) fn program() -> Result<PathBuf> {
     tools::go_program(MODULE, VERSION)
 }
@@ -47,7 +46,6 @@ impl Bucket {
         format!("s3://{BUCKET}/{prefix}")
     }
 
-    /// What a client needs to get there.
     pub(super) fn environment(&self) -> [(&'static str, String); 5] {
         [
             ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
@@ -71,7 +69,6 @@ impl Bucket {
         listens(self.port)
     }
 
-    /// Ends the store at once.
     pub(super) fn kill(&mut self) {
         super::super::end(&mut self.process);
     }

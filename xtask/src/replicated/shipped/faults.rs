@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// A row of the table.
 pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) weight: u64,
@@ -25,7 +24,6 @@ pub(super) struct Fault {
 /// Loses what goes from and to a node, or ends that.
 type Lose = fn(&Network, usize, bool) -> Result;
 
-/// What is in the way of a take-over.
 enum Hindrance {
     None,
     Killed(usize),

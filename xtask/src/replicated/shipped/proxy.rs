@@ -14,7 +14,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What happens to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// None reaches the store: each is answered with 503.
@@ -38,7 +37,6 @@ pub(super) enum Trouble {
 /// How many answers to a list are kept.
 const KEPT: usize = 64;
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
@@ -47,13 +45,11 @@ struct State {
     /// One in N requests meets it, at random: a command that retries must not meet it at the same request for ever.
     one_in: u64,
     random: u64,
-    /// How many requests met a trouble.
     met: u64,
     /// Answers to lists, the oldest first, by what was asked.
     lists: HashMap<String, Vec<Vec<u8>>>,
 }
 
-/// The proxy, which runs as long as this process.
 #[derive(Clone)]
 pub(super) struct Proxy {
     state: Arc<Mutex<State>>,
@@ -82,12 +78,10 @@ impl Proxy {
         self.with(|state| (state.trouble, state.one_in) = (Some(trouble), one_in));
     }
 
-    /// From now on everything is passed on as it is.
     pub(super) fn clear(&self) {
         self.with(|state| state.trouble = None);
     }
 
-    /// How many requests met a trouble so far.
     pub(super) fn met(&self) -> u64 {
         self.with(|state| state.met)
     }

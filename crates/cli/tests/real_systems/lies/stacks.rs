@@ -28,7 +28,6 @@ const COMMITS: u64 = 64;
 /// Methods of every reach: memory, the device, and three ways to be stable.
 const METHODS: [&str; 5] = ["buffered", "direct", "buffered+syncfs", "buffered+fdatasync", "direct+dsync"];
 
-/// What the log of class power loss does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
     Confirmed,
@@ -119,7 +118,6 @@ const THROUGH_ABOVE: &[&str] = &[
 const THROUGH: &[&str] = &["sh", "-c", "echo 'write through' >/sys/block/$D/queue/write_cache"];
 const CACHED: &[&str] = &["losetup", "--direct-io=off", "/dev/$D"];
 
-/// Whether this kernel flushes behind overwrites on an ext4 without a journal.
 fn flushes_without_journal() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
@@ -280,7 +278,6 @@ fn run(programs: &[&[&str]], device: &str, mount: &Path) {
     }
 }
 
-/// A stack that is set up, until dropped.
 struct Up {
     mount: Option<Mount>,
     device: String,

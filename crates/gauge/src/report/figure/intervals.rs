@@ -12,7 +12,6 @@ pub(crate) struct Interval {
     pub(crate) group: String,
     /// Its value by the base's.
     pub(crate) ratio: f64,
-    /// Both ends of the interval, if there is one.
     pub(crate) ends: Option<[f64; 2]>,
     pub(crate) words: String,
     pub(crate) is: Judgement,

@@ -384,7 +384,6 @@ pub(super) fn over_time(page: &mut Page, ranking: &Ranking<'_>) {
     );
 }
 
-/// A commit's mean time in parts.
 struct Parts {
     whole_ns: f64,
     /// Write, sync; `None` where one call does both.

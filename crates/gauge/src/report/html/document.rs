@@ -10,21 +10,16 @@ use sha2::{Digest as _, Sha256};
 
 #[derive(Debug, Default)]
 pub(super) struct Document<'a> {
-    /// What it is about, in the window's title and at its top.
     pub(super) title: &'a str,
     /// The program that made it, as the file states it.
     pub(super) made: &'a str,
     /// Ids of its sections, and what they are called.
     pub(super) contents: &'a [(String, String)],
-    /// The content, as markup.
     pub(super) main: &'a str,
-    /// The last lines, as markup.
     pub(super) footer: &'a str,
-    /// Its style sheets.
     pub(super) styles: &'a [&'a str],
     /// What its scripts read, as markup that runs nothing.
     pub(super) data: &'a str,
-    /// Its scripts, in order.
     pub(super) scripts: &'a [&'a str],
 }
 

@@ -22,7 +22,6 @@ pub(super) struct Picture {
     /// In ascending order.
     pub(super) xs: Vec<f64>,
     pub(super) series: Vec<Line>,
-    /// Times to point at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) spans: Vec<Span>,
 }
@@ -65,7 +64,6 @@ pub(super) struct Line {
     pub(super) name: String,
     /// Which colour and dash it has: the same for the same row in every picture of a page.
     pub(super) look: usize,
-    /// Whether it is shown at first.
     pub(super) on: bool,
     /// Whether its points are marked.
     pub(super) points: bool,
@@ -168,7 +166,6 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
     }
 }
 
-/// A name and its points.
 pub(super) type Curve = (String, Vec<(f64, f64)>);
 
 /// Curves of named points, which need not share their x values.
@@ -190,7 +187,6 @@ pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: boo
 }
 
 impl Picture {
-    /// The same with these looks, one a series.
     pub(super) fn looking(mut self, looks: &[usize]) -> Self {
         for (line, look) in self.series.iter_mut().zip(looks) {
             line.look = *look;
@@ -198,12 +194,10 @@ impl Picture {
         self
     }
 
-    /// The same with these times pointed at.
     pub(super) fn pointing_at(self, spans: Vec<Span>) -> Self {
         Self { spans, ..self }
     }
 
-    /// The same with these lines shown at first.
     pub(super) fn showing(mut self, shown: &[bool]) -> Self {
         for (line, shown) in self.series.iter_mut().zip(shown) {
             line.on = *shown;

@@ -31,7 +31,6 @@ pub(super) fn heading(result: &RunResult) -> String {
     )
 }
 
-/// When and where a result was measured, and what its user called it.
 fn stamp(page: &mut Page, result: &RunResult) {
     let cpus = plural(result.environment.cpus as u64, "CPU", "CPUs");
     page.add(&format!("<p class=\"soft\">{} · {}</p>\n", Text(&figure::stamp(result)), Text(&cpus)));

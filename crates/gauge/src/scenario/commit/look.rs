@@ -23,7 +23,6 @@ use seawall_sys::durability::Class;
 use seawall_sys::method::Method;
 use std::sync::atomic::Ordering;
 
-/// How long a look takes, nanoseconds.
 pub(crate) const LOOK_NS: u64 = 40_000_000;
 /// Runs shorter than this have no time for looks, nanoseconds.
 const RUN_MIN_NS: u64 = 5_000_000_000;

@@ -59,7 +59,6 @@ pub(super) fn run(
     block
 }
 
-/// What moves the bytes of a load.
 struct Worker {
     step: Step,
     buffer: Aligned,

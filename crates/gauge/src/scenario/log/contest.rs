@@ -130,7 +130,6 @@ pub(crate) fn configured(opening: &Opening<'_>, options: Options) -> Options {
     options.method(named).engine(opening.engine).network_file_system(true)
 }
 
-/// Opens the log, and waits until it has its next segment ready.
 pub(crate) fn seawall(opening: &Opening<'_>, options: Options) -> Result<Arc<Log>, OpenError> {
     let log = open_log(opening.folder, configured(opening, options))?;
     rest(&log, false)?;

@@ -31,7 +31,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Streams of the log.
 const STREAMS: u32 = 10_000;
 /// Records that single ones are drawn from, at most: spread over the whole log.
 const DRAWN_MAX: u64 = 1 << 16;
@@ -63,7 +62,6 @@ pub(super) struct StreamedLog<'a> {
     drawn: Vec<Drawn>,
     /// The end of what was written before the first block.
     end: Lsn,
-    /// The files that hold it.
     files: Vec<PathBuf>,
     is_indexed: bool,
     random: fastrand::Rng,

@@ -173,7 +173,6 @@ pub(super) fn failed(operation: &'static str, folder: &Path, fault: Fault) -> Er
     Error::new(operation, folder, io::Error::other(fault))
 }
 
-/// What is kept from block to block.
 pub(super) struct Kept<'a> {
     settings: &'a Settings,
     method: &'static Method,
@@ -326,7 +325,6 @@ fn readable(folder: PathBuf, method: &'static Method, settings: &Settings) -> Re
     Ok(folder)
 }
 
-/// Records of a log that is read.
 pub(super) fn read_records(settings: &Settings) -> u64 {
     settings.log_bytes / READ_RECORD_BYTES as u64
 }

@@ -8,7 +8,6 @@ use crate::testbed::real::{Fault, Writer, rest};
 use seawall::{Log, Lsn, Options, StreamId};
 use std::sync::Arc;
 
-/// The least segment of a log apart, bytes.
 const APART_BYTES_MIN: u64 = 4 << 20;
 /// A separate log is warmed with this many segments' worth of bytes: more than all its files hold.
 const APART_WARM_UP: u64 = 6;
@@ -18,7 +17,6 @@ pub(super) fn stream(number: u32) -> Result<StreamId, Fault> {
     StreamId::new(number).ok_or_else(|| format!("{number} is no stream").into())
 }
 
-/// Commits to its streams in turn.
 struct StreamWriter {
     log: Arc<Log>,
     own: Vec<StreamId>,

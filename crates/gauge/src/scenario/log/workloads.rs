@@ -63,18 +63,13 @@ pub(crate) enum Outliving {
 pub(crate) enum PointsBy {
     /// Not at all: a block of 4 KiB somewhere in the same files is read.
     Offset,
-    /// By their LSNs.
     Lsn,
-    /// By their sequence numbers in their streams.
     Stream,
 }
 
-/// What a row is compared with besides its floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// Nothing.
     None,
-    /// The row of this id.
     Row(&'static str),
     /// The fastest other log of its group.
     OtherLog,
@@ -90,7 +85,6 @@ impl Work {
         }
     }
 
-    /// Whether it reads all of a log of the size that the settings give.
     pub(crate) const fn reads_all(self) -> bool {
         matches!(self, Self::ReadBack { .. } | Self::CatchUp { .. } | Self::Open { .. })
     }
@@ -100,9 +94,7 @@ impl Work {
 pub(crate) struct Workload {
     /// As on the command line; those of floors begin with what they are.
     pub(crate) id: &'static str,
-    /// Its heading in the table.
     pub(crate) label: &'static str,
-    /// What it does.
     pub(crate) what: &'static str,
     /// The rows that it stands among, the floor first.
     pub(crate) group: &'static str,
@@ -111,9 +103,7 @@ pub(crate) struct Workload {
     pub(crate) by: &'static Contestant,
     /// Bytes of a commit, an append or all that is read.
     pub(crate) bytes: usize,
-    /// Whether it is compared by bytes, not by operations.
     pub(crate) by_bytes: bool,
-    /// What it is compared with besides its floor.
     pub(crate) base: Base,
     /// Keys of columns and what is to be reached.
     pub(crate) goals: &'static [(&'static str, f64)],

@@ -145,7 +145,6 @@ const DEPTHS: [(Depth, &str); 3] = [
     (Depth::Durable, "durable"),
 ];
 
-/// The native way of that name on this system.
 fn native(id: &str) -> Option<NativeWrite> {
     let call = WriteCall::ALL.into_iter().find(|call| call.id() == id).map(NativeWrite::Call);
     call.or_else(|| methods::find(id).map(NativeWrite::Commit))
@@ -238,7 +237,6 @@ fn native_of(case: &Case<'_>, study: &Study) -> Option<usize> {
     ((row.shape == Shape::Growing) == append).then_some(at)
 }
 
-/// A pace in ids and in words.
 fn pace_words(pace: Pace) -> (&'static str, &'static str) {
     PACES.into_iter().find(|(one, ..)| *one == pace).map_or(("", ""), |(_, id, words)| (id, words))
 }

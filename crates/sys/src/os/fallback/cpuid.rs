@@ -7,7 +7,6 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__cpuid, CpuidResult};
 
-/// The CPU's brand, where it has one.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn brand() -> Option<String> {
     if __cpuid(0x8000_0000).eax < 0x8000_0004 {
@@ -60,7 +59,6 @@ fn name(vendor: &str) -> &str {
     NAMES.iter().find(|(signature, _)| *signature == vendor).map_or(vendor, |(_, name)| name)
 }
 
-/// The text in registers, without the zeros and spaces around it.
 #[cfg(target_arch = "x86_64")]
 fn printable(registers: impl Iterator<Item = u32>) -> Option<String> {
     let bytes: Vec<u8> = registers.flat_map(u32::to_le_bytes).collect();

@@ -17,7 +17,6 @@ impl CancelState {
     pub(crate) fn restore(&self) {}
 }
 
-/// Nothing is held open.
 pub(crate) struct RunQueue;
 
 impl RunQueue {

@@ -32,7 +32,6 @@ const FDATASYNC: SyncCall = SyncCall {
     call: |file| check(unsafe { libc::fdatasync(file.as_raw_fd()) }),
 };
 
-/// The calls that sync a whole file.
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, FDATASYNC)];
 
 pub(crate) fn open(

@@ -61,7 +61,6 @@ pub(crate) fn mount_instance(path: &Path) -> Option<String> {
     Some(format!("{boot} {}", calls::mount_id(path, &roots.proc)?))
 }
 
-/// How busy the CPUs are now.
 pub(crate) fn pressure() -> Pressure {
     machine::pressure(&live())
 }
@@ -88,7 +87,6 @@ pub(crate) struct Mounted {
     pub(crate) point: PathBuf,
 }
 
-/// All mounts of this namespace.
 pub(crate) fn all_mounted() -> Vec<Mounted> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = |Mount { device, kind, source, point, .. }| Mounted { device, kind, source, point };

@@ -25,7 +25,6 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Resu
     fallocate(file, path, 0, bytes, "this file system cannot reserve blocks (fallocate)")
 }
 
-/// Has the device zero the blocks, as written extents.
 pub(crate) fn write_zeroes(file: &File, path: &Path, bytes: u64) -> std::result::Result<(), OpenError> {
     let reason = "FALLOC_FL_WRITE_ZEROES needs Linux 6.17, a file system with it, and a device that zeroes blocks itself";
     fallocate(file, path, FALLOC_FL_WRITE_ZEROES, bytes, reason)

@@ -48,7 +48,6 @@ use std::os::fd::AsRawFd as _;
 
 pub(crate) const SYSTEM: System = System::Linux;
 
-/// pwritev2(2) without flags.
 pub(crate) const WRITE_VECTOR: Option<Put> =
     Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
 

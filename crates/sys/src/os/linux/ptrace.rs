@@ -52,7 +52,6 @@ pub enum Stop {
     Killed(i32),
 }
 
-/// A call at its stop.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Info {

@@ -153,7 +153,6 @@ impl Queue {
         })
     }
 
-    /// Puts a file into the place for it, or empties that.
     pub(super) fn place(&self, file: Option<&File>) -> io::Result<()> {
         let descriptor = file.map_or(NO_FILE, AsRawFd::as_raw_fd);
         again(|| self.uring.submitter().register_files_update(0, &[descriptor])).map(drop)
@@ -181,7 +180,6 @@ impl Queue {
         self.drive(journal, settings, pieces, batch)
     }
 
-    /// Makes what was written durable.
     pub(super) fn sync(&mut self, journal: Journal<'_>, settings: Settings) -> Result<()> {
         self.drive(journal, settings, &[], BatchProgress::sync())
     }
@@ -274,7 +272,6 @@ impl Queue {
     }
 }
 
-/// The answer that a completion stands for.
 fn answer(result: i32) -> Answer {
     match result.saturating_neg() {
         libc::EINTR | libc::EAGAIN => Answer::Again,
@@ -284,7 +281,6 @@ fn answer(result: i32) -> Answer {
     }
 }
 
-/// The name of a step in errors.
 fn operation(step: Step) -> &'static str {
     match step {
         Step::Write { .. } => "io_uring write",

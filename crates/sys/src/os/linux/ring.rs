@@ -63,7 +63,6 @@ fn refuse_iopoll_without_queues(path: &Path) -> std::result::Result<(), OpenErro
 }
 
 impl Settings {
-    /// Whether a sync is a request of its own.
     pub(super) fn syncs_by_request(self) -> bool {
         matches!(self.sync, Sync::RingFdatasync | Sync::RingLinkedFdatasync)
     }

@@ -166,7 +166,6 @@ struct RingFile {
 }
 
 impl RingFile {
-    /// The ring, with the file in its place.
     fn ring(&self) -> Result<MutexGuard<'_, Ring>> {
         let mut ring = lock(&self.ring);
         if self.settings.registered && ring.holds != Some(self.number) {

@@ -32,7 +32,6 @@ pub(crate) fn hold(name: &Path) -> Result<(Option<File>, PathBuf)> {
     Ok((Some(held), path))
 }
 
-/// The path for a process that this one starts.
 pub(crate) fn path_for_children(path: &Path) -> PathBuf {
     match path.strip_prefix("/proc/self/fd") {
         Ok(rest) => PathBuf::from(format!("/proc/{}/fd", std::process::id())).join(rest),
@@ -40,7 +39,6 @@ pub(crate) fn path_for_children(path: &Path) -> PathBuf {
     }
 }
 
-/// The name of what a path through a descriptor leads to.
 pub(crate) fn named(path: &Path) -> Option<PathBuf> {
     let rest = path.strip_prefix("/proc/self/fd").ok()?;
     let mut parts = rest.components();

@@ -71,7 +71,6 @@ pub(crate) fn write(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     file.write_all_at(bytes, at)
 }
 
-/// Pages of a file that processes share.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,

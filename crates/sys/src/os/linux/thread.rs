@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The calling thread's `schedstat`, held open.
 pub(crate) struct RunQueue {
     schedstat: Option<File>,
 }

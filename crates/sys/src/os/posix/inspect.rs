@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Name, release and architecture.
 pub(crate) fn system() -> Result<String> {
     let name = uname().map_err(|error| Error::new("uname", "system", error))?;
     Ok(format!("{} {} {}", text(&name.sysname), text(&name.release), text(&name.machine)))

@@ -82,7 +82,6 @@ fn no_follow(handle: &Handle, name: &CStr) -> io::Result<libc::c_int> {
     )))
 }
 
-/// Opens a directory in it.
 pub(crate) fn enter(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<Handle> {
     let name = c_name(name)?;
     let flags = REACH | no_follow(handle, &name)?;
@@ -90,7 +89,6 @@ pub(crate) fn enter(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<Handl
     opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) }).map(Handle)
 }
 
-/// Makes a directory in it.
 pub(crate) fn make_in(handle: &Handle, _: &Path, name: &OsStr, permissions: Permissions) -> io::Result<()> {
     let name = c_name(name)?;
     let mode = permissions.directory_mode();
@@ -125,7 +123,6 @@ pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result
     Ok((file, link == 0))
 }
 
-/// Whether this user made it.
 pub(crate) fn is_own(handle: &Handle) -> io::Result<bool> {
     Ok(handle.metadata()?.uid() == user())
 }
@@ -145,7 +142,6 @@ pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
     })
 }
 
-/// Whether both are the same file.
 pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
     let (one, other) = (metadata(one)?, metadata(other)?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))

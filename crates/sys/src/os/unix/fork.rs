@@ -24,7 +24,6 @@ pub(crate) fn install_handler() {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-/// Closes the descriptors with lower numbers than this.
 pub(crate) fn close_below(number: u8) {
     for fd in 0..libc::c_int::from(number) {
         // SAFETY: nothing of this process, which a test forked off, owns one of the standard streams.

@@ -11,7 +11,6 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE`.
 const DISABLE: c_int = if cfg!(target_os = "macos") { 0 } else { 1 };
 
-/// Whether the thread could be cancelled before.
 #[derive(Debug)]
 pub(crate) struct CancelState(c_int);
 

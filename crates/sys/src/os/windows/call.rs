@@ -59,7 +59,6 @@ pub(super) const FLUSH: SyncCall = SyncCall {
     call: |file| check(unsafe { FlushFileBuffers(file.as_raw_handle()) }),
 };
 
-/// The path as the wide, zero-terminated text that Win32 takes.
 pub(super) fn wide(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain([0]).collect()
 }

@@ -27,7 +27,6 @@ use windows_sys::Win32::System::Ioctl::{
 /// `CTL_CODE(IOCTL_VOLUME_BASE, 0, METHOD_BUFFERED, FILE_ANY_ACCESS)` of winioctl.h.
 const IOCTL_VOLUME_GET_VOLUME_DISK_EXTENTS: u32 = 0x0056_0000;
 
-/// A disk, and whether Windows is set not to flush it.
 pub(super) struct Disk {
     pub(super) device: Device,
     /// "Turn off Windows write-cache buffer flushing on the device" is ticked in its properties.

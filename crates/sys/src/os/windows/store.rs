@@ -29,7 +29,6 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The file, and whether reads of it go around the cache.
 pub(crate) fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<(File, bool)> {
     options.clone().custom_flags(FILE_FLAG_NO_BUFFERING).open(path).map(|file| (file, true))
 }

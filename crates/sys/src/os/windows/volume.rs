@@ -31,7 +31,6 @@ const FLAGS: [(u32, &str); 6] = [
     (FILE_DAX_VOLUME, "dax"),
 ];
 
-/// A mounted volume.
 pub(super) struct Volume {
     /// The folder that was asked for, after symbolic links.
     pub(super) folder: PathBuf,

@@ -26,7 +26,6 @@ use windows_sys::Win32::System::Ioctl::FSCTL_GET_OBJECT_ID;
 
 const MOUNTINFO: &str = r"\\?\unix\proc\self\mountinfo";
 
-/// A mounted file system of the host.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) kind: String,
@@ -81,7 +80,6 @@ impl Mount {
         }
     }
 
-    /// Whether it writes to new blocks each time.
     pub(super) fn copies_on_write(&self) -> bool {
         matches!(self.kind.as_str(), "btrfs" | "zfs" | "bcachefs")
     }

@@ -164,7 +164,6 @@ fn signs_without_a_name(signs: &Signs) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The first row that fits the text.
 fn row<'a>(rows: &[(&str, &'a str)], text: &str) -> Option<&'a str> {
     rows.iter().find(|(part, _)| text.contains(part)).map(|(_, name)| *name)
 }

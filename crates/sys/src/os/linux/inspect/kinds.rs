@@ -88,7 +88,6 @@ const NAME_BY_MAGIC: [(u32, &str); 15] = [
     (0x00C3_6400, "ceph"),
 ];
 
-/// The name that goes with a magic number.
 pub(super) fn name_by_magic(magic: Option<u32>) -> &'static str {
     NAME_BY_MAGIC.iter().find(|(number, _)| Some(*number) == magic).map_or("unknown", |(_, name)| name)
 }

@@ -100,7 +100,6 @@ fn is_kind(kind: &str, row: &str) -> bool {
     row == "*" || kind == row || (row.ends_with('.') && kind.starts_with(row))
 }
 
-/// The file behind one line of maps, whose path starts at the first slash.
 fn mapped_file(line: &str) -> Option<&str> {
     line.find('/').map(|start| &line[start..])
 }

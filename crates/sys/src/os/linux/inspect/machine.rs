@@ -23,7 +23,6 @@ pub(super) fn cpu_model(cpuinfo: &str) -> Option<String> {
     Some(model.to_owned())
 }
 
-/// Whether the CPU says that a hypervisor is present.
 pub(super) fn has_hypervisor_flag(cpuinfo: &str) -> bool {
     labelled(cpuinfo, "flags").any(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }

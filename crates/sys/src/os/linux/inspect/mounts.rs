@@ -21,7 +21,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) id: u64,
@@ -96,7 +95,6 @@ impl Mount {
         all
     }
 
-    /// Whether an option of the super block is in force, listed or not.
     pub(super) fn has(&self, option: &str) -> bool {
         self.super_options.iter().chain(&self.unlisted_options).any(|own| own == option)
     }

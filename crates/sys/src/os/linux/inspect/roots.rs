@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Roots {
     /// `/`, for what mount tables name: images behind loop devices, device nodes, container marks.
     pub(super) root: PathBuf,
-    /// `/proc`.
     pub(super) proc: PathBuf,
-    /// `/sys`.
     pub(super) sys: PathBuf,
     /// Whether a folder passes "no copy on write" to its new files.
     pub(super) attributes: fn(&Path) -> u32,
@@ -40,7 +38,6 @@ impl Roots {
         text(&self.sys.join(path))
     }
 
-    /// An absolute path as a mount table names it, below the root.
     pub(super) fn below_root(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }

@@ -31,7 +31,6 @@ use std::path::{Path, PathBuf};
 /// Deeper than any stack that works; a bound against links in a circle.
 const DEPTH_MAX: usize = 24;
 
-/// What is under a mount or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Below {
     pub(super) medium: Medium,
@@ -41,7 +40,6 @@ pub(super) struct Below {
     pub(super) synchronous: bool,
 }
 
-/// A walk, and what it has met.
 pub(super) struct Walk<'a> {
     roots: &'a Roots,
     mounts: &'a [Mount],
@@ -248,7 +246,6 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Nothing is known.
 pub(super) const UNKNOWN: Below = Below { medium: Medium::Unknown, ..BLOCK };
 const BLOCK: Below = Below {
     medium: Medium::Block,
@@ -281,7 +278,6 @@ impl Below {
     }
 }
 
-/// The folder that a stacked file system writes to.
 fn lower_folder(mount: &Mount) -> Option<PathBuf> {
     let lower = match mount.kind.as_str() {
         "overlay" => PathBuf::from(without_backslashes(mount.super_value("upperdir")?)),

@@ -9,7 +9,6 @@ pub(super) fn sync_property(dataset: &str) -> Option<String> {
     output("zfs", &["get", "-H", "-o", "value", "sync", dataset]).map(|value| value.trim().to_owned())
 }
 
-/// The state of a pool, its devices by full path.
 pub(super) fn pool_status(pool: &str) -> Option<String> {
     output("zpool", &["status", "-LP", pool])
 }

@@ -49,7 +49,6 @@ fn this_process_swallows_no_syncs() {
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
-    /// A small ext4 in a file.
     fn ext4(options: &str) -> io::Result<Self> {
         let (folder, point) = Self::folders(&[])?;
         let image = folder.path().join("image");
