@@ -121,7 +121,6 @@ pub struct Advice {
 }
 
 /// The recommendation for the machine of `ranking`'s result, for every product.
-#[must_use]
 pub fn advise(ranking: &Ranking<'_>) -> Advice {
     advise_for(ranking, &PRODUCTS.iter().collect::<Vec<_>>())
 }

@@ -153,7 +153,6 @@ pub struct Difference {
 
 impl Difference {
     /// In per cent of the base; negative where the side's value is lower.
-    #[must_use]
     pub fn percent(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
     }
@@ -191,13 +190,11 @@ impl Comparison {
     }
 
     /// What its sides did: the first one's scenario.
-    #[must_use]
     pub fn scenario(&self) -> &str {
         self.sides.first().map_or("", |side| side.scenario.as_str())
     }
 
     /// `A`, `B`, …: how side `index` is called in tables.
-    #[must_use]
     pub fn letter(index: usize) -> String {
         u8::try_from(index)
             .ok()

@@ -83,7 +83,6 @@ pub struct PerCommit {
 
 impl PerCommit {
     /// KiB written to the devices.
-    #[must_use]
     pub fn kib(&self) -> f64 {
         self.sectors * SECTOR_BYTES / 1024.0
     }
@@ -120,7 +119,6 @@ pub struct Evidence {
 impl Evidence {
     /// Flushes per commit as a table shows them: `1.00`, `FUA`, or `-` where nothing counts them or a neighbour blurs them; what is
     /// not quite 1 is not rounded to it.
-    #[must_use]
     pub fn flushes(&self) -> String {
         let clear = self.per_commit.filter(|each| !each.flushes_blurred);
         match (self.outcome, clear.and_then(|each| each.flushes)) {
@@ -149,7 +147,6 @@ impl fmt::Display for EvidenceOutcome {
 }
 
 /// The evidence for one row of `result`, which claims `durability`.
-#[must_use]
 pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Durability) -> Evidence {
     let per_commit = per_commit(result, measured);
     let outcome = match durability.class {
@@ -186,7 +183,6 @@ pub(crate) fn writers(result: &RunResult, row: &Row) -> f64 {
 }
 
 /// Flushes that a commit of `row` needs: as many as it has writes where its method makes each stable by itself, else one.
-#[must_use]
 pub fn flushes_needed(result: &RunResult, row: &Row) -> u32 {
     let each = lookup::method(result, row).is_some_and(seawall_sys::method::Method::flushes_each_write);
     if each { result.plan.writes } else { 1 }

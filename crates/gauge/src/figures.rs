@@ -6,7 +6,6 @@
 const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
 
 /// A number with three significant digits, from 0.01 on.
-#[must_use]
 pub fn significant(value: f64) -> String {
     if value < 0.0 {
         format!("{MINUS}{}", significant(-value))
@@ -38,20 +37,17 @@ fn unit_of(ns: f64) -> usize {
 }
 
 /// A duration in words: `45.2 µs`.
-#[must_use]
 pub fn duration(ns: f64) -> String {
     let (digits, unit) = in_unit(ns);
     format!("{digits} {unit}")
 }
 
 /// A duration of whole nanoseconds in words.
-#[must_use]
 pub fn duration_ns(ns: u64) -> String {
     duration(ns as f64)
 }
 
 /// A round duration without the zeros that would make it look measured: `6 ms`, `1.5 ms`.
-#[must_use]
 pub fn round_duration(ns: u64) -> String {
     let (digits, unit) = in_unit(ns as f64);
     let short =
@@ -60,7 +56,6 @@ pub fn round_duration(ns: u64) -> String {
 }
 
 /// A duration for a column: `45.2µs`, `1.23 s`.
-#[must_use]
 pub fn tight(ns: f64) -> String {
     let (digits, unit) = in_unit(ns);
     format!("{digits}{unit:>2}")
@@ -83,13 +78,11 @@ pub(crate) fn tight_sum(first_ns: f64, second_ns: f64) -> String {
 }
 
 /// A whole number with separators: `65,536`.
-#[must_use]
 pub fn count(n: u64) -> String {
     thousands(&n.to_string())
 }
 
 /// A rate with three significant digits and separators: `21,300`.
-#[must_use]
 pub fn rate(per_s: f64) -> String {
     if per_s < 999.5 {
         return significant(per_s);
@@ -112,13 +105,11 @@ pub(crate) fn rate_tight(per_s: f64) -> String {
 }
 
 /// A share of one in per cent: `84 %`.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
 /// A size in binary units: `16 KiB`, exact where it can be.
-#[must_use]
 pub fn bytes(n: u64) -> String {
     const BINARY: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in BINARY {
@@ -139,7 +130,6 @@ pub(crate) fn plural(n: u64, one: &str, many: &str) -> String {
 }
 
 /// At most `limit` of `names`, in words: `a, b and 3 more`.
-#[must_use]
 pub fn listing(names: &[&str], limit: usize) -> String {
     match names {
         [] => String::new(),

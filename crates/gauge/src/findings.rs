@@ -35,7 +35,6 @@ pub enum Severity {
 
 impl Severity {
     /// In a word.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Wrong => "wrong",
@@ -130,7 +129,6 @@ pub const RULES: [Rule; 37] = [
 ];
 
 /// Everything found, gravest first; a wait for CPUs leads its severity, because it changes the headline.
-#[must_use]
 pub fn find(ranking: &Ranking<'_>) -> Vec<Finding> {
     let study = &ranking.result.study;
     let of = scenario::find(&ranking.result.scenario);

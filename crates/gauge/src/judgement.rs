@@ -108,7 +108,6 @@ pub struct JudgedRow {
 
 impl Judgement {
     /// The judgement of a ranked result.
-    #[must_use]
     pub fn of(ranking: &Ranking<'_>) -> Self {
         let found = findings::find(ranking);
         let wrong: Vec<&'static str> =
@@ -146,13 +145,11 @@ impl Judgement {
     }
 
     /// The judgement of a result.
-    #[must_use]
     pub fn of_result(result: &RunResult) -> Self {
         Self::of(&Ranking::new(result))
     }
 
     /// Whether figures of this result decide nothing: what they would be held against cannot be told.
-    #[must_use]
     pub fn cannot_tell(&self) -> bool {
         !self.wrong.is_empty()
     }
@@ -167,7 +164,6 @@ impl Judgement {
     }
 
     /// What to do next, where the answer is no cost.
-    #[must_use]
     pub fn remedy(&self) -> Option<&str> {
         match self.answer {
             Answer::CannotTell => self.findings.first().map(|found| found.remedy.as_str()),
@@ -305,7 +301,6 @@ fn judged(row: &Ranked<'_>) -> JudgedRow {
 
 /// The row that a requirement without a method is about: the sync that most software calls, if the run lists it, else the
 /// first listed row that asks the device to make its data stable. It does not depend on any figure.
-#[must_use]
 pub fn subject(result: &RunResult) -> Option<&Row> {
     let usual = match lookup::system(result) {
         System::Linux | System::Illumos => "buffered+fdatasync",
@@ -321,7 +316,6 @@ pub fn subject(result: &RunResult) -> Option<&Row> {
 /// Why a few commits of a place are no figures of a disk, for the commands that make no whole run: what ignores syncs,
 /// memory, or an answer faster than any device. The rule of the finding, and in words. `p50_ns` is of calls that ask the
 /// device to make the data stable.
-#[must_use]
 pub fn distrust(place: &Environment, p50_ns: Option<u64>) -> Option<(&'static str, String)> {
     if let Some(lie) = place.lies.first() {
         return Some(("lies", format!("something here turns syncs into nothing: {}", lie.evidence)));

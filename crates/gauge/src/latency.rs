@@ -33,7 +33,6 @@ pub enum Percentile {
 
 impl Percentile {
     /// Nanoseconds, unless refused.
-    #[must_use]
     pub fn ns(self) -> Option<u64> {
         match self {
             Self::Sound(ns) | Self::Uncertain(ns) => Some(ns),
@@ -56,7 +55,6 @@ impl fmt::Debug for Latency {
 
 impl Latency {
     /// No samples yet. Grows as needed, so that nothing is clipped.
-    #[must_use]
     pub fn new() -> Self {
         // Pre-sized to a minute so that ordinary recording does not allocate inside a timed loop.
         let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds are valid");
@@ -79,19 +77,16 @@ impl Latency {
     }
 
     /// Number of samples.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// How many samples do not exceed `ns`, as finely as the histogram resolves.
-    #[must_use]
     pub fn count_at_most(&self, ns: u64) -> u64 {
         self.0.count_between(0, ns)
     }
 
     /// The sample that `percent` of the samples do not exceed, with how sound it is.
-    #[must_use]
     pub fn percentile(&self, percent: f64) -> Percentile {
         let beyond = self.count() as f64 * (100.0 - percent) / 100.0;
         let ns = self.raw_percentile_ns(percent);
@@ -106,38 +101,32 @@ impl Latency {
     }
 
     /// The median, nanoseconds; 0 without samples.
-    #[must_use]
     pub fn p50_ns(&self) -> u64 {
         self.raw_percentile_ns(50.0)
     }
 
     /// Any quantile, however few samples carry it, nanoseconds.
-    #[must_use]
     pub fn raw_percentile_ns(&self, percent: f64) -> u64 {
         // 99.9 in binary is a little more than 99.9: of 12,000 samples it would be the 11,989th instead of the 11,988th.
         self.0.value_at_percentile(percent.next_down().max(0.0))
     }
 
     /// The smallest sample, nanoseconds.
-    #[must_use]
     pub fn min_ns(&self) -> u64 {
         self.0.min()
     }
 
     /// The largest sample, nanoseconds.
-    #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.0.max()
     }
 
     /// The mean, nanoseconds.
-    #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.0.mean()
     }
 
     /// The histogram itself, for plots.
-    #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.0
     }

@@ -19,6 +19,12 @@
 //! Invariants: judging is pure and works equally on a result read back from its file; nothing is measured by one
 //! module and named by another; a method that did not run is listed with its reason.
 
+#![allow(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "nearly every function judges or prints without an effect: its result is why it is called"
+)]
+
 // Tests within the crate watch runs as those under tests do, with one file for both.
 #[cfg(test)]
 extern crate self as seawall_gauge;

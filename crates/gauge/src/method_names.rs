@@ -91,14 +91,12 @@ const PARTS: [Part; 13] = [
 ];
 
 /// The parts that methods of this system have, with their calls in each of [`LANGUAGES`].
-#[must_use]
 pub fn spellings() -> Vec<(&'static str, [&'static str; 5])> {
     let has = |is: fn(&Method) -> bool| methods::here().iter().any(is);
     PARTS.into_iter().filter(|(_, is, _)| has(*is)).map(|(name, _, calls)| (name, calls)).collect()
 }
 
 /// The calls of `method` in each of [`LANGUAGES`], besides the write itself; `None` where one of them has no call for it.
-#[must_use]
 pub fn spelled(method: &Method) -> [Option<Vec<&'static str>>; 5] {
     let known = |part: &Part| (part.1)(method);
     let of = |language: usize| {

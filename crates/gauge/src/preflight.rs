@@ -77,7 +77,6 @@ pub struct Share {
 
 impl Share {
     /// Of a scenario whose files take `bytes`.
-    #[must_use]
     pub fn new(scenario: &Scenario, settings: &Settings, bytes: u64) -> Self {
         let time_ns = settings.time_ns().map(|ns| ns.max(scenario.least_ns(settings)));
         Self { name: scenario.name, time_ns, bytes }
@@ -94,7 +93,6 @@ fn seconds(ns: u64) -> String {
 }
 
 /// What several scenarios are about to do, one after the other, in words: the time of all, and of each.
-#[must_use]
 pub fn joint_announcement(shares: &[Share]) -> String {
     let sum_ns = shares.iter().filter_map(|share| share.time_ns).fold(0, u64::saturating_add);
     let each = shares.iter().map(|share| match share.time_ns {
@@ -113,7 +111,6 @@ pub fn joint_announcement(shares: &[Share]) -> String {
 }
 
 /// What a scenario is about to do, in words: how much is written and how long it takes.
-#[must_use]
 pub fn announcement(scenario: &Scenario, settings: &Settings, needs_bytes: u64) -> String {
     if scenario.ranked {
         return of_methods(scenario, settings);

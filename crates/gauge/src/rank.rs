@@ -42,7 +42,6 @@ impl EffectiveClass {
     pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
 
     /// The class that calls promise, unless that is contradicted.
-    #[must_use]
     pub fn of(claimed: Class, contradicted: bool) -> Self {
         match claimed {
             Class::PowerLoss if contradicted => Self::NotConfirmed,
@@ -53,13 +52,11 @@ impl EffectiveClass {
     }
 
     /// The class that a log or a probe promises, unless its evidence leaves that unconfirmed, or there is none.
-    #[must_use]
     pub fn after(claimed: Class, evidence: Option<&seawall::Evidence>) -> Self {
         Self::of(claimed, evidence.is_none_or(|evidence| evidence.why().is_some()))
     }
 
     /// What may be counted on: of what is not confirmed, a crash of the system at most.
-    #[must_use]
     pub fn counted_on(self) -> Class {
         match self {
             Self::PowerLoss => Class::PowerLoss,
@@ -69,7 +66,6 @@ impl EffectiveClass {
     }
 
     /// Its name in words.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::PowerLoss => "power loss",
@@ -121,19 +117,16 @@ pub struct Ranked<'a> {
 
 impl Ranked<'_> {
     /// The method's id.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.row.id
     }
 
     /// Its calls in words.
-    #[must_use]
     pub fn calls(&self) -> &str {
         &self.row.what
     }
 
     /// The median, nanoseconds.
-    #[must_use]
     pub fn p50_ns(&self) -> u64 {
         self.measured.main().p50_ns()
     }
@@ -150,7 +143,6 @@ pub struct Ranking<'a> {
 
 impl<'a> Ranking<'a> {
     /// Judges and orders the methods of `result`.
-    #[must_use]
     pub fn new(result: &'a RunResult) -> Self {
         let mut rows: Vec<Ranked<'a>> = result
             .measured()
@@ -189,7 +181,6 @@ impl<'a> Ranking<'a> {
 
     /// The method to recommend: the best durable one, unless a published one, which is widely supported, is
     /// the same within noise and its median no more than a tenth higher.
-    #[must_use]
     pub fn recommended(&self) -> Option<&Ranked<'a>> {
         const TIMES_MAX: f64 = 1.1;
         let best = self.best_durable()?;
@@ -202,7 +193,6 @@ impl<'a> Ranking<'a> {
     }
 
     /// The method called `id`, if it ran.
-    #[must_use]
     pub fn find(&self, id: &str) -> Option<&Ranked<'a>> {
         self.rows.iter().find(|row| row.row.id == id)
     }
@@ -219,14 +209,12 @@ fn to_best(row: &Ranked<'_>, best: &Ranked<'_>) -> ToBest {
 
 /// Whether two methods count as equal: by noise, or because they differ by no more than the
 /// histograms resolve.
-#[must_use]
 pub fn same(ratio: &Ratio) -> bool {
     const RESOLUTION: f64 = 0.002;
     ratio.within_noise() || (ratio.estimate - 1.0).abs() <= RESOLUTION
 }
 
 /// The ratio of two methods' medians over the rounds that both ran; `None` with fewer than two such rounds.
-#[must_use]
 pub fn ratio(row: &Measured, base: &Measured) -> Option<Ratio> {
     let bases: HashMap<u32, u64> = base
         .rounds

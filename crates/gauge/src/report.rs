@@ -88,13 +88,11 @@ impl Style {
 }
 
 /// The whole report for a terminal of `width` columns.
-#[must_use]
 pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
     table::report(result, width, style)
 }
 
 /// The lines about `--require`: each condition, its outcome and the figure.
-#[must_use]
 pub fn requirements(checked: &[Checked], width: usize, style: Style) -> String {
     let mut out = String::new();
     for one in checked {

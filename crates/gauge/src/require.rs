@@ -57,7 +57,6 @@ const FIGURES: [(&str, Figure); 9] = [
 
 impl Figure {
     /// Its name in the grammar.
-    #[must_use]
     pub fn name(self) -> &'static str {
         FIGURES.iter().find(|(_, figure)| *figure == self).map_or("?", |(name, _)| name)
     }

@@ -105,7 +105,6 @@ fn one_write() -> u32 {
 
 impl PlanRecord {
     /// Size of a transaction, in words: `16 KiB`, `2 writes of 8 KiB`, or `512 B to 64 KiB, 9 KiB in the mean`.
-    #[must_use]
     pub fn transaction(&self) -> String {
         let size = self.workload.clone().unwrap_or_else(|| bytes(self.transaction_bytes));
         if self.writes == 1 { size } else { format!("{} writes of {size}", self.writes) }

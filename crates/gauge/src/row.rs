@@ -82,7 +82,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Why there are no figures: `n/a` or [`FAILED`], and the reason; `None` if there are.
-    #[must_use]
     pub fn missing(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Measured(_) => None,
@@ -173,7 +172,6 @@ pub struct Iteration {
 
 impl Iteration {
     /// The figures of `latency`.
-    #[must_use]
     pub fn of(latency: &Latency) -> Self {
         let at = |percent| latency.percentile(percent).ns();
         Self {
@@ -191,7 +189,6 @@ impl Iteration {
 
     /// `mean,min,50,90,99,99.9,99.99,max,count`, nanoseconds, as the published test printed them; `-` for a percentile
     /// that the samples do not carry.
-    #[must_use]
     pub fn line(&self) -> String {
         let at = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
         let percentiles = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.p9999_ns].map(at);
@@ -281,7 +278,6 @@ impl Tail {
     }
 
     /// Both together.
-    #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             commits: self.commits + other.commits,
@@ -314,7 +310,6 @@ pub struct Round {
 
 impl Row {
     /// A row that has not run yet.
-    #[must_use]
     pub fn waiting(id: impl Into<String>, label: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -338,7 +333,6 @@ impl Row {
     }
 
     /// The row's figures, if it ran.
-    #[must_use]
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Measured(measured) => Some(measured),
@@ -360,26 +354,22 @@ impl From<OpenError> for Outcome {
 
 impl Measured {
     /// The distribution of that name.
-    #[must_use]
     pub fn latency(&self, name: &str) -> Option<&Latency> {
         self.latencies.iter().find(|one| one.name == name).map(|one| &one.latency)
     }
 
     /// What an acknowledged operation outlives here, where that is a question.
-    #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.durability.as_ref().map(|durability| durability.class)
     }
 
     /// The row's main distribution, the first; empty if there is none.
-    #[must_use]
     pub fn main(&self) -> &Latency {
         static EMPTY: LazyLock<Latency> = LazyLock::new(Latency::new);
         self.latencies.first().map_or(&EMPTY, |first| &first.latency)
     }
 
     /// The figure of that name.
-    #[must_use]
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|one| one.name == name).map(|one| one.value)
     }
@@ -459,7 +449,6 @@ impl Measured {
     }
 
     /// Commits per second of time spent committing.
-    #[must_use]
     pub fn commits_per_s(&self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.commits as f64 * 1e9 / self.elapsed_ns as f64 }
     }
@@ -506,7 +495,6 @@ impl CallTally {
 
 impl NamedLatency {
     /// A distribution with its name.
-    #[must_use]
     pub fn new(name: &str, title: &str, latency: Latency) -> Self {
         Self { name: name.to_owned(), title: title.to_owned(), latency }
     }

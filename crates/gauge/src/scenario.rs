@@ -212,7 +212,6 @@ pub const SCENARIOS: [Scenario; 9] = [
 ];
 
 /// The scenario of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }

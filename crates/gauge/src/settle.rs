@@ -31,7 +31,6 @@ pub enum Busy {
 
 impl Busy {
     /// What the system reports of its CPUs, if that is more than a measurement bears.
-    #[must_use]
     pub fn of(pressure: &Pressure, cpus: usize) -> Option<Self> {
         const WAITING_PERCENT_MAX: f64 = 10.0;
         match (pressure.waiting_percent_10s, pressure.load_1m) {
@@ -48,7 +47,6 @@ impl Busy {
     }
 
     /// In words, for the time before a run on `cpus` CPUs.
-    #[must_use]
     pub fn words(self, cpus: usize) -> String {
         format!("{self}, on {}", plural(cpus as u64, "CPU", "CPUs"))
     }
@@ -66,7 +64,6 @@ impl fmt::Display for Busy {
 }
 
 /// How long to wait at most: what was asked for, or the default if the run is timed and long enough, nanoseconds.
-#[must_use]
 pub fn limit_ns(asked_ns: Option<u64>, run_ns: Option<u64>) -> u64 {
     let long = run_ns.is_some_and(|run_ns| run_ns >= RUN_NS_MIN);
     asked_ns.unwrap_or(if long { LIMIT_NS } else { 0 })
@@ -93,13 +90,11 @@ pub struct Settling {
 
 impl Settling {
     /// A wait of at most `limit_ns` from now on.
-    #[must_use]
     pub fn new(now_ns: u64, limit_ns: u64) -> Self {
         Self { end_ns: now_ns.saturating_add(limit_ns), compared: None }
     }
 
     /// The machine was looked at.
-    #[must_use]
     pub fn look(&mut self, now_ns: u64, busy: Option<Busy>) -> Step {
         let Some(busy) = busy else { return Step::Quiet };
         let falls = match self.compared {
@@ -118,7 +113,6 @@ impl Settling {
 }
 
 /// What is said when a wait begins.
-#[must_use]
 pub fn announcement(busy: Busy, limit_ns: u64) -> String {
     let now = match busy {
         Busy::Waiting(percent) => format!("tasks waited for a CPU in {percent:.0} % of the last ten seconds"),

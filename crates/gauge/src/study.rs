@@ -186,7 +186,6 @@ pub struct Value {
 
 impl Column {
     /// A column of durations, smaller being better: a point of the latency `name`.
-    #[must_use]
     pub fn latency(name: &str, at: Point, group: &str, title: &str, essential: bool) -> Self {
         let (unit, better) = match at {
             Point::Count => (Unit::Count, Better::Neither),
@@ -204,14 +203,12 @@ impl Column {
     }
 
     /// Columns of a latency's median and tail: p50, p99, p99.9 and the longest.
-    #[must_use]
     pub fn tail(name: &str, group: &str) -> [Self; 4] {
         [(Point::P50, "p50"), (Point::P99, "p99"), (Point::P999, "p99.9"), (Point::Max, "max")]
             .map(|(at, title)| Self::latency(name, at, group, title, true))
     }
 
     /// A column of the figure `name`.
-    #[must_use]
     pub fn figure(name: &str, unit: Unit, better: Better, group: &str, title: &str, essential: bool) -> Self {
         Self {
             key: name.to_owned(),
@@ -227,7 +224,6 @@ impl Column {
 
 impl Point {
     /// The end of a column's key.
-    #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Self::Min => "min_ns",
@@ -244,7 +240,6 @@ impl Point {
 
     /// The point of `latency`; `None` without samples, and for a percentile that would be the maximum under
     /// another name.
-    #[must_use]
     pub fn of(self, latency: &Latency) -> Option<Value> {
         let sure = |value: f64| Some(Value { value, uncertain: false });
         let percentile = |percent: f64| match latency.percentile(percent) {
@@ -271,7 +266,6 @@ impl Point {
 
 impl Study {
     /// The row of that id.
-    #[must_use]
     pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }
@@ -282,13 +276,11 @@ impl Study {
     }
 
     /// A cell; `None` if the row did not run, or if the figure is unknown or not carried by its samples.
-    #[must_use]
     pub fn value(row: &Row, column: &Column) -> Option<Value> {
         Self::found(row.measured()?, &column.of)
     }
 
     /// What `source` finds in a row.
-    #[must_use]
     pub fn found(measured: &Measured, source: &Source) -> Option<Value> {
         match source {
             Source::Figure { name } => measured

@@ -37,7 +37,6 @@ pub fn prepare(testbed: &mut dyn Testbed, method: &'static Method) -> Result<Opt
 
 /// What is missing of the flushes of a burst, where the devices count each of them and no write of the method can stand for one:
 /// its commits follow one another, so that each needs a flush of its own.
-#[must_use]
 pub fn missing(place: &Environment, method: &Method, commits: u64, counted: &Counts) -> Option<String> {
     let cached = || place.leaves().filter(|leaf| leaf.write_cache != DeviceCache::WriteThrough);
     let counts = |leaf: &Device| {

@@ -102,7 +102,6 @@ impl std::error::Error for Unreadable {}
 
 impl Workload {
     /// The `nth` commit, counted over all repetitions.
-    #[must_use]
     pub fn step(&self, nth: u64) -> Step {
         let steps = self.steps.len() as u64;
         let index = usize::try_from(nth % steps).unwrap_or(0);
@@ -115,7 +114,6 @@ impl Workload {
     }
 
     /// The largest commit, bytes.
-    #[must_use]
     pub fn bytes_max(&self) -> u32 {
         self.steps.iter().map(|step| step.bytes).max().unwrap_or(1)
     }
@@ -131,7 +129,6 @@ impl Workload {
     }
 
     /// Its sizes in words.
-    #[must_use]
     pub fn words(&self) -> String {
         let least = self.steps.iter().map(|step| step.bytes).min().unwrap_or(0);
         if least == self.bytes_max() {

@@ -86,7 +86,6 @@ impl Product {
     }
 
     /// Its setting for the machine at hand, or why there is none; `None` where it does not run.
-    #[must_use]
     pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, Reason>> {
         let ways: Vec<&Way> = self.on(lookup::system(ranking.result)).collect();
         if ways.is_empty() {
@@ -193,7 +192,6 @@ pub fn select(text: &str) -> Result<Vec<&'static Product>, Error> {
 }
 
 /// The methods that these products' settings need on `system`, each once.
-#[must_use]
 pub fn methods_of(products: &[&Product], system: System) -> Vec<&'static str> {
     let mut ids: Vec<&'static str> = Vec::new();
     for way in products.iter().flat_map(|product| product.on(system)) {

@@ -71,7 +71,6 @@ impl Families {
     }
 
     /// The sides that stand alone, in sentences: those of one reason together.
-    #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         by_reason(self.alone.iter().map(|side| (side.name.as_str(), &side.why)))
             .into_iter()

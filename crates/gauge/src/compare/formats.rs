@@ -19,7 +19,6 @@ pub const VERSION: u32 = 1;
 pub(crate) const FORMAT_SEVERAL: &str = "seawall-comparisons";
 
 /// All comparisons as a Markdown document.
-#[must_use]
 pub fn markdown(families: &Families) -> String {
     let documents: Vec<String> = families.comparisons.iter().map(markdown_of).collect();
     let mut out = documents.join("\n");
@@ -113,7 +112,6 @@ fn markdown_row(comparison: &Comparison, line: &Line) -> String {
 }
 
 /// All comparisons as CSV: one line a row and side.
-#[must_use]
 pub fn csv(families: &Families) -> String {
     let head = "row,side,name,id,measure,unit,value,printed,outlives,percent_against_a,low,high,same_promise,scenario\r\n";
     families.comparisons.iter().fold(head.to_owned(), |out, comparison| out + &csv_lines(comparison))
@@ -154,7 +152,6 @@ fn csv_lines(comparison: &Comparison) -> String {
 }
 
 /// One comparison as JSON; several as a list of such.
-#[must_use]
 pub fn json(families: &Families) -> String {
     let mut documents: Vec<Value> = families.comparisons.iter().map(json_of).collect();
     if let ([_], []) = (documents.as_slice(), families.alone.as_slice()) {

@@ -105,7 +105,6 @@ fn gate(part: &str) -> Result<Gate> {
 }
 
 /// Holds each of `gates` against all comparisons.
-#[must_use]
 pub fn judge(families: &Families, gates: &[Gate]) -> Vec<Judged> {
     gates.iter().map(|gate| judge_one(families, gate)).collect()
 }

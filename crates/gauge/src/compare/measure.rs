@@ -68,7 +68,6 @@ fn at(measured: &Measured, percent: f64) -> Option<f64> {
 
 impl Measure {
     /// `value` for a column.
-    #[must_use]
     pub fn cell(&self, value: f64) -> String {
         shown(Value { value, uncertain: false }, self.unit)
     }
@@ -78,7 +77,6 @@ impl Measure {
     }
 
     /// The measure of a commit run that is called `id`.
-    #[must_use]
     pub fn known(id: &str) -> Option<Self> {
         OWN.iter().find(|own| own.id == id).map(Self::from)
     }

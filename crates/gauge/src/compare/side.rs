@@ -74,7 +74,6 @@ pub struct Figure {
 
 impl Row {
     /// Its figure of `measure`.
-    #[must_use]
     pub fn figure(&self, measure: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.measure.id == measure)
     }
@@ -82,7 +81,6 @@ impl Row {
 
 impl Side {
     /// A result of one's own, called `name`.
-    #[must_use]
     pub fn own(name: &str, result: &RunResult) -> Self {
         let study = &result.study;
         let ranking = Ranking::new(result);
@@ -159,13 +157,11 @@ impl Side {
     }
 
     /// The row called `id`.
-    #[must_use]
     pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// The measures that at least one row has, in order.
-    #[must_use]
     pub fn measures(&self) -> Vec<&Measure> {
         let mut measures: Vec<&Measure> = Vec::new();
         for figure in self.rows.iter().flat_map(|row| &row.figures) {

@@ -14,7 +14,6 @@ use crate::report::{Role, Style, WIDTH_MIN};
 const NAME_MIN: usize = 12;
 
 /// All comparisons for a terminal of `width` columns, one after the other.
-#[must_use]
 pub fn all(families: &Families, width: usize, style: Style) -> String {
     let tables: Vec<String> =
         families.comparisons.iter().map(|comparison| text(comparison, width, style)).collect();
@@ -27,7 +26,6 @@ pub fn all(families: &Families, width: usize, style: Style) -> String {
 }
 
 /// One comparison for a terminal of `width` columns.
-#[must_use]
 pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
     let mut page = Page::new(width.max(WIDTH_MIN), style);
     head(&mut page, comparison);
@@ -44,7 +42,6 @@ pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
 }
 
 /// All published tables, for `--list`.
-#[must_use]
 pub fn list(width: usize) -> String {
     let mut out = String::new();
     for file in published::all() {
@@ -66,7 +63,6 @@ pub fn list(width: usize) -> String {
 }
 
 /// `-8.7 %`, `+140 %`, `13.0×`; a typographic minus, so that columns read well.
-#[must_use]
 pub fn percent(difference: f64) -> String {
     let sign = if difference < 0.0 { "−" } else { "+" };
     let size = difference.abs();
@@ -82,14 +78,12 @@ pub fn percent(difference: f64) -> String {
 }
 
 /// `≈` before a difference within noise.
-#[must_use]
 pub fn marked(difference: &Difference) -> String {
     let mark = if difference.within_noise() == Some(true) { "≈" } else { "" };
     format!("{mark}{}", percent(difference.percent()))
 }
 
 /// The interval in per cent, or that there is none.
-#[must_use]
 pub fn interval(difference: &Difference) -> String {
     difference.interval.map_or("not stated".to_owned(), |interval| {
         let bare = |ratio: f64| percent((ratio - 1.0) * 100.0).replace(" %", "");

@@ -58,7 +58,6 @@ pub struct Cap {
 
 impl Cap {
     /// `The disk is held at 300 requests/s by every method (cgroup io.max …).`
-    #[must_use]
     pub fn sentence(&self) -> String {
         let rate = match self.held {
             Held::Commits => format!("{} commits/s", per_s(self.per_s).trim_end_matches("/s")),

@@ -39,7 +39,6 @@ impl<'a> Scope<'a> {
 }
 
 /// The advice for a terminal of `width` columns.
-#[must_use]
 pub fn text(result: &RunResult, scope: Scope<'_>, width: usize, style: Style) -> String {
     AdviceText::of(result, scope.only()).text(scope, width.max(WIDTH_MIN), style)
 }

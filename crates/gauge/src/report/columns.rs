@@ -138,7 +138,6 @@ fn digits(times: f64, spread: f64) -> String {
 }
 
 /// A value in its unit, as every report shows it.
-#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -89,7 +89,6 @@ fn promiser(promiser: Promiser) -> &'static str {
 }
 
 /// The whole file.
-#[must_use]
 pub fn csv(result: &RunResult) -> String {
     if !result.study.ranked {
         return of_table(&result.study);

@@ -12,7 +12,6 @@ use seawall_sys::inspect::{Device, Environment};
 pub(crate) type Fact = (&'static str, String);
 
 /// What was done, in one line.
-#[must_use]
 pub fn title(result: &RunResult) -> String {
     let (plan, study) = (&result.plan, &result.study);
     let amount = match plan.transactions {
@@ -38,7 +37,6 @@ pub fn title(result: &RunResult) -> String {
 }
 
 /// The day and time at which a result was begun; `None` if its clock names no day of four-digit years.
-#[must_use]
 pub fn day(result: &RunResult) -> Option<String> {
     Some(result.started_unix_s).filter(|seconds| *seconds > 0).and_then(day_of)
 }
@@ -52,13 +50,11 @@ pub(crate) fn day_of(unix_s: u64) -> Option<String> {
 }
 
 /// The same, or the seconds themselves where they have no such day: a clock without a battery may say anything.
-#[must_use]
 pub fn stamp_of(unix_s: u64) -> String {
     day_of(unix_s).unwrap_or_else(|| format!("{unix_s}s"))
 }
 
 /// The lines above the table.
-#[must_use]
 pub fn facts(ranking: &Ranking<'_>) -> Vec<(String, String)> {
     let result = ranking.result;
     let study = &result.study;
@@ -89,7 +85,6 @@ pub fn facts(ranking: &Ranking<'_>) -> Vec<(String, String)> {
 }
 
 /// Machine, file system and leaf devices.
-#[must_use]
 pub fn place(environment: &Environment, pinned_to: &[usize]) -> Vec<Fact> {
     let mut facts = vec![("machine", machine(environment, pinned_to)), ("files", file_system(environment))];
     let leaves: Vec<&Device> = environment.leaves().collect();
@@ -178,7 +173,6 @@ fn journal(result: &RunResult) -> String {
 }
 
 /// Who promises that a power cut is outlived.
-#[must_use]
 pub fn promise(result: &RunResult) -> String {
     match result.environment.promiser() {
         Promiser::Device => "durability is promised by the device".to_owned(),
@@ -195,13 +189,11 @@ pub fn promise(result: &RunResult) -> String {
 }
 
 /// On whose word it hangs, for the heading over the methods that outlive a power cut.
-#[must_use]
 pub fn condition(result: &RunResult) -> String {
     condition_of(&result.environment)
 }
 
 /// The same of a place.
-#[must_use]
 pub fn condition_of(environment: &Environment) -> String {
     match environment.promiser() {
         Promiser::Device => "if the device keeps its word".to_owned(),

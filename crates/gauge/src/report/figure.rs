@@ -86,7 +86,6 @@ struct Band<'a> {
 }
 
 /// The picture of a result.
-#[must_use]
 pub fn scene(result: &RunResult, form: Form) -> Scene {
     let ranking = Ranking::new(result);
     let bands = if result.study.ranked { by_class(&ranking) } else { by_group(result) };
@@ -375,7 +374,6 @@ fn place(result: &RunResult) -> String {
 }
 
 /// When and where it was measured, and by what.
-#[must_use]
 pub fn stamp(result: &RunResult) -> String {
     let environment = &result.environment;
     let mut parts: Vec<String> = result.label.iter().cloned().collect();

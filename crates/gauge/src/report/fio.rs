@@ -20,7 +20,6 @@ const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 /// The whole document.
-#[must_use]
 pub fn json(result: &RunResult) -> String {
     let ranking = Ranking::new(result);
     let judgement = Judgement::of(&ranking);

@@ -42,14 +42,12 @@ pub struct Named<'a> {
 }
 
 /// The page of one result.
-#[must_use]
 pub fn html(result: &RunResult) -> String {
     page(&[Named { name: "result.json", result }], &[])
 }
 
 /// The page of several results and the published tables with them: a comparison for each scenario of which there are
 /// two and more, then each result by itself.
-#[must_use]
 pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     let mut page = Page::default();
     let mut contents = Vec::new();

@@ -42,7 +42,6 @@ impl Outcome {
 }
 
 /// What became of `--require`.
-#[must_use]
 pub fn requirements(checked: &[Checked]) -> String {
     let outcome = |one: &Checked| match one.outcome {
         RequirementOutcome::Met => Outcome::Passed,
@@ -60,7 +59,6 @@ pub fn requirements(checked: &[Checked]) -> String {
 }
 
 /// What became of `--fail-if`, each with its condition.
-#[must_use]
 pub fn gates(judged: &[(&str, &Judged)]) -> String {
     let outcome = |one: &Judged| match one.outcome {
         GateOutcome::Passed => Outcome::Passed,
@@ -77,7 +75,6 @@ pub fn gates(judged: &[(&str, &Judged)]) -> String {
 }
 
 /// What `crash-test` found: each loss with its sentence and the lines of its story; a case without passed.
-#[must_use]
 pub fn losses(cases: &[(String, Option<(String, String)>)]) -> String {
     let cases = cases.iter().map(|(name, lost)| {
         let (sentence, story) = lost.as_ref().map_or(("kept", ""), |(sentence, story)| (sentence, story));

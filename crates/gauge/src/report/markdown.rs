@@ -18,7 +18,6 @@ use crate::scenario::commit::{PUBLISHED_TRANSACTION_BYTES, PUBLISHED_TRANSACTION
 use crate::study::Study;
 
 /// The whole document.
-#[must_use]
 pub fn markdown(result: &RunResult) -> String {
     let ranking = Ranking::new(result);
     let mut out = format!("# {}\n\n", facts::title(result));

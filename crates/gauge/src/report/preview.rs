@@ -13,7 +13,6 @@ use seawall_sys::inspect::{Device, Environment};
 const LABEL: usize = 9;
 
 /// The preview of a scenario in its folders, for a terminal of `width` columns.
-#[must_use]
 pub fn preview(
     scenario: &Scenario,
     settings: &Settings,
@@ -39,7 +38,6 @@ pub fn preview(
 }
 
 /// The table of scenarios.
-#[must_use]
 pub fn scenarios(width: usize) -> String {
     let all: String = SCENARIOS.iter().map(|scenario| described(scenario, width)).collect();
     all + &lines(

@@ -53,7 +53,6 @@ const ORDER: [usize; 5] = [4, 0, 1, 3, 2];
 
 /// The first screen of a result whose rows are ranked methods. `kept`: the folder that the result is in, as the user can
 /// name it.
-#[must_use]
 pub fn screen(result: &RunResult, kept: Option<&str>, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let mut page = Page::new(width.max(WIDTH_MIN), style);

@@ -8,13 +8,11 @@ use crate::judgement::Judgement;
 use crate::result::RunResult;
 
 /// What `result` says, in a sentence.
-#[must_use]
 pub fn sentence(result: &RunResult) -> String {
     Judgement::of_result(result).verdict
 }
 
 /// All of them for a terminal of `width` columns.
-#[must_use]
 pub fn text(results: &[RunResult], width: usize, style: Style) -> String {
     let mut page = Page::new(width.max(WIDTH_MIN), style);
     page.line(Role::Heading, "summary");

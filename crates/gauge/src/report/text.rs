@@ -16,7 +16,6 @@ pub struct Page {
 
 impl Page {
     /// An empty page of `width` columns.
-    #[must_use]
     pub fn new(width: usize, style: Style) -> Self {
         Self { out: String::new(), width, style }
     }
@@ -47,7 +46,6 @@ pub(crate) fn width_of(text: &str) -> usize {
 }
 
 /// `text` in lines of at most `width` columns; the first begins with `first`, the others with `rest`.
-#[must_use]
 pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> Vec<String> {
     let room = |lead: &str| width.saturating_sub(width_of(lead)).max(1);
     let mut lines = Vec::new();

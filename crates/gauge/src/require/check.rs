@@ -25,7 +25,6 @@ pub enum RequirementOutcome {
 
 impl RequirementOutcome {
     /// In a word or two.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -51,7 +50,6 @@ pub struct Checked {
 
 impl Checked {
     /// The condition with the row that it is about, as tests are called.
-    #[must_use]
     pub fn name(&self) -> String {
         let text = &self.condition.text;
         match &self.subject {
@@ -63,7 +61,6 @@ impl Checked {
 
 /// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`RequirementOutcome::Met`]. Where a
 /// finding says that the figures mean something else, none is.
-#[must_use]
 pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
     let judgement = Judgement::of(ranking);
     requirement

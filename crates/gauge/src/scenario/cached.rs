@@ -94,7 +94,6 @@ pub struct Trace {
 const FILE_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// The size of the file: as given, or what memory and space allow.
-#[must_use]
 pub fn file_bytes(settings: &Settings, available_memory_bytes: Option<u64>, free_bytes: u64) -> u64 {
     let allowed = FILE_BYTES_DEFAULT.min(available_memory_bytes.unwrap_or(u64::MAX) / 2).min(free_bytes / 4);
     let least = (16 << 20).max(settings.bytes as u64 * 4);
@@ -305,7 +304,6 @@ const SUSPECTS: [Suspect; 2] = [
 ];
 
 /// What the table says: whether the CPU time of a sync or a write grows with what is cached, by file system.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let places = study.places.len().max(1);
     (0..places)

@@ -44,7 +44,6 @@ pub const PUBLISHED_TRANSACTIONS: u64 = 65_536;
 pub(crate) const PUBLISHED_TRANSACTION_BYTES: usize = 16 << 10;
 
 /// Its parameters by default: the published experiment's journal, transactions and methods, and a short look at the others.
-#[must_use]
 pub fn settings() -> Settings {
     let defaults = Settings::default();
     Settings {

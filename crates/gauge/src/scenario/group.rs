@@ -66,14 +66,12 @@ pub struct BlockRequest<'a> {
 pub(crate) const WRITER_BYTES: u64 = 1 << 20;
 
 /// Size of the file that all writers share, bytes.
-#[must_use]
 pub fn file_bytes(settings: &Settings) -> u64 {
     let most = settings.writers.iter().max().copied().unwrap_or(1) as u64;
     most * WRITER_BYTES.max(settings.bytes as u64)
 }
 
 /// Space that the files take at most, bytes, those of the log and a journal for each writer among them.
-#[must_use]
 pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     file_bytes(settings) * 2 + (160 << 20)
 }
@@ -194,7 +192,6 @@ fn finish(study: &mut Study) {
 }
 
 /// What the table says: for each way, what the writers gained.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     SHARINGS.iter().filter_map(|(_, id, words)| gain(study, id, words)).collect()
 }

@@ -210,7 +210,6 @@ pub(crate) const HARMFUL_RATIO: f64 = 2.0;
 pub(crate) const HARMFUL_NS: f64 = 10_000_000.0;
 
 /// Judges a load: `ratio` is its p99 against `none`'s, `p99_ns` its p99, `added_ns` what it added.
-#[must_use]
 pub fn effect(ratio: f64, p99_ns: f64, added_ns: f64) -> Effect {
     if ratio >= HARMFUL_RATIO && p99_ns >= HARMFUL_NS {
         Effect::Harmful
@@ -222,7 +221,6 @@ pub fn effect(ratio: f64, p99_ns: f64, added_ns: f64) -> Effect {
 }
 
 /// What the table says: one finding a method, of its worst load, and one if nothing was felt.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut judged = 0;

@@ -113,7 +113,6 @@ impl Case {
 }
 
 /// Space that the files take at most, bytes.
-#[must_use]
 pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     const LOG_BYTES: u64 = 4 * contest::SEGMENT_BYTES as u64;
     let chosen = workloads::chosen(&settings.workloads);
@@ -473,7 +472,6 @@ fn goals(workloads: &[String]) -> String {
 }
 
 /// What the table says: which goals of this project are missed.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let (mut missed, mut judged) = (Vec::new(), 0_u32);
     for (one, row) in WORKLOADS.iter().filter_map(|one| Some((one, study.row(one.id)?))) {

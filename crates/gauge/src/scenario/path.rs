@@ -63,7 +63,6 @@ pub enum NativeWrite {
 
 impl NativeWrite {
     /// A stable name.
-    #[must_use]
     pub fn id(self) -> &'static str {
         match self {
             Self::Call(call) => call.id(),
@@ -227,7 +226,6 @@ fn columns() -> Vec<Column> {
 }
 
 /// What the table says: the published comparison, by the figure that is about the calls.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let mut found = jvm::judge(study);
     found.extend(natively(study));

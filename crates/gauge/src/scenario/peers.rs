@@ -21,7 +21,6 @@ use seawall_sys::durability::Class;
 pub const NAME: &str = "peers";
 
 /// Space that the files take at most, bytes: for each contestant of a workload some segments and its floor.
-#[must_use]
 pub fn needs_bytes(settings: &Settings, _: Option<u64>, _: u64) -> u64 {
     let contestants = settings.peers.len() as u64 + 2;
     contestants * chosen(settings).count() as u64 * (256 << 20)
@@ -117,7 +116,6 @@ fn standing(study: &Study) -> Option<Finding> {
 }
 
 /// What the table says: which of them do not make durable what they acknowledge, and which goals there are.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let lost = |(_, measured): &(_, &crate::row::Measured)| measured.class() == Some(Class::ProcessCrash);
     let finding = |(row, _): (&crate::row::Row, _)| Finding {

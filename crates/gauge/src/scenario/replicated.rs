@@ -308,7 +308,6 @@ fn finish(study: &mut Study) {
 }
 
 /// What the table says: what each engine's promise is, what it costs against a local commit, and what a sync would add.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let mut found = Vec::new();
     let engines = engines_of(study);

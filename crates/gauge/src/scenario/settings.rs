@@ -148,19 +148,16 @@ pub(crate) fn durable_methods() -> Vec<&'static Method> {
 
 impl Settings {
     /// Time of the whole run, nanoseconds, if that decides how long a block lasts.
-    #[must_use]
     pub fn time_ns(&self) -> Option<u64> {
         if let Amount::TimeNs(ns) = self.amount { Some(ns) } else { None }
     }
 
     /// Transactions that fit into one writer's part of the journal.
-    #[must_use]
     pub fn capacity(&self) -> u64 {
         self.journal.bytes / self.threads as u64 / self.commit_bytes()
     }
 
     /// Size of a transaction, bytes: all its writes.
-    #[must_use]
     pub fn commit_bytes(&self) -> u64 {
         self.bytes as u64 * u64::from(self.writes)
     }
@@ -260,7 +257,6 @@ impl Settings {
 
     /// What the result file keeps of them in the fields that all scenarios share; the journal or the files take
     /// `file_bytes`.
-    #[must_use]
     pub fn record(&self, file_bytes: u64) -> PlanRecord {
         PlanRecord {
             transaction_bytes: self.workload.as_ref().map_or(self.bytes as u64, |load| load.bytes_mean()),

@@ -297,7 +297,6 @@ const STALL_NS: u64 = 1_000_000;
 const KEPT_UP: f64 = 0.99;
 
 /// What the table says.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     [blocked(study), longest(study), overloaded(study)].into_iter().flatten().collect()
 }

@@ -80,7 +80,6 @@ impl Drop for OpenLog {
 
 impl RealTestbed {
     /// A testbed in these folders, each with its description; at least one.
-    #[must_use]
     pub fn in_folders(folders: Vec<(PathBuf, Environment)>) -> Self {
         Self {
             places: folders.into_iter().map(|(folder, environment)| Spot::new(folder, environment)).collect(),
@@ -93,7 +92,6 @@ impl RealTestbed {
     }
 
     /// A testbed in one folder.
-    #[must_use]
     pub fn in_folder(folder: &Path, environment: Environment) -> Self {
         Self::in_folders(vec![(folder.to_path_buf(), environment)])
     }

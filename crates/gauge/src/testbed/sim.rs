@@ -132,7 +132,6 @@ pub struct SimTestbed {
 
 impl SimTestbed {
     /// A machine with an honest disk and a volatile write cache, plus `plants`.
-    #[must_use]
     pub fn new(seed: u64, plants: Vec<Plant>) -> Self {
         let state = State {
             now_ns: 0,
@@ -164,7 +163,6 @@ impl SimTestbed {
     }
 
     /// What was attached of this type.
-    #[must_use]
     pub fn attached<T: Any>(&self) -> Option<&T> {
         self.attached.iter().find_map(|what| what.downcast_ref())
     }

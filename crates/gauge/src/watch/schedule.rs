@@ -49,13 +49,11 @@ impl Policy {
     }
 
     /// How long the device is looked at before a burst, nanoseconds.
-    #[must_use]
     pub fn look_ns(&self) -> u64 {
         LOOK_NS_MAX.min(self.every_ns / 2)
     }
 
     /// The most commits in a day.
-    #[must_use]
     pub fn commits_a_day(&self) -> u64 {
         DAY_NS.div_ceil(self.every_ns.max(1)) * u64::from(self.commits)
     }
@@ -81,19 +79,16 @@ pub struct Schedule {
 
 impl Schedule {
     /// The first burst is due as soon as the device was looked at.
-    #[must_use]
     pub fn new(policy: Policy, now_ns: u64) -> Self {
         Self { policy, due_ns: now_ns + policy.look_ns() }
     }
 
     /// When to begin looking at the device, nanoseconds.
-    #[must_use]
     pub fn look_at_ns(&self) -> u64 {
         self.due_ns - self.policy.look_ns()
     }
 
     /// The device was looked at for `over_ns`, until `now_ns`; `seen` is what it did, if that could be read.
-    #[must_use]
     pub fn looked(&mut self, now_ns: u64, seen: Option<Activity>, over_ns: u64) -> Decision {
         let decision = self.policy.decide(seen, over_ns);
         if decision == Decision::PutOff {

@@ -46,7 +46,6 @@ impl Ink {
     ];
 
     /// That of a class.
-    #[must_use]
     pub fn of(class: EffectiveClass) -> Self {
         match class {
             EffectiveClass::PowerLoss => Self::PowerLoss,
@@ -73,7 +72,6 @@ impl Ink {
     }
 
     /// Its name in a page's style sheet.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Paper => "card",

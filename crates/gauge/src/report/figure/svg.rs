@@ -18,7 +18,6 @@ pub(crate) enum Colours {
 }
 
 /// The whole document, by itself.
-#[must_use]
 pub fn document(scene: &Scene) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}", element(scene, Colours::Own, ""))
 }

@@ -71,7 +71,6 @@ pub enum Outlived {
 
 impl Outlived {
     /// The figure that stands for it in a table; none for what is unknown.
-    #[must_use]
     pub fn figure(self) -> Option<f64> {
         match self {
             Self::Yes => Some(1.0),
@@ -94,7 +93,6 @@ pub struct Outlives {
 }
 
 /// The promise of an engine.
-#[must_use]
 pub fn outlives(facts: &EngineFacts) -> Outlives {
     let apart = if facts.on_this_machine { Outlived::IfApart } else { Outlived::Yes };
     Outlives {

@@ -92,7 +92,6 @@ pub(super) fn finish(study: &mut Study, native_of: &[Option<usize>]) {
 }
 
 /// What the table says: the published comparison on each JVM, and what is left of it once the record must be durable.
-#[must_use]
 pub fn judge(study: &Study) -> Vec<Finding> {
     let label = |id: &str| Some(id.strip_prefix("jdk")?.strip_suffix("/raf-seek+write/closed")?.to_owned());
     study.rows.iter().filter_map(|row| compared(study, &label(&row.id)?)).collect()
