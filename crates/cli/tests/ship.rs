@@ -15,6 +15,22 @@ fn text(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
+/// What a command that ends with this code prints, and what it says.
+#[track_caller]
+fn ends(code: i32, words: &[&str]) -> (String, String) {
+    let ended = seawall(words);
+    let (out, err) = text(&ended);
+    assert_eq!(ended.status.code(), Some(code), "{words:?}: {out}{err}");
+    (out, err)
+}
+
+/// A directory that vanishes, and the path of a name in it.
+fn place() -> (tempfile::TempDir, impl Fn(&str) -> String) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let at = dir.path().to_owned();
+    (dir, move |name| at.join(name).display().to_string())
+}
+
 fn written(dir: &Path, records: u8) -> Lsn {
     let log = Log::open(dir, Options::default().segment_bytes(64 << 10)).expect("opens");
     let end = (0..records).map(|i| log.append_commit(&vec![i; 3000]).expect("commits")).last();
@@ -24,67 +40,53 @@ fn written(dir: &Path, records: u8) -> Lsn {
 
 #[test]
 fn a_log_goes_to_an_archive_and_comes_back() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (dir, path) = place();
     let (log, archive, again) = (path("log"), format!("folder:{}", path("archive")), path("again"));
     let end = written(Path::new(&log), 60);
-    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
-    let (out, err) = text(&shipped);
-    assert!(shipped.status.success(), "{err}");
+    let (out, err) = ends(0, &["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
     assert_eq!(out, format!("acknowledged {end}\n"));
     // Before anything is sent: what it outlives, and what it costs.
     assert!(err.contains("outlives power-everywhere") && err.contains("NOT machine"), "{err}");
     assert!(err.contains("at most 17280 requests a day, lists included"), "{err}");
-    let drilled = seawall(&["log", "drill", "--from", &archive, "--log", &log]);
-    let (out, err) = text(&drilled);
-    assert!(drilled.status.success() && out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
-    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &archive, "--fence"]);
-    let (out, err) = text(&rebuilt);
-    assert!(rebuilt.status.success() && out.contains("taken over with epoch 2"), "{out}{err}");
+    let (out, err) = ends(0, &["log", "drill", "--from", &archive, "--log", &log]);
+    assert!(out.contains(&format!("60 records, LSN 0 to {end}")), "{out}{err}");
+    let (out, err) = ends(0, &["log", "rebuild", &again, "--from", &archive, "--fence"]);
+    assert!(out.contains("taken over with epoch 2"), "{out}{err}");
     let (old, new) = (View::open(&log).expect("opens"), View::open(&again).expect("opens"));
     assert_eq!((old.log_id(), old.end_lsn()), (new.log_id(), new.end_lsn()));
     // The old one is refused from now on, with the remedy, and nothing of it is lost.
     written(Path::new(&log), 3);
-    let refused = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-    let (_, err) = text(&refused);
-    assert_eq!(refused.status.code(), Some(7), "fenced");
+    let (_, err) = ends(7, &["log", "ship", &log, "--to", &archive, "--once"]);
     assert!(err.contains("belongs to the log of another directory") && err.contains("rebuild"), "{err}");
     written(Path::new(&again), 3);
-    let goes_on = seawall(&["log", "ship", &again, "--to", &archive, "--once"]);
-    assert!(goes_on.status.success(), "{}", text(&goes_on).1);
+    ends(0, &["log", "ship", &again, "--to", &archive, "--once"]);
     // A copy of an earlier state takes nothing over.
     let copy = path("copy");
-    let copied = seawall(&["log", "rebuild", &copy, "--from", &archive, "--lsn", &end.to_string()]);
-    let (out, err) = text(&copied);
-    assert!(copied.status.success() && out.contains("this is a copy"), "{out}{err}");
+    let (out, err) = ends(0, &["log", "rebuild", &copy, "--from", &archive, "--lsn", &end.to_string()]);
+    assert!(out.contains("this is a copy"), "{out}{err}");
     assert_eq!(View::open(&copy).expect("opens").end_lsn(), end);
     let near = path("near");
-    let copied = seawall(&["log", "rebuild", &near, "--from", &archive, "--copy", "--skip-trimmed"]);
-    let (_, err) = text(&copied);
-    assert!(copied.status.success() && err.contains("LSN 0 to ") && err.contains("to read"), "{err}");
+    let (_, err) = ends(0, &["log", "rebuild", &near, "--from", &archive, "--copy", "--skip-trimmed"]);
+    assert!(err.contains("LSN 0 to ") && err.contains("to read"), "{err}");
     let two = ["log", "rebuild", &copy, "--from", &archive, "--from", &log, "--skip-trimmed"];
     let refused = seawall(&two);
     assert!(!refused.status.success(), "it takes one source");
     // Without manifests everything is read, and said to be.
     std::fs::remove_dir_all(dir.path().join("archive/manifests")).expect("removes");
     let bare = path("bare");
-    let copied = seawall(&["log", "rebuild", &bare, "--from", &archive, "--copy", "--skip-trimmed"]);
-    let (out, err) = text(&copied);
-    assert!(copied.status.success() && err.contains("everything is read"), "{out}{err}");
-    let retained = seawall(&["log", "retain", "--at", &archive, "--keep-segments", "0", "--dry-run"]);
-    let (out, err) = text(&retained);
-    assert!(retained.status.success() && out.contains("all messages were read"), "{out}{err}");
+    let (out, err) = ends(0, &["log", "rebuild", &bare, "--from", &archive, "--copy", "--skip-trimmed"]);
+    assert!(err.contains("everything is read"), "{out}{err}");
+    let (out, err) = ends(0, &["log", "retain", "--at", &archive, "--keep-segments", "0", "--dry-run"]);
+    assert!(out.contains("all messages were read"), "{out}{err}");
     assert!(seawall(&["log", "verify", &copy]).status.success());
 }
 
 #[test]
 fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (dir, path) = place();
     let (log, archive, standby) = (path("log"), format!("folder:{}", path("archive")), path("standby"));
     let ship = || {
-        let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
-        assert!(shipped.status.success(), "{}", text(&shipped).1);
+        ends(0, &["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
     };
     written(Path::new(&log), 60);
     ship();
@@ -96,12 +98,10 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
     }
     service.kill().expect("is there");
     service.wait().expect("ends");
-    let followed = seawall(&["log", "standby", &standby, "--from", &archive, "--once"]);
-    assert!(followed.status.success(), "{}", text(&followed).1);
+    ends(0, &["log", "standby", &standby, "--from", &archive, "--once"]);
     let end = written(Path::new(&log), 200);
     ship();
-    let trimmed = seawall(&["log", "trim", &log, &end.get().to_string()]);
-    assert!(trimmed.status.success(), "{}", text(&trimmed).1);
+    ends(0, &["log", "trim", &log, &end.get().to_string()]);
     written(Path::new(&log), 20);
     ship();
     for dry in [&["--dry-run"][..], &[]] {
@@ -115,33 +115,26 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
         &["log", "takeover", &standby, "--from", &archive, "--dry-run"],
         &["log", "takeover", &standby, "--from", &archive, "--fence"],
     ] {
-        let refused = seawall(words);
-        let (_, err) = text(&refused);
-        assert_eq!(refused.status.code(), Some(9), "{words:?}: {err}");
+        let (_, err) = ends(9, words);
         assert!(err.contains("a retention removed message"), "{err}");
     }
     // What it says there helps.
     std::fs::remove_dir_all(&standby).expect("removes");
-    let followed = seawall(&["log", "standby", &standby, "--from", &archive, "--once"]);
-    assert!(followed.status.success(), "{}", text(&followed).1);
+    ends(0, &["log", "standby", &standby, "--from", &archive, "--once"]);
 }
 
 #[test]
 fn a_damaged_archive_and_a_wrong_address_are_named() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (dir, path) = place();
     let (log, archive) = (path("log"), format!("folder:{}", path("archive")));
     written(Path::new(&log), 60);
-    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
-    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    ends(0, &["log", "ship", &log, "--to", &archive, "--object-bytes", "32k", "--once"]);
     std::fs::remove_file(dir.path().join("archive/messages/00000000000000000003")).expect("removes");
     for words in [
         &["log", "drill", "--from", &archive][..],
         &["log", "rebuild", &path("again"), "--from", &archive, "--fence"],
     ] {
-        let refused = seawall(words);
-        let (_, err) = text(&refused);
-        assert_eq!(refused.status.code(), Some(9), "damaged: {err}");
+        let (_, err) = ends(9, words);
         assert!(err.contains("message 3 of the destination is damaged: it is missing"), "{err}");
     }
     assert!(!dir.path().join("again").exists(), "nothing gets the name");
@@ -150,24 +143,21 @@ fn a_damaged_archive_and_a_wrong_address_are_named() {
         ("folder:/nowhere/at/all", "holds no archive", 1),
         ("nats://127.0.0.1:1", "name the stream", 2),
     ] {
-        let refused = seawall(&["log", "drill", "--from", address]);
-        let (_, err) = text(&refused);
-        assert!(refused.status.code() == Some(code) && err.contains(named), "{address}: {err}");
+        let (_, err) = ends(code, &["log", "drill", "--from", address]);
+        assert!(err.contains(named), "{address}: {err}");
     }
-    let none = seawall(&["log", "ship", &path("none"), "--to", &archive, "--once"]);
-    assert!(none.status.code() == Some(1) && text(&none).1.contains("none"), "{}", text(&none).1);
+    let (_, err) = ends(1, &["log", "ship", &path("none"), "--to", &archive, "--once"]);
+    assert!(err.contains("none"), "{err}");
 }
 
 /// A standby is killed at any time, while the log is written and shipped; each goes on where the one before it was saved.
 #[test]
 fn a_standby_that_is_killed_goes_on_and_takes_over() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (_dir, path) = place();
     let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
     written(Path::new(&log), 20);
     let ship = || {
-        let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
-        assert!(shipped.status.success(), "{}", text(&shipped).1);
+        ends(0, &["log", "ship", &log, "--to", &archive, "--object-bytes", "16k", "--once"]);
     };
     ship();
     for round in 0..12 {
@@ -181,43 +171,38 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
         standby.kill().expect("kills");
         standby.wait().expect("ends");
         for words in [&["log", "verify", &copy][..], &["log", "cat", &copy], &["log", "stat", &copy]] {
-            let refused = seawall(words);
-            let (_, err) = text(&refused);
-            assert!(refused.status.code() == Some(1) && err.contains("seawall log takeover"), "{err}");
+            let (_, err) = ends(1, words);
+            assert!(err.contains("seawall log takeover"), "{err}");
         }
     }
     let once = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
     let end = View::open(&log).expect("opens").end_lsn();
     assert_eq!(text(&once).0, format!("followed to LSN {end}, epoch 13\n"), "{}", text(&once).1);
     let other = path("other");
-    let also = seawall(&["log", "standby", &other, "--from", &archive, "--once"]);
-    assert!(also.status.success(), "{}", text(&also).1);
-    let taken = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
-    let (out, err) = text(&taken);
-    assert!(taken.status.success() && out.contains("taken over with epoch 14"), "{out}{err}");
+    ends(0, &["log", "standby", &other, "--from", &archive, "--once"]);
+    let (out, err) = ends(0, &["log", "takeover", &copy, "--from", &archive, "--fence"]);
+    assert!(out.contains("taken over with epoch 14"), "{out}{err}");
     let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
     // One that was killed behind its last step may be tried again.
     let again = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
     assert!(again.status.success() && text(&again).0.contains("is the log already"), "{}", text(&again).1);
     // Whoever comes second is told so, and so is the old writer.
-    let second = seawall(&["log", "takeover", &late, "--from", &archive, "--fence"]);
-    assert!(second.status.code() == Some(7) && text(&second).1.contains("epoch 14"), "{}", text(&second).1);
-    let old = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-    assert!(old.status.code() == Some(7) && text(&old).1.contains("rebuild"), "{}", text(&old).1);
+    let (_, err) = ends(7, &["log", "takeover", &late, "--from", &archive, "--fence"]);
+    assert!(err.contains("epoch 14"), "{err}");
+    let (_, err) = ends(7, &["log", "ship", &log, "--to", &archive, "--once"]);
+    assert!(err.contains("rebuild"), "{err}");
 }
 
 /// Of two archives one is damaged: the log comes from both, and the command says which and ends with 9.
 #[test]
 fn several_archives_make_up_for_each_other() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (dir, path) = place();
     let (log, again) = (path("log"), path("again"));
     let [one, two] = ["one", "two"].map(|name| format!("folder:{}", path(name)));
     written(Path::new(&log), 60);
     for (to, size) in [(&one, "32k"), (&two, "20k")] {
-        let shipped = seawall(&["log", "ship", &log, "--to", to, "--object-bytes", size, "--once"]);
-        assert!(shipped.status.success(), "{}", text(&shipped).1);
+        ends(0, &["log", "ship", &log, "--to", to, "--object-bytes", size, "--once"]);
     }
     let both = ["log", "drill", "--from", &one, "--from", &two, "--log", &log];
     let drilled = seawall(&both);
@@ -226,13 +211,11 @@ fn several_archives_make_up_for_each_other() {
     let mut bytes = std::fs::read(&damaged).expect("reads");
     bytes[5000] ^= 1;
     std::fs::write(&damaged, bytes).expect("writes");
-    let drilled = seawall(&both);
-    let (out, err) = text(&drilled);
-    assert!(drilled.status.code() == Some(9) && out.contains("60 records"), "{out}{err}");
+    let (out, err) = ends(9, &both);
+    assert!(out.contains("60 records"), "{out}{err}");
     assert!(err.contains("message 3") && err.contains(&one) && !err.contains(&two), "{err}");
-    let rebuilt = seawall(&["log", "rebuild", &again, "--from", &one, "--from", &two, "--fence"]);
-    let (out, err) = text(&rebuilt);
-    assert!(rebuilt.status.code() == Some(9) && out.contains("60 records"), "{out}{err}");
+    let (out, err) = ends(9, &["log", "rebuild", &again, "--from", &one, "--from", &two, "--fence"]);
+    assert!(out.contains("60 records"), "{out}{err}");
     assert!(err.contains("message 3") && err.contains("made up for it"), "{err}");
     let cats = [&log, &again].map(|dir| seawall(&["log", "cat", dir]).stdout);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
@@ -241,20 +224,17 @@ fn several_archives_make_up_for_each_other() {
 /// Nobody is refused without an answer: not by a dry run, not where there is nobody to ask, and not into a folder with a mistake in its name.
 #[test]
 fn a_take_over_is_asked_for() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (dir, path) = place();
     let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
     let end = written(Path::new(&log), 20);
     let dry = ["log", "ship", &log, "--to", &archive, "--dry-run"];
     let (out, _) = text(&seawall(&dry));
     assert!(out.contains("would make") && !dir.path().join("archive").exists(), "{out}");
-    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    ends(0, &["log", "ship", &log, "--to", &archive, "--once"]);
     written(Path::new(&log), 5);
     let (out, err) = text(&seawall(&dry));
     assert!(out.contains("5 records, ") && out.contains(&format!("LSN {end} to")), "{out}{err}");
-    let standby = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
-    assert!(standby.status.success(), "{}", text(&standby).1);
+    ends(0, &["log", "standby", &copy, "--from", &archive, "--once"]);
     let again = path("again");
     for (words, code, says) in [
         (&["rebuild", &again, "--from", &archive][..], 2, "--fence"),
@@ -265,9 +245,8 @@ fn a_take_over_is_asked_for() {
         (&["takeover", &copy, "--from", &archive], 2, "--fence"),
         (&["takeover", &copy, "--from", &archive, "--dry-run"], 0, "nothing was changed"),
     ] {
-        let ended = seawall(&[&["log"], words].concat());
-        let (_, err) = text(&ended);
-        assert!(ended.status.code() == Some(code) && err.contains(says), "{words:?}: {err}");
+        let (_, err) = ends(code, &[&["log"], words].concat());
+        assert!(err.contains(says), "{words:?}: {err}");
         assert!(!dir.path().join("again").exists() && !dir.path().join("no").exists(), "{words:?}");
         let goes_on = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
         assert!(goes_on.status.success(), "after {words:?} the writer is refused: {}", text(&goes_on).1);
@@ -277,18 +256,15 @@ fn a_take_over_is_asked_for() {
 /// What a folder of a log, one of a standby and a destination say of themselves, as JSON and as text.
 #[test]
 fn a_status_is_that_of_a_log_a_standby_or_a_destination() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (_dir, path) = place();
     let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
     let json = |at: &str| -> serde_json::Value {
-        let status = seawall(&["log", "status", at, "--format", "json"]);
-        assert!(status.status.success(), "{}", text(&status).1);
-        serde_json::from_slice(&status.stdout).expect("is JSON")
+        let (out, _) = ends(0, &["log", "status", at, "--format", "json"]);
+        serde_json::from_str(&out).expect("is JSON")
     };
     let end = written(Path::new(&log), 20);
     assert_eq!(json(&log)["destinations"].as_array().map(Vec::len), Some(0));
-    let shipped = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-    assert!(shipped.status.success(), "{}", text(&shipped).1);
+    ends(0, &["log", "ship", &log, "--to", &archive, "--once"]);
     written(Path::new(&log), 7);
     let of_log = json(&log);
     let there = &of_log["destinations"][0];
@@ -297,15 +273,14 @@ fn a_status_is_that_of_a_log_a_standby_or_a_destination() {
     let held = json(&archive);
     assert_eq!((&held["owner"], &held["end"]), (&there["owner"], &end.get().into()));
     assert_eq!(held["identity"], of_log["identity"]);
-    let standby = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
-    assert!(standby.status.success(), "{}", text(&standby).1);
+    ends(0, &["log", "standby", &copy, "--from", &archive, "--once"]);
     let followed = json(&copy);
     assert_eq!((&followed["kind"], &followed["end"]), (&"standby".into(), &end.get().into()));
     assert_eq!(followed["address"], there["address"]);
     let (out, _) = text(&seawall(&["log", "status", &log]));
     assert!(out.contains(&format!("shipped to        {archive}")) && out.contains("7 records"), "{out}");
-    let none = seawall(&["log", "status", &path("none")]);
-    assert!(none.status.code() == Some(1) && text(&none).1.contains("none"));
+    let (_, err) = ends(1, &["log", "status", &path("none")]);
+    assert!(err.contains("none"), "{err}");
 }
 
 /// A service says beside the log what it is doing, and over HTTP whether all is well; one that is fenced ends with its code, and what it said last stays.
@@ -313,8 +288,7 @@ fn a_status_is_that_of_a_log_a_standby_or_a_destination() {
 #[test]
 fn a_service_waits_works_and_says_so() {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (_dir, path) = place();
     let (log, other, file) = (path("log"), path("other"), path("ship.conf"));
     let archive = format!("folder:{}", path("archive of logs"));
     written(Path::new(&log), 20);
@@ -372,8 +346,7 @@ fn a_service_waits_works_and_says_so() {
     }
     written(Path::new(&log), 1);
     // It is taken over meanwhile.
-    let taken = seawall(&["log", "rebuild", &path("again"), "--from", &archive, "--fence"]);
-    assert!(taken.status.success(), "{}", text(&taken).1);
+    ends(0, &["log", "rebuild", &path("again"), "--from", &archive, "--fence"]);
     written(Path::new(&log), 3);
     until(&|| status(&log).contains("service         ended, "), "the end is said");
     assert!(
