@@ -183,9 +183,7 @@ pub(crate) fn check() -> Result {
     let tried = |name: &str, program: PathBuf| {
         let place = folder.join(format!("run {name}"));
         files::make_folder(&place)?;
-        let mut run = command(program, &[] as &[&str]);
-        run.current_dir(&place);
-        let printed = output(run)?;
+        let printed = output(command(program, &[] as &[&str]).current_dir(&place))?;
         let right = printed == "order 1\norder 2\n";
         ensure!(right, "the program of the README, {name}, printed {printed:?}");
         Ok(())
@@ -200,9 +198,7 @@ pub(crate) fn check() -> Result {
         files::write(&folder.join("CMakeLists.txt"), CMAKE_PROGRAM)?;
         let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
         for words in [&["-S", ".", "-B", "cmake", &prefix][..], &["--build", "cmake"]] {
-            let mut cmake = command("cmake", words);
-            cmake.current_dir(&folder);
-            output(cmake)?;
+            output(command("cmake", words).current_dir(&folder))?;
         }
         tried("by CMake", folder.join("cmake/orders"))?;
         tried("by CMake, static", folder.join("cmake/orders-static"))?;

@@ -114,9 +114,7 @@ fn run_watch(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     let (disk, file) = (work.join("disk"), work.join("watch.prom"));
     files::make_folder(&disk)?;
     let options = ["--every", "1s", "--time", "2s", "--busy", "100", "--allow-memory", "--openmetrics"];
-    let mut watch = command(program, &["watch"]);
-    watch.arg(&disk).args(options).arg(&file);
-    output(watch)?;
+    output(command(program, &["watch"]).arg(&disk).args(options).arg(&file))?;
     Ok(vec![file])
 }
 
@@ -245,9 +243,7 @@ impl Deployed {
 
     fn rules_and_metrics(&self, promtool: &Path, exported: &[PathBuf], work: &Path) -> Result {
         for words in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
-            let mut check = command(promtool, &words);
-            check.current_dir(root().join(self.folder));
-            output(check)?;
+            output(command(promtool, &words).current_dir(root().join(self.folder)))?;
         }
         let metrics = |text: &str| {
             let file = work.join("metrics");
@@ -273,9 +269,7 @@ impl Deployed {
         let (name, _, mistakes) = self.manifest;
         let location = format!("{}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json", schemas.display());
         let check = |file: &Path| {
-            let mut check = command(kubeconform, &["-strict", "-schema-location", &location]);
-            check.arg(file);
-            captured(check)
+            captured(command(kubeconform, &["-strict", "-schema-location", &location]).arg(file))
         };
         let file = self.at(name);
         check(&file)?;
@@ -303,9 +297,7 @@ impl Deployed {
         let file = work.join(name.replace('@', "@orders"));
         let analyze = |text: &str, words: &[&str]| {
             files::write(&file, text)?;
-            let mut analyze = command("systemd-analyze", words);
-            analyze.arg(&file);
-            captured(analyze)
+            captured(command("systemd-analyze", words).arg(&file))
         };
         let here = text.replace(installed, &program.display().to_string());
         // What it only warns of, such as a word that it does not know, is on standard error.

@@ -74,9 +74,7 @@ pub(crate) fn miri() -> Result<(Counts, Result)> {
     for (package, modules) in MIRI_RUNS {
         let mut words = vec!["miri", "test", "--quiet", "--package", package, "--lib", "--"];
         words.extend(modules);
-        let mut run = nightly(&words, "miri");
-        run.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-        let (counts, result) = tests(run);
+        let (counts, result) = tests(nightly(&words, "miri").env("MIRIFLAGS", "-Zmiri-disable-isolation"));
         all = all.plus(counts);
         if result.is_err() {
             return Ok((all, result));

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::tally::Counts;
+use std::borrow::BorrowMut;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -75,29 +76,31 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Runs it to its end with its output passed through.
-pub(crate) fn status(mut command: Command) -> Result {
+pub(crate) fn status(mut command: impl BorrowMut<Command>) -> Result {
+    let command = command.borrow_mut();
     let status = command.status();
-    success(&command, status, String::new())
+    success(command, status, String::new())
 }
 
 /// Runs it to its end and gives what it printed.
-pub(crate) fn output(command: Command) -> Result<String> {
+pub(crate) fn output(command: impl BorrowMut<Command>) -> Result<String> {
     captured(command).map(|(printed, _)| printed)
 }
 
-/// Runs it to its end and gives what it printed, to standard output and to standard error.
-pub(crate) fn captured(mut command: Command) -> Result<(String, String)> {
+pub(crate) fn captured(mut command: impl BorrowMut<Command>) -> Result<(String, String)> {
+    let command = command.borrow_mut();
     let (stdout, stderr, status) = match command.output() {
         Ok(output) => (output.stdout, output.stderr, Ok(output.status)),
         Err(cause) => (Vec::new(), Vec::new(), Err(cause)),
     };
     let errors = String::from_utf8_lossy(&stderr).into_owned();
-    success(&command, status, errors.trim().to_owned())?;
+    success(command, status, errors.trim().to_owned())?;
     Ok((String::from_utf8_lossy(&stdout).into_owned(), errors))
 }
 
 /// Runs it to its end, passes its output on, and adds up the tests that it reports.
-pub(crate) fn tests(mut command: Command) -> (Counts, Result) {
+pub(crate) fn tests(mut command: impl BorrowMut<Command>) -> (Counts, Result) {
+    let command = command.borrow_mut();
     let mut counts = Counts::default();
     let child = command.stdout(Stdio::piped()).spawn();
     let status = child.and_then(|mut child| {
@@ -108,7 +111,7 @@ pub(crate) fn tests(mut command: Command) -> (Counts, Result) {
         }
         child.wait()
     });
-    (counts, success(&command, status, String::new()))
+    (counts, success(command, status, String::new()))
 }
 
 pub(crate) fn built_from() -> String {

@@ -120,9 +120,7 @@ pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
     if let Some(lacking) = GO.lacking() {
         return Err(Error::lacking(lacking));
     }
-    let mut install = command(go(), &["install", &format!("{module}@{version}")]);
-    install.env("GOBIN", &folder);
-    status(install)?;
+    status(command(go(), &["install", &format!("{module}@{version}")]).env("GOBIN", &folder))?;
     Ok(program)
 }
 
@@ -223,9 +221,7 @@ pub(crate) fn provide(tools: &[Tool]) -> Result {
 pub(crate) fn unpack(package: &str, folder: &Path) -> Result {
     let new = folder.with_extension("new");
     files::empty_folder(&new)?;
-    let mut download = command("apt-get", &["download", "-q", package]);
-    download.current_dir(&new);
-    output(download)?;
+    output(command("apt-get", &["download", "-q", package]).current_dir(&new))?;
     let mut files = files::list(&new)?.into_iter();
     let file = files.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
     let file = file.ok_or_else(|| Error::check(format!("apt-get left no package in {}", new.display())))?;

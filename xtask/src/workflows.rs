@@ -12,9 +12,7 @@ const WORKFLOWS: &str = ".github/workflows";
 /// Lints them all.
 pub(crate) fn check() -> Result {
     let actionlint = tools::go_program(ACTIONLINT.0, ACTIONLINT.1)?;
-    let mut lint = command(actionlint, &["-no-color"]);
-    lint.args(files::list(&root().join(WORKFLOWS))?);
-    status(lint)?;
+    status(command(actionlint, &["-no-color"]).args(files::list(&root().join(WORKFLOWS))?))?;
     let environment =
         python::environment(&python::find()?, "packages", &root().join("xtask/package/requirements.txt"))?;
     // Offline: what it knows of the actions themselves would come from GitHub.

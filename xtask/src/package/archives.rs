@@ -12,9 +12,7 @@ pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<Pa
     let name = target.archive(&release.version);
     let (archive, again) = (out().join(&name), folder(target).join(&name));
     for to in [&archive, &again] {
-        let mut pack = script()?;
-        pack.args([from, to]).arg(release.seconds.to_string());
-        status(pack)?;
+        status(script()?.args([from, to]).arg(release.seconds.to_string()))?;
     }
     same(&archive, &again)?;
     Ok(archive)
@@ -44,9 +42,7 @@ pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: 
     files::empty_folder(&here)?;
     let module =
         if archive.extension().is_some_and(|ending| ending == "zip") { "zipfile" } else { "tarfile" };
-    let mut unpack = command(python()?, &["-m", module, "-e"]);
-    unpack.args([archive, &here]);
-    status(unpack)?;
+    status(command(python()?, &["-m", module, "-e"]).args([archive, &here]))?;
     let program = here.join(target.folder(&release.version)).join(target.program());
     let result = here.join("bench.json");
     measure(release, &here.to_string_lossy(), &result, |words| runs.command(&program, words))
