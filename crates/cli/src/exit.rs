@@ -41,13 +41,17 @@ pub(crate) const FORKED: u8 = 8;
 pub(crate) const DAMAGED: u8 = 9;
 pub(crate) const INTERRUPTED: u8 = 130;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error("{0}")]
     Message(String),
     /// The command line is wrong in a way that the parser cannot see.
+    #[error("{0}")]
     Usage(String),
     /// It could not be done, for a reason that has an exit code of its own.
+    #[error("{1}")]
     Coded(u8, String),
+    #[error("interrupted before anything was measured; nothing was kept, and its files were removed")]
     Interrupted,
 }
 
@@ -73,19 +77,6 @@ impl Failure {
             Self::Usage(_) => ExitCode::from(2),
             Self::Coded(code, _) => ExitCode::from(*code),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message(text) | Self::Usage(text) | Self::Coded(_, text) => f.write_str(text),
-            Self::Interrupted => f.write_str(
-                "interrupted before anything was measured; nothing was kept, and its files were removed",
-            ),
         }
     }
 }

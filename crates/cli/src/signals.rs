@@ -25,7 +25,7 @@ pub(crate) fn listen() -> Result<(), Failure> {
     listen_and(|| {})
 }
 
-/// The same; `heard` is called at every signal.
+/// Stops a run at the first signal; `heard` is called at every one.
 pub(crate) fn listen_and(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     take_over(move || {
         heard();

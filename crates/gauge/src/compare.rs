@@ -24,27 +24,35 @@ pub mod text;
 use crate::stats::{Ratio, unpaired_ratio};
 use measure::Measure;
 use side::{Figure, Row, Side};
-use std::fmt;
 
 /// Why sides cannot be compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Incomparable {
     /// There is one side only.
+    #[error(
+        "there is nothing to compare with: name a second result, or a published table (--with published:ID; --list names them)"
+    )]
     Alone,
     /// There is no published table of this id.
+    #[error("there is no published table `{0}`; `seawall compare --list` names them all")]
     Unknown(String),
     /// The sides' commits have different numbers of writes.
+    #[error(
+        "their commits differ in the number of writes (--writes), which decides how often a method flushes: {writes}"
+    )]
     Writes {
         /// Each side's number.
         writes: String,
     },
     /// No figure is common to the sides.
+    #[error("there is no figure that all of them have: {scenarios}")]
     Figure {
         /// Each side's scenario.
         scenarios: String,
     },
     /// Not all sides have the requested figure.
+    #[error("{}", if shared.is_empty() { format!("{sides} have no figure in common") } else { format!("not all of {sides} have `{by}`; they share {shared}") })]
     By {
         /// Their names.
         sides: String,
@@ -54,60 +62,23 @@ pub enum Incomparable {
         shared: String,
     },
     /// No row is common to the sides.
+    #[error("{sides} have no row in common: they measured different things")]
     Row {
         /// Their names.
         sides: String,
     },
     /// No two sides are of the same scenario.
+    #[error(
+        "no two of these can be compared: {scenarios}: name two results of one scenario, or see them one by one in `seawall report`"
+    )]
     Scenario {
         /// Each side's scenario.
         scenarios: String,
     },
     /// Each group of one scenario has a reason of its own.
+    #[error("{}", .0.iter().map(Self::to_string).collect::<Vec<_>>().join("; "))]
     Each(Vec<Self>),
 }
-
-impl fmt::Display for Incomparable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Alone => f.write_str(
-                "there is nothing to compare with: name a second result, or a published table (--with \
-                 published:ID; --list names them)",
-            ),
-            Self::Unknown(id) => {
-                write!(f, "there is no published table `{id}`; `seawall compare --list` names them all")
-            }
-            Self::Writes { writes } => write!(
-                f,
-                "their commits differ in the number of writes (--writes), which decides how often a method flushes: \
-                 {writes}"
-            ),
-            Self::Figure { scenarios } => {
-                write!(f, "there is no figure that all of them have: {scenarios}")
-            }
-            Self::By { sides, shared, .. } if shared.is_empty() => {
-                write!(f, "{sides} have no figure in common")
-            }
-            Self::By { sides, by, shared } => {
-                write!(f, "not all of {sides} have `{by}`; they share {shared}")
-            }
-            Self::Row { sides } => {
-                write!(f, "{sides} have no row in common: they measured different things")
-            }
-            Self::Scenario { scenarios } => write!(
-                f,
-                "no two of these can be compared: {scenarios}: name two results of one scenario, or see them one \
-                 by one in `seawall report`"
-            ),
-            Self::Each(reasons) => {
-                let reasons: Vec<String> = reasons.iter().map(Self::to_string).collect();
-                f.write_str(&reasons.join("; "))
-            }
-        }
-    }
-}
-
-impl std::error::Error for Incomparable {}
 
 /// Sides and their differences by one measure.
 #[derive(Debug, Clone)]

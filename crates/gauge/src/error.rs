@@ -6,15 +6,17 @@ use crate::compare::Incomparable;
 use crate::result::Refusal;
 use bytesize::ByteSize;
 use seawall_sys::text::printable;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+const MEMORY: &str = "name a folder on the disk in question, or add --allow-memory to measure the calls without any durability";
+
 /// Why something was refused or failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be read or written.
+    #[error("cannot {operation} {}: {source}", printable(&path.display().to_string()))]
     Io {
         /// What was being done, as a verb.
         operation: &'static str,
@@ -24,6 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file is not a result of this program, or not one that a run can have written.
+    #[error("{} {source}", printable(&path.display().to_string()))]
     ResultFile {
         /// The file.
         path: PathBuf,
@@ -31,8 +34,10 @@ pub enum Error {
         source: Refusal,
     },
     /// A figure of the result has no form in JSON.
-    Json(serde_json::Error),
+    #[error("cannot write the result as JSON: {0}")]
+    Json(#[source] serde_json::Error),
     /// The value of an option is out of bounds or not understood.
+    #[error("{option}: {reason}")]
     Option {
         /// The option, with its dashes.
         option: &'static str,
@@ -40,6 +45,7 @@ pub enum Error {
         reason: String,
     },
     /// The value of an option is out of bounds.
+    #[error("{option} must be {bounds}")]
     OutOfBounds {
         /// The option, with its dashes.
         option: &'static str,
@@ -47,21 +53,25 @@ pub enum Error {
         bounds: &'static str,
     },
     /// The file system is mounted read-only.
+    #[error("the {file_system} at this place is mounted read-only: name a folder that can be written")]
     ReadOnly {
         /// Its kind.
         file_system: String,
     },
     /// The file system keeps its files in memory.
+    #[error("{file_system} keeps its files in memory, where nothing outlives a crash: {MEMORY}")]
     InMemory {
         /// Its kind.
         file_system: String,
     },
     /// The file system ignores syncs.
+    #[error("the file system here ignores syncs ({evidence}): {MEMORY}")]
     SyncDisabled {
         /// The mount option or setting that says so.
         evidence: String,
     },
     /// The files of a run do not fit.
+    #[error("{subject} {} and the {file_system} here has {} free: free some space, or {remedy}", ByteSize(*needed), ByteSize(*free))]
     NoSpace {
         /// What needs the space, with its verb.
         subject: String,
@@ -75,7 +85,8 @@ pub enum Error {
         remedy: &'static str,
     },
     /// Sides that cannot be compared.
-    Incomparable(Incomparable),
+    #[error(transparent)]
+    Incomparable(#[from] Incomparable),
 }
 
 /// The result of an operation of the gauge.
@@ -92,59 +103,6 @@ impl Error {
         match options.iter().find(|(_, holds, _)| !holds) {
             Some(&(option, _, bounds)) => Err(Self::OutOfBounds { option, bounds }),
             None => Ok(()),
-        }
-    }
-}
-
-impl From<Incomparable> for Error {
-    fn from(error: Incomparable) -> Self {
-        Self::Incomparable(error)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MEMORY: &str = "name a folder on the disk in question, or add --allow-memory to measure the calls without any durability";
-        match self {
-            Self::Io { operation, path, source } => {
-                write!(f, "cannot {operation} {}: {source}", printable(&path.display().to_string()))
-            }
-            Self::ResultFile { path, source } => {
-                write!(f, "{} {source}", printable(&path.display().to_string()))
-            }
-            Self::Json(error) => write!(f, "cannot write the result as JSON: {error}"),
-            Self::Option { option, reason } => write!(f, "{option}: {reason}"),
-            Self::OutOfBounds { option, bounds } => write!(f, "{option} must be {bounds}"),
-            Self::ReadOnly { file_system } => {
-                write!(
-                    f,
-                    "the {file_system} at this place is mounted read-only: name a folder that can be written"
-                )
-            }
-            Self::InMemory { file_system } => {
-                write!(f, "{file_system} keeps its files in memory, where nothing outlives a crash: {MEMORY}")
-            }
-            Self::SyncDisabled { evidence } => {
-                write!(f, "the file system here ignores syncs ({evidence}): {MEMORY}")
-            }
-            Self::NoSpace { subject, needed, file_system, free, remedy } => write!(
-                f,
-                "{subject} {} and the {file_system} here has {} free: free some space, or {remedy}",
-                ByteSize(*needed),
-                ByteSize(*free)
-            ),
-            Self::Incomparable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::ResultFile { source, .. } => Some(source),
-            Self::Json(source) => Some(source),
-            _ => None,
         }
     }
 }

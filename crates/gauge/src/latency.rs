@@ -153,42 +153,30 @@ impl Latency {
     }
 }
 
-#[derive(Debug)]
-enum Refused {
-    Base64(base64::DecodeError),
-    Deflated(io::Error),
-    Histogram(DeserializeError),
-    /// It ends within its header.
-    Header,
-    /// It claims more counts than it has.
-    Counts,
-    /// It has more counts than three digits up to an hour take.
-    Unpacked,
-    Digits(u64),
-    Range,
-    Samples(u64),
-    /// The histograms of the file take more memory than a file of its size may.
-    Budget,
-}
+const NOT: &str = "not an HdrHistogram V2";
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NOT: &str = "not an HdrHistogram V2";
-        match self {
-            Self::Base64(error) => write!(f, "not base64: {error}"),
-            Self::Deflated(error) => write!(f, "{NOT}: {error}"),
-            Self::Histogram(error) => write!(f, "{NOT}: {error}"),
-            Self::Header => write!(f, "{NOT}: it ends within its header"),
-            Self::Counts => write!(f, "{NOT}: it claims more counts than it has"),
-            Self::Unpacked => f.write_str("a histogram has more counts than three digits up to an hour take"),
-            Self::Digits(digits) => {
-                write!(f, "a histogram of {digits} digits is refused: results have {DIGITS_MAX}")
-            }
-            Self::Range => f.write_str("a histogram that reaches beyond an hour is refused"),
-            Self::Samples(samples) => write!(f, "{samples} samples are more than a run can take"),
-            Self::Budget => f.write_str("its histograms take more memory than a file of its size may"),
-        }
-    }
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("not base64: {0}")]
+    Base64(base64::DecodeError),
+    #[error("{NOT}: {0}")]
+    Deflated(io::Error),
+    #[error("{NOT}: {0}")]
+    Histogram(DeserializeError),
+    #[error("{NOT}: it ends within its header")]
+    Header,
+    #[error("{NOT}: it claims more counts than it has")]
+    Counts,
+    #[error("a histogram has more counts than three digits up to an hour take")]
+    Unpacked,
+    #[error("a histogram of {0} digits is refused: results have {DIGITS_MAX}")]
+    Digits(u64),
+    #[error("a histogram that reaches beyond an hour is refused")]
+    Range,
+    #[error("{0} samples are more than a run can take")]
+    Samples(u64),
+    #[error("its histograms take more memory than a file of its size may")]
+    Budget,
 }
 
 /// The finest histogram that is read: this program keeps three digits.

@@ -146,10 +146,6 @@ impl RunResult {
     /// The file is missing, no regular file or too large, is no result, is of a newer version, or claims more than a run
     /// can have.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        Self::read_with_text(path).map(|(result, _)| result)
-    }
-
-    pub(crate) fn read_with_text(path: &Path) -> Result<(Self, String), Error> {
         file::read(path)
     }
 

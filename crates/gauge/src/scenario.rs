@@ -255,22 +255,20 @@ pub struct BlockStart<'a> {
 }
 
 /// Why a run ended without a result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Something cannot be had here; the reason says what and the remedy.
+    #[error("{0}")]
     Unavailable(String),
     /// A call failed.
-    Failed(seawall_sys::Error),
+    #[error(transparent)]
+    Failed(#[from] seawall_sys::Error),
     /// The observer could not keep a result.
+    #[error(transparent)]
     NotKept(Error),
     /// The observer stopped it before anything was measured.
+    #[error("stopped before anything was measured")]
     Stopped,
-}
-
-impl From<seawall_sys::Error> for RunError {
-    fn from(error: seawall_sys::Error) -> Self {
-        Self::Failed(error)
-    }
 }
 
 impl From<seawall_sys::OpenError> for RunError {
@@ -289,19 +287,6 @@ impl From<crate::testbed::BlockError> for RunError {
         }
     }
 }
-
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unavailable(reason) => f.write_str(reason),
-            Self::Failed(error) => error.fmt(f),
-            Self::NotKept(error) => error.fmt(f),
-            Self::Stopped => f.write_str("stopped before anything was measured"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// An [`Observer`] that neither looks, nor stops, nor keeps anything.
 #[derive(Debug, Default)]

@@ -12,7 +12,6 @@
 //! name, never left out, unless it changes nothing of what is measured.
 
 use crate::figures::{bytes, count};
-use std::fmt;
 
 const BYTES_MAX: u64 = 64 << 20;
 const STEPS_MAX: usize = 1_000_000;
@@ -57,14 +56,17 @@ pub struct Load {
 }
 
 /// Why a file is no load. `Display` names the line or the option, and what would be right.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
     /// Nothing is in it.
+    #[error("it holds no commit: a trace has a line for each, with its size")]
     Empty,
     /// A trace is longer than a million lines.
+    #[error("it has more than {} commits", count(STEPS_MAX as u64))]
     TooLong,
     /// A line of a trace.
+    #[error("line {number}, `{text}`: {why}; a line is a size, or seconds and a size")]
     Line {
         /// Its number, from 1.
         number: usize,
@@ -74,6 +76,7 @@ pub enum Unreadable {
         why: &'static str,
     },
     /// An option of a job file.
+    #[error("`{text}`: {why}")]
     Option {
         /// The option with its value.
         text: String,
@@ -81,24 +84,9 @@ pub enum Unreadable {
         why: &'static str,
     },
     /// A job file has not one job.
+    #[error("it has {0} jobs besides [global]: a load is one job")]
     Jobs(usize),
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("it holds no commit: a trace has a line for each, with its size"),
-            Self::TooLong => write!(f, "it has more than {} commits", count(STEPS_MAX as u64)),
-            Self::Line { number, text, why } => {
-                write!(f, "line {number}, `{text}`: {why}; a line is a size, or seconds and a size")
-            }
-            Self::Option { text, why } => write!(f, "`{text}`: {why}"),
-            Self::Jobs(jobs) => write!(f, "it has {jobs} jobs besides [global]: a load is one job"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 impl Workload {
     /// The `nth` commit, counted over all repetitions.

@@ -412,7 +412,7 @@ pub(super) fn progress() -> impl FnMut(Lsn, u64) {
     progress_to(None)
 }
 
-/// The same, and how long the rest takes, if it is known where the log begins and ends.
+/// Says now and then how far a read has come, and how long the rest takes, if it is known where the log begins and ends.
 fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     if let Some(Range { start, end }) = extent {
         tell!("found LSN {start} to {end}, {} to read", ByteSize(end.since(start)));

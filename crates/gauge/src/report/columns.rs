@@ -110,16 +110,13 @@ pub(crate) fn to_best(to_best: &ToBest) -> String {
     match to_best {
         ToBest::Best => "best".to_owned(),
         ToBest::Single(times) => format!("{}×", digits(*times, *times)),
-        ToBest::Ratio(ratio) if is_noise(ratio) => "noisy".to_owned(),
+        // As well half as twice the best.
+        ToBest::Ratio(ratio) if ratio.low < 0.5 && ratio.high > 2.0 => "noisy".to_owned(),
         ToBest::Ratio(ratio) => {
             let mark = if to_best.within_noise() { "≈" } else { "" };
             format!("{mark}{}", range(ratio))
         }
     }
-}
-
-fn is_noise(ratio: &Ratio) -> bool {
-    ratio.low < 0.5 && ratio.high > 2.0
 }
 
 /// Both ends with the decimals that the range leaves any meaning.

@@ -58,7 +58,7 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
         [one] if published.is_empty() => run::heading(one.result),
         _ => several_title(&sides, families.as_ref()),
     };
-    if several_scenarios(results) {
+    if results.iter().any(|other| other.result.scenario != results[0].result.scenario) {
         summary(&mut page, results, &mut contents);
     }
     for comparison in families.iter().flat_map(|families| &families.comparisons) {
@@ -84,10 +84,6 @@ pub fn page(results: &[Named<'_>], published: &[Side]) -> String {
     sides.iter().filter(alone).for_each(|side| versus::lone(&mut page, side, &mut contents));
     let version = results.first().map_or(env!("CARGO_PKG_VERSION"), |named| &named.result.seawall);
     whole(&page, &title, &format!("seawall {version}"), &contents)
-}
-
-fn several_scenarios(results: &[Named<'_>]) -> bool {
-    results.iter().any(|other| other.result.scenario != results[0].result.scenario)
 }
 
 /// What each result says, in a sentence, with the way to it.

@@ -44,10 +44,9 @@ const NS_MAX: u64 = 400_000_000_000_000_000;
 const COUNT_MAX: u64 = 1_000_000_000_000_000_000;
 
 /// Reads the file at `path`; its text as well.
-pub(super) fn read(path: &Path) -> Result<(RunResult, String), Error> {
+pub(super) fn read(path: &Path) -> Result<RunResult, Error> {
     let text = text(path).map_err(|source| Error::Io { operation: "read", path: path.to_owned(), source })?;
-    let result = parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })?;
-    Ok((result, text))
+    parse(&text).map_err(|source| Error::ResultFile { path: path.to_owned(), source })
 }
 
 fn text(path: &Path) -> io::Result<String> {
