@@ -27,6 +27,8 @@ use seawall_sys::inspect::{Device, Environment, environment};
 use seawall_sys::journal::Recipe;
 
 const COMMITS: u64 = 96;
+const SYSTEMS: [(&str, u64); 3] = [("ext4", 128), ("xfs", 320), ("btrfs", 256)];
+
 /// Flushes that the file system's own timers may cause in a block.
 const STRAY_FLUSHES: u64 = 3;
 
@@ -108,9 +110,13 @@ fn complaint(measured: &Measured, flushes: u32) -> Option<String> {
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_ext4_every_method_makes_the_device_do_what_it_promises() {
+fn every_method_makes_the_device_do_what_it_promises() {
+    for (kind, mib) in SYSTEMS {
+        let ground = Ground::new(kind, mib, "defaults");
+        check(kind, &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
+    }
     let ground = Ground::new("ext4", 128, "defaults");
-    check("ext4", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
+    check("ext4, unwritten", &measure(&ground, FileState::Unwritten, 1).expect("a run"));
 }
 
 #[test]
@@ -121,27 +127,6 @@ fn on_ext4_a_commit_of_two_writes_flushes_twice_where_each_write_is_durable_by_i
     check("ext4, two writes", &result);
     let twice = result.study.rows.iter().filter(|row| flushes_needed(&result, row) == 2).count();
     assert!(twice >= 8, "only {twice} rows flush each write");
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_ext4_from_unwritten_blocks_as_well() {
-    let ground = Ground::new("ext4", 128, "defaults");
-    check("ext4, unwritten", &measure(&ground, FileState::Unwritten, 1).expect("a run"));
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_xfs_every_method_makes_the_device_do_what_it_promises() {
-    let ground = Ground::new("xfs", 320, "defaults");
-    check("xfs", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_btrfs_every_method_makes_the_device_do_what_it_promises() {
-    let ground = Ground::new("btrfs", 256, "defaults");
-    check("btrfs", &measure(&ground, FileState::ZeroFilled, 1).expect("a run"));
 }
 
 #[test]
@@ -205,18 +190,8 @@ fn log_on(kind: &str, mib: u64) {
 
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_ext4_every_commit_of_the_log_flushes_the_device_on_either_engine() {
-    log_on("ext4", 128);
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_xfs_every_commit_of_the_log_flushes_the_device_on_either_engine() {
-    log_on("xfs", 320);
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn on_btrfs_every_commit_of_the_log_flushes_the_device_on_either_engine() {
-    log_on("btrfs", 256);
+fn every_commit_of_the_log_flushes_the_device_on_either_engine() {
+    for (kind, mib) in SYSTEMS {
+        log_on(kind, mib);
+    }
 }
