@@ -19,7 +19,7 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe};
 use seawall_sys::method::Method;
 use seawall_sys::thread::Times;
-use seawall_sys::{Error, OpenError};
+use seawall_sys::{Error, OpenError, clock};
 use sim::SimTestbed;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -37,11 +37,16 @@ pub trait Lane: Send {
     /// The thread could not be pinned.
     fn enter(&mut self, cpu: Option<usize>) -> Result<(), Error>;
 
-    /// The time, nanoseconds on the testbed's clock.
-    fn now_ns(&self) -> u64;
+    /// The time, nanoseconds on the testbed's clock: this machine's unless it has another.
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
 
     /// Waits until the clock reads `deadline_ns`.
-    fn sleep_until(&mut self, deadline_ns: u64);
+    fn sleep_until(&mut self, deadline_ns: u64) {
+        clock::sleep_until(deadline_ns);
+    }
 
     /// Takes the bytes that all further writes repeat, but for a stamp.
     fn load(&mut self, bytes: Aligned);

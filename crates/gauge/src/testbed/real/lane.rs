@@ -6,7 +6,7 @@ use seawall::Log;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Method;
 use seawall_sys::thread::{Accounts, Times, pin};
-use seawall_sys::{CommitHandle, Error, OpenError, Target, clock, open};
+use seawall_sys::{CommitHandle, Error, OpenError, Target, open};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,15 +40,6 @@ impl Lane for RealLane {
         }
         self.accounts = Some(Accounts::open());
         Ok(())
-    }
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        clock::monotonic_ns()
-    }
-
-    fn sleep_until(&mut self, deadline_ns: u64) {
-        clock::sleep_until(deadline_ns);
     }
 
     fn load(&mut self, bytes: Aligned) {
@@ -163,15 +154,6 @@ impl<W: Writer + ?Sized> Lane for RecordLane<'_, W> {
         }
         self.accounts = Some(Accounts::open());
         Ok(())
-    }
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        clock::monotonic_ns()
-    }
-
-    fn sleep_until(&mut self, deadline_ns: u64) {
-        clock::sleep_until(deadline_ns);
     }
 
     fn load(&mut self, bytes: Aligned) {
