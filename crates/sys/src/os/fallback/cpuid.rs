@@ -1,4 +1,4 @@
-//! Reads the CPU's brand and the hypervisor's name by CPUID on x86; other CPUs have no such instruction.
+//! Reads the CPU's brand and the hypervisor's name by CPUID on x86, for Linux too; other CPUs have no such instruction.
 //!
 //! Leaves used: 1 (ECX bit 31: a hypervisor is present), `0x4000_0000` (the hypervisor's name in EBX, ECX, EDX),
 //! `0x4000_0003` (Hyper-V only, EBX bit 0: this partition may create others), `0x8000_0002` to `0x8000_0004`
@@ -17,23 +17,38 @@ pub(crate) fn brand() -> Option<String> {
     printable(registers)
 }
 
+/// The hypervisor's signature, if one shows; empty where it has none.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn signature() -> Option<String> {
+    if __cpuid(1).ecx >> 31 == 0 {
+        return None;
+    }
+    let CpuidResult { ebx, ecx, edx, .. } = __cpuid(0x4000_0000);
+    Some(printable([ebx, ecx, edx].into_iter()).unwrap_or_default())
+}
+
 /// The hypervisor's name, if one shows.
 ///
 /// Where Windows runs Hyper-V for itself, the system at the top is a partition too and the bit is set; but that
 /// partition may create others and owns the devices, so it is no virtual machine.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hypervisor() -> Option<String> {
-    if __cpuid(1).ecx >> 31 == 0 {
-        return None;
+    let signature = signature()?;
+    let may_create = || __cpuid(0x4000_0000).eax >= 0x4000_0003 && __cpuid(0x4000_0003).ebx & 1 == 1;
+    match signature.as_str() {
+        "" => Some("unnamed".to_owned()),
+        "Microsoft Hv" if may_create() => None,
+        known => Some(name(known).to_owned()),
     }
-    let CpuidResult { eax, ebx, ecx, edx } = __cpuid(0x4000_0000);
-    let vendor = printable([ebx, ecx, edx].into_iter()).unwrap_or_else(|| "unnamed".to_owned());
-    let root = vendor == "Microsoft Hv" && eax >= 0x4000_0003 && __cpuid(0x4000_0003).ebx & 1 == 1;
-    (!root).then(|| name(&vendor).to_owned())
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn brand() -> Option<String> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn signature() -> Option<String> {
     None
 }
 
@@ -43,10 +58,10 @@ pub(crate) fn hypervisor() -> Option<String> {
 }
 
 /// The usual name for a CPUID signature; the signature itself if it is not a known one.
-#[cfg(target_arch = "x86_64")]
-fn name(vendor: &str) -> &str {
-    const NAMES: [(&str, &str); 9] = [
+pub(crate) fn name(signature: &str) -> &str {
+    const NAMES: [(&str, &str); 10] = [
         ("KVMKVMKVM", "KVM"),
+        ("Linux KVM Hv", "KVM"),
         ("Microsoft Hv", "Hyper-V"),
         ("VMwareVMware", "VMware"),
         ("XenVMMXenVMM", "Xen"),
@@ -56,7 +71,7 @@ fn name(vendor: &str) -> &str {
         ("prl hyperv", "Parallels"),
         ("ACRNACRNACRN", "ACRN"),
     ];
-    NAMES.iter().find(|(signature, _)| *signature == vendor).map_or(vendor, |(_, name)| name)
+    NAMES.iter().find(|(known, _)| *known == signature).map_or(signature, |(_, name)| name)
 }
 
 #[cfg(target_arch = "x86_64")]

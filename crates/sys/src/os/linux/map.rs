@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::os::mapping::Calls;
 use crate::os::unix::check;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -17,12 +16,8 @@ impl Calls for Shared {
     const WARM: &'static str = "madvise";
 
     fn map(file: File, path: &Path, bytes: usize) -> Result<(NonNull<u8>, Self)> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let (null, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-        // SAFETY: a new shared mapping at an address of the kernel's choice, of an open file that is long enough.
-        let base = unsafe { libc::mmap(null, bytes, access, libc::MAP_SHARED, fd, 0) };
-        let mapped = (base != libc::MAP_FAILED).then_some(base).and_then(|base| NonNull::new(base.cast()));
-        Ok((mapped.ok_or_else(|| Error::last_os("mmap", path))?, Self))
+        let mapped = super::shared_memory::map(&file, bytes, true);
+        Ok((mapped.map_err(|error| Error::new("mmap", path, error))?, Self))
     }
 
     fn sync(&self, path: &Path, address: *mut u8, bytes: usize) -> Result<()> {

@@ -113,23 +113,3 @@ pub(super) fn swallowed_syncs() -> Swallowed {
         by_kernel: SYNCS.iter().any(|(_, bare)| bare(-1) == 0),
     }
 }
-
-/// The hypervisor's name in the guest's CPUID, on x86.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn cpuid_hypervisor() -> Option<String> {
-    use std::arch::x86_64::__cpuid;
-    const HYPERVISOR_PRESENT: u32 = 1 << 31;
-    if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
-        return None;
-    }
-    let leaf = __cpuid(0x4000_0000);
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
-    let name = String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned();
-    (!name.is_empty()).then_some(name)
-}
-
-/// Other CPUs have no such register.
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn cpuid_hypervisor() -> Option<String> {
-    None
-}

@@ -6,9 +6,9 @@
 //! Invariants: [`name`] is pure; without a name, a bare sign gives `unknown hypervisor`; a machine without any sign
 //! counts as physical.
 
-use super::calls;
 use super::machine::has_hypervisor_flag;
 use super::roots::{Roots, names};
+use crate::os::fallback::cpuid;
 use std::fs;
 
 #[derive(Debug, Default, Clone)]
@@ -73,18 +73,6 @@ const ACPI_MAKERS: [(&str, &str); 6] = [
 const ACPI_DEVICES: [(&str, &str); 4] =
     [("QEMU", "QEMU"), ("FCVM", "Firecracker"), ("AMZNC10C", "Firecracker"), ("MSFT1000", "Hyper-V")];
 
-const CPUID: [(&str, &str); 9] = [
-    ("KVMKVMKVM", "KVM"),
-    ("Linux KVM Hv", "KVM"),
-    ("TCGTCGTCGTCG", "QEMU"),
-    ("VMwareVMware", "VMware"),
-    ("Microsoft Hv", "Hyper-V"),
-    ("XenVMMXenVMM", "Xen"),
-    ("VBoxVBoxVBox", "VirtualBox"),
-    ("bhyve bhyve", "bhyve"),
-    ("ACRNACRNACRN", "ACRN"),
-];
-
 const KERNEL: [(&str, &str); 3] = [
     ("firecracker", "Firecracker"),
     ("microsoft", "Hyper-V (WSL 2)"),
@@ -108,7 +96,7 @@ pub(super) fn signs(roots: &Roots, cpuinfo: &str, transports: Vec<String>) -> Si
         dmi: dmi.iter().filter_map(|name| roots.sys_text(&format!("class/dmi/id/{name}"))).collect(),
         acpi_maker: acpi_maker(roots),
         acpi_devices: names(&roots.sys.join("bus/acpi/devices")),
-        cpuid: calls::cpuid_hypervisor(),
+        cpuid: cpuid::signature().filter(|signature| !signature.is_empty()),
         flag: has_hypervisor_flag(cpuinfo),
         kernel_says: roots.sys_text("hypervisor/type"),
         is_first_domain: roots.proc_text("xen/capabilities").is_some_and(|text| text.contains("control_d")),
@@ -141,7 +129,7 @@ pub(super) fn name(signs: &Signs) -> Option<String> {
         .or_else(|| in_order(&DMI, &signs.dmi))
         .or_else(maker)
         .or_else(|| if signs.dmi.is_empty() { acpi() } else { None });
-    let engine = signs.cpuid.as_ref().map(|text| row(&CPUID, text).map_or(text.clone(), str::to_owned));
+    let engine = signs.cpuid.as_deref().map(|signature| cpuid::name(signature).to_owned());
     let engine = engine.or_else(|| signs.kernel_says.as_ref().map(|text| capitalised(text)));
     let engine = engine.or_else(|| row(&TREE, &signs.tree).map(str::to_owned));
     match (product, engine) {
