@@ -19,7 +19,7 @@ mod versus;
 
 use crate::compare::families::Families;
 use crate::compare::side::Side;
-use crate::report::figure::scene::Ink;
+use crate::report::figure::scene::INKS;
 use crate::report::markdown::add;
 use crate::result::RunResult;
 use document::Document;
@@ -144,11 +144,10 @@ fn whole(page: &Page, title: &str, made: &str, contents: &[(String, String)]) ->
 
 /// The colours of a picture's shapes, as rules: the policy of a page forbids styles in attributes.
 fn inks() -> String {
-    let rule = |ink: Ink| {
-        let name = ink.name();
+    let rule = |(_, name, _)| {
         format!(".fill-{name} {{ fill: var(--{name}); }}\n.stroke-{name} {{ stroke: var(--{name}); }}\n")
     };
-    Ink::ALL.map(rule).concat()
+    INKS.map(rule).concat()
 }
 
 #[derive(Default)]

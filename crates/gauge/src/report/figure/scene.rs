@@ -30,20 +30,24 @@ pub enum Ink {
     Row,
 }
 
+/// Each with its name in a page's style sheet, and red, green and blue on light ground.
+pub(crate) const INKS: [(Ink, &str, [u8; 3]); 10] = [
+    (Ink::Paper, "card", [0xff, 0xff, 0xff]),
+    (Ink::Text, "ink", [0x1c, 0x21, 0x27]),
+    (Ink::Soft, "soft", [0x5a, 0x64, 0x70]),
+    (Ink::Grid, "grid", [0xe3, 0xe6, 0xe9]),
+    (Ink::Warning, "bad", [0xa3, 0x20, 0x1d]),
+    (Ink::PowerLoss, "power-loss", [0x17, 0x75, 0x43]),
+    (Ink::NotConfirmed, "not-confirmed", [0xb3, 0x20, 0x2c]),
+    (Ink::SystemCrash, "system-crash", [0xb3, 0x6b, 0x00]),
+    (Ink::ProcessCrash, "process-crash", [0x7a, 0x84, 0x90]),
+    (Ink::Row, "accent", [0x0b, 0x5c, 0xad]),
+];
+
 impl Ink {
-    /// Every one.
-    pub const ALL: [Self; 10] = [
-        Self::Paper,
-        Self::Text,
-        Self::Soft,
-        Self::Grid,
-        Self::Warning,
-        Self::PowerLoss,
-        Self::NotConfirmed,
-        Self::SystemCrash,
-        Self::ProcessCrash,
-        Self::Row,
-    ];
+    pub(crate) fn row(self) -> (Self, &'static str, [u8; 3]) {
+        INKS.into_iter().find(|(ink, ..)| *ink == self).unwrap_or(INKS[1])
+    }
 
     /// That of a class.
     pub fn of(class: EffectiveClass) -> Self {
@@ -52,38 +56,6 @@ impl Ink {
             EffectiveClass::NotConfirmed => Self::NotConfirmed,
             EffectiveClass::SystemCrash => Self::SystemCrash,
             EffectiveClass::ProcessCrash => Self::ProcessCrash,
-        }
-    }
-
-    /// Red, green and blue on light ground.
-    pub(crate) fn rgb(self) -> [u8; 3] {
-        match self {
-            Self::Paper => [0xff, 0xff, 0xff],
-            Self::Text => [0x1c, 0x21, 0x27],
-            Self::Soft => [0x5a, 0x64, 0x70],
-            Self::Grid => [0xe3, 0xe6, 0xe9],
-            Self::Warning => [0xa3, 0x20, 0x1d],
-            Self::PowerLoss => [0x17, 0x75, 0x43],
-            Self::NotConfirmed => [0xb3, 0x20, 0x2c],
-            Self::SystemCrash => [0xb3, 0x6b, 0x00],
-            Self::ProcessCrash => [0x7a, 0x84, 0x90],
-            Self::Row => [0x0b, 0x5c, 0xad],
-        }
-    }
-
-    /// Its name in a page's style sheet.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "card",
-            Self::Text => "ink",
-            Self::Soft => "soft",
-            Self::Grid => "grid",
-            Self::Warning => "bad",
-            Self::PowerLoss => "power-loss",
-            Self::NotConfirmed => "not-confirmed",
-            Self::SystemCrash => "system-crash",
-            Self::ProcessCrash => "process-crash",
-            Self::Row => "accent",
         }
     }
 }

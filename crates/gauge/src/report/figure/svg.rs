@@ -82,10 +82,10 @@ fn words([x, y]: [f64; 2], face: &Face, text: &str, colours: Colours) -> String 
 fn paint(what: &str, ink: Ink, colours: Colours) -> String {
     match colours {
         Colours::Own => {
-            let [red, green, blue] = ink.rgb();
+            let (.., [red, green, blue]) = ink.row();
             format!(" {what}=\"#{red:02x}{green:02x}{blue:02x}\"")
         }
-        Colours::OfPage => format!(" class=\"{what}-{}\"", ink.name()),
+        Colours::OfPage => format!(" class=\"{what}-{}\"", ink.row().1),
     }
 }
 
