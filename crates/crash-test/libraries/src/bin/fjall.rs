@@ -3,19 +3,19 @@ use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
 fn main() {
     libraries::drive(
-        |directory, saved| {
+        |directory| {
             let database = Database::builder(directory).open().expect("opens");
             let items = database.keyspace("items", KeyspaceCreateOptions::default).expect("opens");
-            for record in 0..libraries::RECORDS {
-                items.insert(record.to_be_bytes(), "value").expect("inserts");
-                database.persist(PersistMode::SyncAll).expect("persists");
-                saved(record);
+            move |number| {
+                items.insert(number.to_be_bytes(), libraries::record(number))?;
+                Ok(database.persist(PersistMode::SyncAll)?)
             }
         },
         |directory| {
             let database = Database::builder(directory).open().expect("opens");
             let items = database.keyspace("items", KeyspaceCreateOptions::default).expect("opens");
-            (0..libraries::RECORDS).filter(|k| items.get(k.to_be_bytes()).expect("reads").is_some()).collect()
+            let get = |number: u64| libraries::number(&items.get(number.to_be_bytes()).expect("reads")?);
+            (0..libraries::RECORDS).filter_map(get).collect()
         },
     );
 }

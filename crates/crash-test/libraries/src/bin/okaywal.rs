@@ -8,8 +8,7 @@ struct Found(Arc<Mutex<Vec<u64>>>);
 impl LogManager for Found {
     fn recover(&mut self, entry: &mut Entry<'_>) -> std::io::Result<()> {
         if let Some(chunks) = entry.read_all_chunks()? {
-            let chunk = chunks[0][..8].try_into().expect("eight bytes");
-            self.0.lock().expect("one thread").push(u64::from_le_bytes(chunk));
+            self.0.lock().expect("one thread").extend(libraries::number(&chunks[0]));
         }
         Ok(())
     }
@@ -20,13 +19,13 @@ impl LogManager for Found {
 
 fn main() {
     libraries::drive(
-        |directory, saved| {
+        |directory| {
             let log = Configuration::default_for(directory).open(Found::default()).expect("opens");
-            for record in 0..libraries::RECORDS {
-                let mut entry = log.begin_entry().expect("begins");
-                entry.write_chunk(&record.to_le_bytes()).expect("writes");
-                entry.commit().expect("commits");
-                saved(record);
+            move |number| {
+                let mut entry = log.begin_entry()?;
+                entry.write_chunk(&libraries::record(number))?;
+                entry.commit()?;
+                Ok(())
             }
         },
         |directory| {
