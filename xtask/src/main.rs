@@ -61,7 +61,7 @@ enum Command {
     Miri,
     /// The fuzz targets of the log and of results (installs a nightly toolchain and cargo-fuzz)
     Fuzz(explore::Options),
-    /// Builds the program of `seawall bench peers` (okaywal, raft-engine, SQLite) and runs it, in two minutes behind a build of three
+    /// Builds the program of `seawall bench peers` (okaywal, raft-engine, SQLite, wal-db, nodedb-wal) and runs it
     Peers(peers::Options),
     /// The package of Python: its wheel in a clean environment, and its tests
     Python {

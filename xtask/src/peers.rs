@@ -12,10 +12,13 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// nodedb-wal asks for Rust 1.96, and builds with the one that this project has.
+const NEWER_RUST: &str = "--ignore-rust-version";
+
 /// Provides what the program needs and builds it; gives its path.
 pub(crate) fn prepare() -> Result<PathBuf> {
     tools::provide(&tools::PEERS)?;
-    status(here(&["build", "--release", "--locked", "--quiet"]))?;
+    status(here(&["build", "--release", "--locked", "--quiet", NEWER_RUST]))?;
     Ok(target().join("peers/release/seawall-peers"))
 }
 
@@ -66,11 +69,11 @@ fn unsynced(result: &Value) -> Vec<String> {
 /// Format and lints of the package, which the workspace's do not reach.
 pub(crate) fn lint() -> Result {
     status(here(&["fmt", "--check"]))?;
-    status(here(&["clippy", "--locked", "--all-targets", "--quiet", "--", "-Dwarnings"]))
+    status(here(&["clippy", "--locked", "--all-targets", "--quiet", NEWER_RUST, "--", "-Dwarnings"]))
 }
 
 pub(crate) fn tests() -> Command {
-    here(&["test", "--locked", "--quiet"])
+    here(&["test", "--locked", "--quiet", NEWER_RUST])
 }
 
 pub(crate) fn manifest() -> PathBuf {

@@ -62,7 +62,7 @@ const TABLE: &[Row] = &[
         ("seawall bench log --workloads W10,W12,open --log-size 4GiB --rounds 5", "reading a log of that size"),
     ]),
     (&["bench", "peers"], &[INTERRUPTED], &[
-        ("seawall bench peers /var/lib/db --workloads W1,W3", "okaywal, raft-engine and SQLite against the log"),
+        ("seawall bench peers /var/lib/db --workloads W1,W3", "five other logs against the log"),
     ]),
     (&["bench", "replicated"], &[INTERRUPTED], &[
         ("seawall bench replicated --nats nats://127.0.0.1:4222", "a cluster, its monitors asked for its sync policy"),

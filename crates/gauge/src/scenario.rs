@@ -176,7 +176,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: peers::NAME,
-        summary: "okaywal, raft-engine and SQLite against the log, built by `cargo xtask peers`",
+        summary: "five other logs against the log, built by `cargo xtask peers`",
         defaults: "workloads W1 to W4, W4c, W9, W11, 2 min in 40 rounds",
         settings: || Settings {
             amount: Amount::TimeNs(120_000_000_000),

@@ -3,9 +3,11 @@
 //! Each is configured for speed with full durability. Invariant: [`Contestant::calls`] names the calls of a commit, so that
 //! the device's counters are held against them.
 
+mod nodedb_wal;
 mod okaywal;
 mod raft_engine;
 mod sqlite;
+mod wal_db;
 
 use seawall_gauge::scenario::log::contest::Contestant;
 
@@ -48,6 +50,26 @@ fn peers() -> Vec<Contestant> {
             grows: false,
             has_streams: false,
             open: sqlite::open,
+        },
+        Contestant {
+            name: "wal-db",
+            version: version("wal-db"),
+            set_up: "segments of 32 MiB, which grow; those before the last record are removed after each 8 MiB, untimed",
+            calls: SYNC,
+            shares: true,
+            grows: false,
+            has_streams: false,
+            open: wal_db::open,
+        },
+        Contestant {
+            name: "nodedb-wal",
+            version: version("nodedb-wal"),
+            set_up: "segments of 32 MiB, which grow, each with a double-write buffer that is synced before each commit; those before the last record are removed after each 8 MiB, untimed",
+            calls: Some("direct+fsync"),
+            shares: false,
+            grows: false,
+            has_streams: false,
+            open: nodedb_wal::open,
         },
     ]
 }
