@@ -2,7 +2,6 @@
 
 use crate::tree::{Inode, Kind, Name, Tree};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A call that changed the directory or made it durable, or an acknowledgement.
@@ -18,11 +17,22 @@ pub enum Call {
         inode: Inode,
         /// What was made.
         kind: Kind,
+        /// Its permission bits.
+        mode: u32,
     },
     /// A new file without a name (`O_TMPFILE`).
     Temporary {
         /// The file.
         inode: Inode,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Permission bits were changed (`chmod`).
+    Mode {
+        /// The file or folder.
+        inode: Inode,
+        /// The bits after.
+        mode: u32,
     },
     /// One more name of a file.
     Link {
@@ -117,8 +127,6 @@ pub struct Record {
     pub before: Tree,
     /// What happened.
     pub events: Vec<Event>,
-    /// The permission bits of each file and folder as they were last.
-    pub modes: BTreeMap<Inode, u32>,
     /// What happened that the record does not show, a sentence each.
     pub notices: Vec<String>,
 }

@@ -56,8 +56,6 @@ pub struct CommandCheck {
     directory: PathBuf,
     /// The command, for `sh -c`.
     command: String,
-    /// Permission bits, which no state loses.
-    modes: BTreeMap<Inode, u32>,
     /// A check that takes longer has failed.
     limit: Duration,
     /// To whom the files belong.
@@ -73,12 +71,7 @@ impl CommandCheck {
     ///
     /// # Errors
     /// No folder can be made for the states.
-    pub fn new(
-        directory: &Path,
-        command: &str,
-        modes: BTreeMap<Inode, u32>,
-        limit: Duration,
-    ) -> Result<Self> {
+    pub fn new(directory: &Path, command: &str, limit: Duration) -> Result<Self> {
         let directory = directory.canonicalize().map_err(Error::file("opening", directory))?;
         let owner = owner(&directory)?;
         let base = folder_in_memory()?;
@@ -86,7 +79,6 @@ impl CommandCheck {
         Ok(Self {
             directory,
             command,
-            modes,
             limit,
             owner,
             base,
@@ -165,7 +157,7 @@ impl Check for CommandCheck {
         let folder = self.take()?;
         let laid = folder.join("state");
         remove(&laid)?;
-        lay_out(state, &self.modes, &laid)?;
+        lay_out(state, &laid)?;
         if self.owner.0 != rustix::process::geteuid().as_raw() {
             hand_over(&laid, self.owner)?;
         }
@@ -278,7 +270,7 @@ fn folder_in_memory() -> Result<PathBuf> {
 ///
 /// # Errors
 /// It is there already, or a file cannot be made.
-pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result<()> {
+pub fn lay_out(tree: &Tree, into: &Path) -> Result<()> {
     fs::create_dir(into).map_err(Error::file("making", into))?;
     let mut made: BTreeMap<Inode, PathBuf> = BTreeMap::new();
     let mut folders = vec![(ROOT, into.to_owned())];
@@ -307,8 +299,8 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
                 }
             };
             result.map_err(failed)?;
-            if let (Kind::File | Kind::Special(_), Some(mode)) = (&node.kind, modes.get(inode)) {
-                fs::set_permissions(&path, Permissions::from_mode(*mode))
+            if let (Kind::File | Kind::Special(_), Some(mode)) = (&node.kind, node.mode) {
+                fs::set_permissions(&path, Permissions::from_mode(mode))
                     .map_err(Error::file("changing", &path))?;
             }
             made.insert(*inode, path);
@@ -316,9 +308,8 @@ pub fn lay_out(tree: &Tree, modes: &BTreeMap<Inode, u32>, into: &Path) -> Result
     }
     // Last, because a folder may refuse to be written to.
     for (inode, path) in folders.iter().rev() {
-        if let Some(mode) = modes.get(inode) {
-            fs::set_permissions(path, Permissions::from_mode(*mode))
-                .map_err(Error::file("changing", path))?;
+        if let Some(mode) = tree.nodes.get(inode).and_then(|node| node.mode) {
+            fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Error::file("changing", path))?;
         }
     }
     Ok(())
@@ -333,16 +324,16 @@ fn write(path: &Path, content: &Content) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// The directory as it is on the disk, and its permission bits.
+/// The directory as it is on the disk.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
-    let (mut tree, mut modes) = (Tree::default(), BTreeMap::new());
+pub fn load(directory: &Path) -> Result<Tree> {
+    let mut tree = Tree::default();
     let mut known = BTreeMap::new();
     let mut due = vec![(ROOT, directory.to_owned())];
     let mode = |about: &fs::Metadata| about.permissions().mode() & 0o7777;
-    modes.insert(ROOT, mode(&fs::metadata(directory).map_err(Error::file("reading", directory))?));
+    tree.node(ROOT).mode = Some(mode(&fs::metadata(directory).map_err(Error::file("reading", directory))?));
     let mut next = ROOT;
     while let Some((folder, path)) = due.pop() {
         for entry in fs::read_dir(&path).map_err(Error::file("reading", &path))? {
@@ -365,7 +356,7 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
                 ),
                 _ => Kind::Special(about.mode()),
             };
-            let mut node = Node::new(kind);
+            let mut node = Node::new(kind, Some(mode(&about)));
             match node.kind {
                 Kind::Folder => due.push((inode, path.clone())),
                 Kind::File => {
@@ -374,10 +365,9 @@ pub fn load(directory: &Path) -> Result<(Tree, BTreeMap<Inode, u32>)> {
                 }
                 _ => {}
             }
-            modes.insert(inode, mode(&about));
             tree.nodes.insert(inode, Arc::new(node));
             tree.node(folder).names.insert(entry.file_name().into_vec().into(), inode);
         }
     }
-    Ok((tree, modes))
+    Ok(tree)
 }

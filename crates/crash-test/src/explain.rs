@@ -265,6 +265,7 @@ fn remedies(record: &Record, roles: &Roles, lost: usize) -> Vec<Remedy> {
         Call::Write { .. } | Call::Zero { .. } | Call::Resize { .. } => {
             vec![sync_of_file(record, roles, lost, false)]
         }
+        Call::Mode { .. } => vec![sync_of_mode(record, roles, lost)],
         Call::Create { .. } | Call::Link { .. } | Call::Remove { .. } | Call::Rename { .. } => {
             sync_of_folder(record, roles, lost)
         }
@@ -296,6 +297,16 @@ fn sync_of_file(record: &Record, roles: &Roles, lost: usize, each: bool) -> Reme
     let call = if mapped { format!("msync or fsync of {role}") } else { Roles::sync_of(role, false) };
     let place = if each { "after each of its writes" } else { "after its last write" }.to_owned();
     Remedy { call, place, added }
+}
+
+/// `fsync` of a file or folder after each change of its permission bits.
+fn sync_of_mode(record: &Record, roles: &Roles, lost: usize) -> Remedy {
+    let role = &roles.of[lost];
+    let added = added(record, |place, event| match event.call {
+        Call::Mode { inode, .. } if roles.of[place] == *role => Some(inode),
+        _ => None,
+    });
+    Remedy { call: roles.sync_at(lost), place: "after its chmod".to_owned(), added }
 }
 
 /// The verb of a change of names, and the folders that it changes.

@@ -49,7 +49,7 @@ pub fn keep(
             Err(error) => return Err(Error::file("making", &folder)(error)),
         }
     };
-    lay_out(&finding.state, &record.modes, &folder.join("state"))?;
+    lay_out(&finding.state, &folder.join("state"))?;
     let lines = lines(&record.acknowledged(finding.cut));
     let again = Again {
         directory: directory.canonicalize().map_err(Error::file("opening", directory))?,
@@ -73,12 +73,12 @@ pub fn again(folder: &Path, check: Option<&str>) -> Result<Answer> {
     let bytes = fs::read(&path).map_err(Error::file("reading", &path))?;
     let kept: Again =
         serde_json::from_slice(&bytes).map_err(|error| Error::file("reading", &path)(error.into()))?;
-    let (state, modes) = load(&folder.join("state"))?;
+    let state = load(&folder.join("state"))?;
     let acks = folder.join("acks");
     let lines = fs::read(&acks).map_err(Error::file("reading", &acks))?;
     let lines: Vec<Arc<[u8]>> = lines
         .split_inclusive(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\n").unwrap_or(line).into())
         .collect();
-    CommandCheck::new(&kept.directory, check.unwrap_or(&kept.check), modes, LIMIT)?.judge(&state, &lines)
+    CommandCheck::new(&kept.directory, check.unwrap_or(&kept.check), LIMIT)?.judge(&state, &lines)
 }

@@ -95,6 +95,9 @@ fn same_names(
     if std::mem::discriminant(&one_node.kind) != std::mem::discriminant(&other_node.kind) {
         return Err(format!("{}: a {:?} in place of a {:?}", here(path), other_node.kind, one_node.kind));
     }
+    if one != ROOT && other_node.mode.is_some_and(|mode| !modes(model, one_node.mode, one).contains(&mode)) {
+        return Err(format!("{}: mode {:?} in place of {:?}", here(path), other_node.mode, one_node.mode));
+    }
     if one_node.kind == Kind::File {
         return content(model, arrival, one, &other_node.content.to_vec())
             .map_err(|why| format!("{}: {why}", here(path)));
@@ -111,6 +114,16 @@ fn same_names(
     Ok(())
 }
 
+/// The permission bits that a file or folder can have: those drawn, and where no journal orders them every one since the last sync.
+fn modes(model: &Model, drawn: Option<u32>, inode: Inode) -> BTreeSet<u32> {
+    let mut all: BTreeSet<u32> = drawn.into_iter().collect();
+    if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
+        all.extend(model.first_modes(inode));
+        all.extend(model.files.get(&inode).into_iter().flatten().filter_map(DataChange::mode));
+    }
+    all
+}
+
 /// Whether the writes that `arrival` leaves possible, each arrived or not, sector by sector, can make `found`.
 fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Result<(), String> {
     let certain = model.certain_content(inode);
@@ -119,7 +132,8 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
     let parts = arrival.data.get(&inode).map_or(&[][..], |parts| &parts[..]);
     // Under posix a resize is lost with the ones behind it, and in the log of btrfs, which can have a name of the file without
     // its size; elsewhere the end of the journal says which are.
-    let cuts = changes.iter().enumerate().filter(|(_, change)| !change.is_write());
+    let resizes = |change: &DataChange| !change.is_write() && change.mode().is_none();
+    let cuts = changes.iter().enumerate().filter(|(_, change)| resizes(change));
     let ends: Vec<usize> = if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
         cuts.filter(|(_, change)| !change.is_durable())
             .map(|(index, _)| index)
@@ -127,7 +141,7 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
             .collect()
     } else {
         let lost =
-            parts.iter().zip(changes).position(|(part, change)| !change.is_write() && *part == Part::Nothing);
+            parts.iter().zip(changes).position(|(part, change)| resizes(change) && *part == Part::Nothing);
         vec![lost.unwrap_or(changes.len())]
     };
     let mut reason = String::new();

@@ -97,6 +97,14 @@ impl DataChange {
         self.durable
     }
 
+    /// Of a change of permission bits: those after it.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        match self.call {
+            Call::Mode { mode, .. } => Some(mode),
+            _ => None,
+        }
+    }
+
     /// Of a write: where it begins and ends in the file.
     pub(crate) fn span(&self) -> (u64, u64) {
         match &self.call {
@@ -137,6 +145,8 @@ struct Pending {
     inode: Option<Inode>,
     /// How much of the journal it makes certain under ext4 and xfs.
     keeps: usize,
+    /// Whether it leaves out what reading data back does not need.
+    data_only: bool,
 }
 
 /// The disk as far as it is certain, and what is open.
@@ -189,7 +199,16 @@ impl Model {
             Call::Create { .. } | Call::Link { .. } | Call::Remove { .. } | Call::Rename { .. } => {
                 self.name(place, &event.call);
             }
-            Call::Temporary { inode } => self.touch(*inode, true),
+            Call::Temporary { inode, mode } => {
+                // Nothing shows it before it has a name.
+                self.certain.node(*inode).mode = Some(*mode);
+                self.touch(*inode, true);
+            }
+            Call::Mode { inode, .. } => {
+                self.journal += 1;
+                self.touch(*inode, false);
+                self.data(place, event, *inode, Some(self.journal));
+            }
             Call::Write { inode, offset, data, .. } => {
                 let end = offset + data.len() as u64;
                 let grows = end > self.size(*inode);
@@ -206,10 +225,22 @@ impl Model {
             Call::Sync { inode, data_only } => {
                 let changed = self.changed.get(inode).copied().unwrap_or_default();
                 let keeps = if *data_only && !self.is_folder(*inode) { changed.data } else { changed.at_all };
-                self.pending.push(Pending { place, ended: event.ended, inode: Some(*inode), keeps });
+                self.pending.push(Pending {
+                    place,
+                    ended: event.ended,
+                    inode: Some(*inode),
+                    keeps,
+                    data_only: *data_only,
+                });
             }
             Call::SyncAll => {
-                self.pending.push(Pending { place, ended: event.ended, inode: None, keeps: self.journal });
+                self.pending.push(Pending {
+                    place,
+                    ended: event.ended,
+                    inode: None,
+                    keeps: self.journal,
+                    data_only: false,
+                });
             }
             Call::Acknowledge { .. } => {}
         }
@@ -267,7 +298,10 @@ impl Model {
     }
 
     fn sync(&mut self, sync: Pending) {
-        let covered = |change: &DataChange| change.ended <= sync.place;
+        // btrfs logs the whole inode, whichever sync it was.
+        let leaves_modes = sync.data_only && self.rule != Rule::Btrfs;
+        let covered =
+            |change: &DataChange| change.ended <= sync.place && !(leaves_modes && change.mode().is_some());
         let Some(inode) = sync.inode else {
             for change in self.files.values_mut().flatten().filter(|change| covered(change)) {
                 change.durable = true;
@@ -368,14 +402,18 @@ impl Model {
             }
         }
         for (inode, changes) in &mut self.files {
-            let certain = changes.iter().take_while(|change| change.durable).count();
-            if certain == 0 {
-                continue;
-            }
-            let node = self.certain.node(*inode);
-            for change in changes.drain(..certain) {
-                apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole, false);
-            }
+            // Permission bits wait for no data, and data not for them.
+            let mut waits = [false; 2];
+            changes.retain(|change| {
+                let waits = &mut waits[usize::from(change.mode().is_some())];
+                *waits |= !change.durable;
+                if !*waits {
+                    let node = self.certain.node(*inode);
+                    node.mode = change.mode().or(node.mode);
+                    apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole, false);
+                }
+                *waits
+            });
         }
         self.files.retain(|_, changes| !changes.is_empty());
     }
@@ -383,6 +421,15 @@ impl Model {
     /// What a file certainly holds.
     pub(crate) fn certain_content(&self, inode: Inode) -> Vec<u8> {
         self.certain.nodes.get(&inode).map(|node| node.content.to_vec()).unwrap_or_default()
+    }
+
+    /// The permission bits that it was made with, or certainly has.
+    pub(crate) fn first_modes(&self, of: Inode) -> impl Iterator<Item = u32> {
+        let made = self.names.iter().filter_map(move |change| match change.call {
+            Call::Create { inode, mode, .. } if inode == of => Some(mode),
+            _ => None,
+        });
+        self.certain.nodes.get(&of).and_then(|node| node.mode).into_iter().chain(made)
     }
 
     /// Whether nothing is open, so that there is one state only.
@@ -516,7 +563,11 @@ impl Model {
         }
         for (inode, parts) in &arrival.data {
             let changes = &self.files[inode];
-            let content = &mut tree.node(*inode).content;
+            let modes = changes.iter().zip(parts).filter(|(_, part)| **part == Part::Whole);
+            let mode = modes.filter_map(|(change, _)| change.mode()).last();
+            let node = tree.node(*inode);
+            node.mode = mode.or(node.mode);
+            let content = &mut node.content;
             let key = changes.iter().zip(parts).map(|(change, part)| (change.event, part.clone())).collect();
             if made.size >= Made::MAX {
                 *made = Made::default();

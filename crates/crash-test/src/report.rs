@@ -29,6 +29,7 @@ fn told(record: &Record, roles: &Roles, place: usize) -> String {
             format!("{verb}{path}, {} bytes at {offset}", data.len())
         }
         Call::Zero { offset, bytes, .. } => format!("zero       {path}, {bytes} bytes at {offset}"),
+        Call::Mode { mode, .. } => format!("chmod      {path} to {mode:03o}"),
         Call::Resize { bytes, .. } => format!("truncate   {path} to {bytes} bytes"),
         Call::Sync { data_only: true, .. } => format!("fdatasync  {path}"),
         Call::Sync { .. } => format!("fsync      {path}"),

@@ -112,7 +112,8 @@ impl Roles {
                 }
                 // Unlinked files keep the name that they had.
                 Call::Remove { inode, .. }
-                | Call::Temporary { inode }
+                | Call::Temporary { inode, .. }
+                | Call::Mode { inode, .. }
                 | Call::Write { inode, .. }
                 | Call::Zero { inode, .. }
                 | Call::Resize { inode, .. }
@@ -147,10 +148,18 @@ impl Roles {
         }
     }
 
+    /// A sync of what the event `place` is about, in words.
+    pub(crate) fn sync_at(&self, place: usize) -> String {
+        Self::sync_of(
+            &self.of[place],
+            self.inodes[place] == ROOT || self.folders.contains(&self.inodes[place]),
+        )
+    }
+
     /// The sync that `event` is, in words; nothing if it is another call.
     pub(crate) fn sync(&self, place: usize, call: &Call) -> Option<String> {
         match call {
-            Call::Sync { inode, .. } => Some(Self::sync_of(&self.of[place], self.folders.contains(inode))),
+            Call::Sync { .. } => Some(self.sync_at(place)),
             Call::SyncAll => Some("sync".to_owned()),
             _ => None,
         }

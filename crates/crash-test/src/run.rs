@@ -103,7 +103,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
             options.program.directory.display()
         )));
     }
-    let check = CommandCheck::new(&options.program.directory, &options.check, record.modes.clone(), LIMIT)?;
+    let check = CommandCheck::new(&options.program.directory, &options.check, LIMIT)?;
     let finished = end(&record);
     if let Answer::Broken(message) = check.judge(&finished, &acknowledged)? {
         return Err(Error::Untestable(format!(

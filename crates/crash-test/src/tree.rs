@@ -38,6 +38,8 @@ pub struct Node {
     pub content: Arc<Content>,
     /// Of a folder: its names, and what they stand for.
     pub names: BTreeMap<Name, Inode>,
+    /// Its permission bits; not known of a file without a name.
+    pub mode: Option<u32>,
 }
 
 impl std::fmt::Debug for Node {
@@ -50,8 +52,8 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// An empty one.
     #[must_use]
-    pub fn new(kind: Kind) -> Self {
-        Self { kind, content: Arc::default(), names: BTreeMap::new() }
+    pub fn new(kind: Kind, mode: Option<u32>) -> Self {
+        Self { kind, content: Arc::default(), names: BTreeMap::new(), mode }
     }
 }
 
@@ -64,14 +66,14 @@ pub struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: BTreeMap::from([(ROOT, Arc::new(Node::new(Kind::Folder)))]) }
+        Self { nodes: BTreeMap::from([(ROOT, Arc::new(Node::new(Kind::Folder, Some(0o755))))]) }
     }
 }
 
 impl Tree {
     /// The file or folder, an empty file if a call on it was the first that is known.
     pub fn node(&mut self, inode: Inode) -> &mut Node {
-        Arc::make_mut(self.nodes.entry(inode).or_insert_with(|| Arc::new(Node::new(Kind::File))))
+        Arc::make_mut(self.nodes.entry(inode).or_insert_with(|| Arc::new(Node::new(Kind::File, None))))
     }
 
     fn set(&mut self, parent: Inode, name: &Name, inode: Option<Inode>) -> Option<Inode> {
@@ -85,9 +87,11 @@ impl Tree {
     /// Changes the names as `call` does; calls that change none leave the tree as it is.
     pub(crate) fn rename_by(&mut self, call: &Call) {
         match call {
-            Call::Create { parent, name, inode, kind } => {
+            Call::Create { parent, name, inode, kind, mode } => {
                 // What was already known of it came from a sync that the name lagged behind.
-                self.node(*inode).kind = kind.clone();
+                let node = self.node(*inode);
+                node.kind = kind.clone();
+                node.mode.get_or_insert(*mode);
                 self.set(*parent, name, Some(*inode));
             }
             Call::Link { inode, parent, name } => {
@@ -118,7 +122,7 @@ impl Tree {
         found
     }
 
-    /// A number that only trees with equal names and contents share.
+    /// A number that only trees with equal names, contents and permission bits share.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint_by(&mut Hashes::default())
@@ -138,7 +142,7 @@ impl Tree {
             Kind::Symlink(target) => hash(4, target),
             Kind::Special(mode) => mix(5 ^ (u64::from(*mode) << 8)),
         };
-        node.names.iter().fold(kind, |all, (name, inode)| {
+        node.names.iter().fold(mix(kind ^ (u64::from(node.mode.unwrap_or(0)) << 16)), |all, (name, inode)| {
             mix(all ^ hash(6, name)).wrapping_add(mix(self.fingerprint_below(*inode, depth + 1, hashes)))
         })
     }

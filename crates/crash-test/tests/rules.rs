@@ -44,7 +44,7 @@ impl Script {
             ["create" | "mkdir", path] => {
                 let (parent, name) = self.place(path);
                 let kind = if words[0] == "mkdir" { Kind::Folder } else { Kind::File };
-                Call::Create { parent, name, inode: self.new_inode(path), kind }
+                Call::Create { parent, name, inode: self.new_inode(path), kind, mode: 0o644 }
             }
             ["write" | "page", path, offset, text] => {
                 let offset = offset.parse().expect("a number");
@@ -61,6 +61,9 @@ impl Script {
             }
             ["fsync" | "fdatasync", path] => {
                 Call::Sync { inode: self.inode(path), data_only: words[0] == "fdatasync" }
+            }
+            ["chmod", path, mode] => {
+                Call::Mode { inode: self.inode(path), mode: u32::from_str_radix(mode, 8).expect("a mode") }
             }
             ["sync"] => Call::SyncAll,
             ["rename", from, to] => {
@@ -86,7 +89,7 @@ fn record(script: &str) -> Record {
         let ended = made.events.len() + 1;
         made.events.push(Event { call, thread: 1, ended });
     }
-    Record { before: Tree::default(), events: made.events, modes: BTreeMap::new(), notices: Vec::new() }
+    Record { before: Tree::default(), events: made.events, notices: Vec::new() }
 }
 
 /// A check in this process.
@@ -134,6 +137,13 @@ fn alike(state: &Tree, _: &[String]) -> Option<String> {
     (one != other).then(|| "a and b differ".to_owned())
 }
 
+/// The file has the permission bits that were acknowledged, and what was written before.
+fn read_only(state: &Tree, acknowledged: &[String]) -> Option<String> {
+    let mode = || state.nodes[state.nodes[&ROOT].names.get(&b"k"[..])?].mode;
+    let kept = acknowledged.is_empty() || mode() == Some(0o400);
+    named(state, acknowledged).or_else(|| (!kept).then(|| format!("k has {:?}", mode())))
+}
+
 /// The record is whole: one letter throughout.
 fn whole(state: &Tree, _: &[String]) -> Option<String> {
     let data = content(state, "data").unwrap_or_default();
@@ -154,11 +164,15 @@ fn right_programs_are_kept_under_every_rule() {
     let log = repeated("write log @ @; fdatasync log; ack @;");
     let folders = "mkdir d; fsync .; create d/k; write d/k 0 d/k; fsync d/k; fsync d; ack d/k";
     let all_at_once = "create k; write k 0 k; create l; write l 0 l; sync; ack k; ack l";
+    // A sync of data covers what was written behind a change of permission bits.
+    let modes =
+        "create k; fsync .; chmod k 444; write k 0 k; fdatasync k; fdatasync k; chmod k 400; fsync k; ack k";
     for (script, promise) in [
         (keys.as_str(), named as Promised),
         (&format!("create log; fsync log; fsync .; {log}"), logged),
         (folders, named),
         (all_at_once, named),
+        (modes, read_only),
     ] {
         let outcome = searched(&record(script), &Rule::ALL, promise);
         assert!(outcome.findings.is_empty(), "{script}: {:?}", outcome.findings);
@@ -169,7 +183,7 @@ fn right_programs_are_kept_under_every_rule() {
 #[test]
 fn each_mistake_is_found_and_the_missing_call_named() {
     let keys = repeated;
-    let rows: [(&str, String, Promised, &[Rule], &str); 11] = [
+    let rows: [(&str, String, Promised, &[Rule], &str); 13] = [
         (
             "no sync of the directory",
             keys("create tmp; write tmp 0 key@; fsync tmp; rename tmp key@; ack key@;"),
@@ -246,6 +260,20 @@ fn each_mistake_is_found_and_the_missing_call_named() {
             named,
             &[Rule::Posix, Rule::Ext4, Rule::Xfs],
             "fsync of the directory after rename to key#",
+        ),
+        (
+            "permission bits that no sync covers",
+            "create k; write k 0 k; fsync k; fsync .; chmod k 400; ack k".to_owned(),
+            read_only,
+            &Rule::ALL,
+            "fsync of k after its chmod",
+        ),
+        (
+            "permission bits behind a sync of data only",
+            "create k; write k 0 k; fsync .; chmod k 400; write k 0 k; fdatasync k; ack k".to_owned(),
+            read_only,
+            &[Rule::Posix, Rule::Ext4, Rule::Xfs],
+            "fsync of k after its chmod",
         ),
     ];
     for (title, script, promise, rules, missing) in rows {

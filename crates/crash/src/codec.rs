@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::blocks::event::{Event as BlockEvent, Pages};
 use seawall_crash_test::call::Record;
 
-const MAGIC: &[u8; 8] = b"SWCRASH3";
+const MAGIC: &[u8; 8] = b"SWCRASH4";
 
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -74,8 +74,7 @@ mod tests {
     fn what_is_read_back_equals_what_was_written_and_nothing_less_is_accepted() {
         let write = Call::Write { inode: 1, offset: 512, data: [1, 2, 3][..].into(), mapped: false };
         let events = vec![Event { call: write, thread: 7, ended: 1 }];
-        let files =
-            Record { before: Tree::default(), events, modes: [(1, 0o644)].into(), notices: Vec::new() };
+        let files = Record { before: Tree::default(), events, notices: Vec::new() };
         let blocks = vec![
             BlockEvent::Write { number: 1, offset: 512, payload: Payload::Data(vec![9; 512].into()) },
             BlockEvent::Write { number: 2, offset: 0, payload: Payload::Zeros(4096) },

@@ -4,9 +4,9 @@
 //! leave that disk is mounted, read, and looked up in the model of what the program's calls allow. A state that the rule
 //! does not explain would be a promise that the rule makes and the file system does not keep.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
@@ -91,7 +91,8 @@ impl Program<'_> {
                 }
                 self.names.push((parent, name.clone(), self.inodes, folder));
                 let kind = if folder { Kind::Folder } else { Kind::File };
-                Some(Call::Create { parent, name, inode: self.inodes, kind })
+                let mode = std::fs::metadata(&path)?.permissions().mode() & 0o7777;
+                Some(Call::Create { parent, name, inode: self.inodes, kind, mode })
             }
             3..=6 => self
                 .any(false)
@@ -166,7 +167,17 @@ impl Program<'_> {
                 File::open(path)?.sync_all()?;
                 Some(Call::Sync { inode: inode.map_or(ROOT, |one| one.2), data_only: false })
             }
-            15 if self.rng.one_in(4) => {
+            15 if self.rng.coin() => {
+                let folder = self.rng.one_in(4);
+                self.any(folder)
+                    .map(|(parent, name, inode)| {
+                        let mode = 0o600 | u32::try_from(self.rng.below(0o200)).unwrap_or(0);
+                        std::fs::set_permissions(self.path(parent, &name), Permissions::from_mode(mode))?;
+                        Ok::<_, io::Error>(Call::Mode { inode, mode })
+                    })
+                    .transpose()?
+            }
+            15 if self.rng.one_in(2) => {
                 rustix::fs::syncfs(File::open(self.folder)?)?;
                 Some(Call::SyncAll)
             }
@@ -219,17 +230,12 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
             events = program.events;
             Ok(())
         })?;
-        let record = Record {
-            before: Tree::default(),
-            events,
-            modes: std::collections::BTreeMap::new(),
-            notices: Vec::new(),
-        };
+        let record = Record { before: Tree::default(), events, notices: Vec::new() };
         let mut failed = None;
         walk(&recording, |state| {
             let looked_up = volume.install(&state).and_then(|()| match volume.mount() {
                 Ok(mounted) => {
-                    let found = load(&mounted.path().join(LOG)).map_err(io::Error::other)?.0;
+                    let found = load(&mounted.path().join(LOG)).map_err(io::Error::other)?;
                     mounted.unmount()?;
                     Ok(Some(found))
                 }

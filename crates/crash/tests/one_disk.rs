@@ -82,7 +82,7 @@ fn record(steps: &[Step]) -> Record {
         Step::Create(name) => {
             next += 1;
             names.insert(name.clone(), next);
-            Call::Create { parent: ROOT, name: place(name).1, inode: next, kind: Kind::File }
+            Call::Create { parent: ROOT, name: place(name).1, inode: next, kind: Kind::File, mode: 0o644 }
         }
         Step::Fill(name, first, sectors, byte) => {
             let data = vec![*byte; sectors * SECTOR].into();
@@ -101,7 +101,7 @@ fn record(steps: &[Step]) -> Record {
     };
     let event = |(number, call)| Event { call, thread: 0, ended: number };
     let events = (1..).zip(steps.iter().map(call)).map(event).collect();
-    Record { before: Tree::default(), events, modes: BTreeMap::new(), notices: Vec::new() }
+    Record { before: Tree::default(), events, notices: Vec::new() }
 }
 
 fn tree(image: &Image) -> Tree {

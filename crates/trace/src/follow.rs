@@ -5,6 +5,7 @@
 
 use crate::calls::{self, Effect, SYNC_WRITE};
 use crate::files::{Act, Files, Synced};
+use crate::price::Run;
 use crate::site::Sites;
 use crate::{End, Options, Report, Syncs};
 use seawall_sys::clock::monotonic_ns;
@@ -39,6 +40,7 @@ struct Follower {
     /// What each thread is doing, since when.
     doing: HashMap<Thread, (Doing, u64)>,
     rows: BTreeMap<Key, Syncs>,
+    runs: Vec<Run>,
     threads: HashSet<Thread>,
     /// Syncs that run now; since when there is at least one; how long there was one before.
     running: u32,
@@ -69,6 +71,7 @@ pub(crate) fn run(command: Command, options: Options) -> io::Result<Report> {
         sites: Sites::default(),
         doing: HashMap::new(),
         rows: BTreeMap::new(),
+        runs: Vec::new(),
         threads: HashSet::new(),
         running: 0,
         since: 0,
@@ -310,6 +313,7 @@ impl Follower {
                 self.threads.insert(thread);
                 let role = sync.as_ref().map_or("(everything)", |sync| &sync.role);
                 let role = if sync.is_none() && !everything { "(unknown)" } else { role }.to_owned();
+                let number = self.rows.len();
                 let new = || Syncs {
                     role: role.clone(),
                     call: name,
@@ -319,11 +323,15 @@ impl Follower {
                     time_ns: 0,
                     dirty_bytes: (0, 0),
                     redundant: 0,
+                    number,
                 };
                 let row = self.rows.entry((role.clone(), name, site.clone())).or_insert_with(new);
                 row.count += 1;
                 row.time_ns += at - since;
                 row.failed += u64::from(!done);
+                let thread = thread.unsigned_abs();
+                let time_ns = at - since;
+                self.runs.push(Run { thread, span_ns: (since, at), time_ns, row: row.number, failed: !done });
                 if let Some(bytes) = sync.as_ref().and_then(|sync| sync.dirty) {
                     row.dirty_bytes.0 += bytes;
                     row.dirty_bytes.1 += 1;
@@ -361,6 +369,9 @@ impl Follower {
             row.time_ns = row.time_ns.saturating_sub(row.count * round_ns);
         }
         syncs.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+        for run in &mut self.runs {
+            run.time_ns = run.time_ns.saturating_sub(round_ns);
+        }
         let mut not_seen = Vec::new();
         if self.rings > 0 {
             not_seen.push(format!("{} io_uring rings: their syncs are not seen; try --no-uring", self.rings));
@@ -387,6 +398,7 @@ impl Follower {
             own_ns,
             stops: self.stops,
             syncs,
+            runs: self.runs,
             threads: self.threads.len(),
             union_ns: self.union_ns.saturating_sub(self.stretches * round_ns).min(wall_ns),
             missing: self.files.missing(),

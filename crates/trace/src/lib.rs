@@ -4,6 +4,7 @@
 //! * `follow` serves the stops and measures them.
 //! * `files` knows what was synced, and which names were not.
 //! * `site` finds the source line of a call.
+//! * [`price`] replays the syncs with other durations.
 //! * [`Report`] is what was seen; `screen` prints it.
 //!
 //! Invariant: what cannot be seen is said in [`Report::not_seen`], never passed over.
@@ -14,11 +15,13 @@ mod calls;
 mod files;
 #[cfg(target_os = "linux")]
 mod follow;
+pub mod price;
 pub mod screen;
 #[cfg(target_os = "linux")]
 mod site;
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 
@@ -60,6 +63,9 @@ pub struct Syncs {
     pub dirty_bytes: (u64, u64),
     /// How many had nothing to make durable.
     pub redundant: u64,
+    /// Its number, by which [`Report::runs`] names it.
+    #[serde(skip)]
+    pub number: usize,
 }
 
 /// What was seen.
@@ -75,6 +81,9 @@ pub struct Report {
     pub stops: u64,
     /// The syncs, the most expensive first.
     pub syncs: Vec<Syncs>,
+    /// Each sync.
+    #[serde(skip)]
+    pub runs: Vec<price::Run>,
     /// Threads that synced.
     pub threads: usize,
     /// Time during which at least one sync ran, nanoseconds.
@@ -98,16 +107,16 @@ impl Report {
         self.syncs.iter().map(|row| row.time_ns).sum()
     }
 
-    /// The time that the run would take if each sync took what `price` gives for its row, nanoseconds; syncs of several threads
-    /// overlap as they did here, and failed ones cost nothing. `None` if a row has no price.
+    /// The time that the run would take if each sync took what `price` gives for its row, nanoseconds; failed ones take what they
+    /// took. Threads whose syncs overlapped here do not wait for each other. `None` if a row has no price.
     #[must_use]
     pub fn priced_ns(&self, price: impl Fn(&Syncs) -> Option<u64>) -> Option<u64> {
-        let priced =
-            self.syncs.iter().map(|row| Some(u128::from(price(row)?) * u128::from(row.count - row.failed)));
-        let priced: u128 = priced.sum::<Option<u128>>()?;
-        let summed = u128::from(self.summed_ns()).max(1);
-        let overlapped = u64::try_from(priced * u128::from(self.union_ns.max(1)) / summed).ok()?;
-        Some(self.wall_ns.saturating_sub(self.union_ns).saturating_add(overlapped))
+        let prices = self.syncs.iter().map(|row| Some((row.number, price(row)?)));
+        let prices: BTreeMap<usize, u64> = prices.collect::<Option<_>>()?;
+        let longer = price::longer_ns(&self.runs, |run| {
+            i128::from(if run.failed { run.time_ns } else { prices[&run.row] })
+        });
+        u64::try_from((i128::from(self.wall_ns) + longer).max(0)).ok()
     }
 }
 

@@ -339,23 +339,32 @@ fn writes_that_are_syncs_are_counted_or_said() {
 }
 
 #[test]
-fn a_price_keeps_the_overlap_and_the_rest_of_the_run() {
+fn a_price_replays_the_syncs_and_keeps_the_rest_of_the_run() {
     let place = folder();
     let mut report = traced(place.path(), &["true"], Options::default());
-    let row = |call, count, time_ns| trace::Syncs {
+    let row = |call, number| trace::Syncs {
         role: "f".to_owned(),
         call,
         site: None,
-        count,
+        count: 1,
         failed: 0,
-        time_ns,
+        time_ns: 100,
         dirty_bytes: (0, 0),
         redundant: 0,
+        number,
     };
-    report.syncs = vec![row("fsync", 10, 1_000), row("fdatasync", 5, 1_000)];
-    (report.wall_ns, report.union_ns) = (5_000, 1_000);
+    report.syncs = vec![row("fsync", 0), row("fdatasync", 1)];
+    let run = |begin, row, failed| trace::price::Run {
+        thread: 1,
+        span_ns: (begin, begin + 100),
+        time_ns: 100,
+        row,
+        failed,
+    };
+    report.runs = vec![run(0, 0, false), run(500, 1, false), run(700, 0, true)];
+    report.wall_ns = 5_000;
     let price = |row: &trace::Syncs| Some(if row.call == "fsync" { 200 } else { 400 });
-    // 4,000 beside the syncs; (10 × 200 + 5 × 400) at half, because they overlapped twice.
-    assert_eq!(report.priced_ns(price), Some(6_000));
+    // 100 more for the first, 300 more for the second; the failed one takes what it took.
+    assert_eq!(report.priced_ns(price), Some(5_400));
     assert_eq!(report.priced_ns(|_| None), None);
 }

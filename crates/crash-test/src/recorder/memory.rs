@@ -60,8 +60,8 @@ pub(crate) struct State {
 pub(crate) struct Memory(Mutex<State>);
 
 impl Memory {
-    /// The directory `tree` with permission bits `modes`, which belongs to this user.
-    pub(crate) fn new(tree: &Tree, modes: &BTreeMap<Inode, u32>, owner: (u32, u32), bytes_max: u64) -> Self {
+    /// The directory `tree`, which belongs to this user.
+    pub(crate) fn new(tree: &Tree, owner: (u32, u32), bytes_max: u64) -> Self {
         let now = unix_seconds();
         let node = |(inode, node): (&Inode, &Arc<crate::tree::Node>)| {
             let links = tree
@@ -74,7 +74,7 @@ impl Memory {
                 kind: node.kind.clone(),
                 content: Content::clone(&node.content),
                 names: node.names.clone(),
-                mode: modes.get(inode).copied().unwrap_or(0o755),
+                mode: node.mode.unwrap_or(0o755),
                 links: u32::try_from(links).unwrap_or(1).max(1),
                 user: owner.0,
                 group: owner.1,
@@ -114,11 +114,6 @@ impl State {
         let ended = self.events.len() + 1;
         self.events.push(Event { call, thread, ended });
         self.events.len() as u64 - 1
-    }
-
-    /// The permission bits as they are now.
-    pub(crate) fn modes(&self) -> BTreeMap<Inode, u32> {
-        self.nodes.iter().map(|(inode, node)| (*inode, node.mode)).collect()
     }
 
     fn node(&mut self, node: u64) -> Result<&mut Node, i32> {
@@ -195,9 +190,9 @@ impl State {
                 return Err(errno::EXIST);
             }
             names.insert(Arc::clone(&name), new);
-            Call::Create { parent, name, inode: new, kind }
+            Call::Create { parent, name, inode: new, kind, mode: mode & 0o7777 }
         } else {
-            Call::Temporary { inode: new }
+            Call::Temporary { inode: new, mode: mode & 0o7777 }
         };
         self.next += 1;
         self.nodes.insert(new, node);
@@ -306,15 +301,12 @@ impl State {
         if valid & wire::SET_SIZE != 0 {
             self.resize(request, request.u64(16))?;
         }
-        if valid & wire::SET_MODE != 0 {
-            self.notices.insert(
-                "permission bits were changed: each state has the last ones, and their loss is not tried",
-            );
+        let mode = request.u32(68) & 0o7777;
+        if valid & wire::SET_MODE != 0 && self.node(request.node)?.mode != mode {
+            self.node(request.node)?.mode = mode;
+            self.note(Call::Mode { inode: inode(request.node), mode }, request.thread);
         }
         let node = self.node(request.node)?;
-        if valid & wire::SET_MODE != 0 {
-            node.mode = request.u32(68) & 0o7777;
-        }
         if valid & wire::SET_OWNER != 0 {
             node.user = request.u32(76);
         }

@@ -140,9 +140,9 @@ pub fn record(program: &Program) -> Result<(Record, Ended)> {
 /// As [`record`]; it was ended so.
 pub fn record_until(program: &Program, stop: &AtomicBool) -> Result<(Record, Ended)> {
     let directory = directory(&program.directory)?;
-    let (before, modes) = load(&directory)?;
+    let before = load(&directory)?;
     let owner = owner(&directory)?;
-    let memory = Arc::new(Memory::new(&before, &modes, owner, program.bytes_max));
+    let memory = Arc::new(Memory::new(&before, owner, program.bytes_max));
     memory.fail(program.fault);
     let started = start(program, &directory)?;
     let mut notices = started.notices.clone();
@@ -158,8 +158,7 @@ pub fn record_until(program: &Program, stop: &AtomicBool) -> Result<(Record, End
         notices.push("the call that was to fail was never made".to_owned());
     }
     notices.extend(state.notices.iter().map(|notice| (*notice).to_owned()));
-    let modes = state.modes();
-    Ok((Record { before, events: std::mem::take(&mut state.events), modes, notices }, ended))
+    Ok((Record { before, events: std::mem::take(&mut state.events), notices }, ended))
 }
 
 fn too_large(program: &Program) -> Error {
