@@ -99,6 +99,11 @@ pub enum Call {
         /// Whether it was `fdatasync`.
         data_only: bool,
     },
+    /// `fsync` or `fdatasync` that was answered with an error.
+    SyncFailed {
+        /// The file or folder.
+        inode: Inode,
+    },
     /// `sync` or `syncfs`.
     SyncAll,
     /// The program printed a line: its bytes without the newline.

@@ -4,9 +4,11 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::recorder::mount::ready;
 use crate::recorder::{command, owner};
+use crate::search::Progress;
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use seawall_sys::clock::monotonic_ns;
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,6 +25,8 @@ use std::time::Duration;
 
 /// A check of a user's that takes longer has failed.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+/// How often it is looked whether a check is to be ended, in milliseconds.
+const LOOK_MS: u32 = 100;
 /// What is kept of what a check printed, in bytes.
 const MESSAGE_BYTES: usize = 500;
 /// What folders of states are called, with the process behind it.
@@ -51,13 +55,15 @@ pub trait Check: Sync {
 /// The state lies over the recorded directory, in a namespace of the check's own, so that absolute paths stay right; where
 /// namespaces are refused it lies in a folder of its own. It is a copy: the check may write to it.
 #[derive(Debug)]
-pub struct CommandCheck {
+pub struct CommandCheck<'a> {
     /// The recorded directory.
     directory: PathBuf,
     /// The command, for `sh -c`.
     command: String,
     /// A check that takes longer has failed.
     limit: Duration,
+    /// What can end a check before that.
+    progress: Option<&'a Progress>,
     /// To whom the files belong.
     owner: (u32, u32),
     base: PathBuf,
@@ -66,7 +72,7 @@ pub struct CommandCheck {
     namespaces: AtomicBool,
 }
 
-impl CommandCheck {
+impl<'a> CommandCheck<'a> {
     /// Prepares a check.
     ///
     /// # Errors
@@ -80,6 +86,7 @@ impl CommandCheck {
             directory,
             command,
             limit,
+            progress: None,
             owner,
             base,
             idle: Mutex::default(),
@@ -87,10 +94,21 @@ impl CommandCheck {
         })
     }
 
+    /// The same; a check under way is ended when the test is.
+    #[must_use]
+    pub(crate) fn ended_by(mut self, progress: &'a Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
     /// Whether the state lies over the directory; without, the check gets another path.
     #[must_use]
     pub fn in_place(&self) -> bool {
         self.namespaces.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.is_some_and(Progress::is_over)
     }
 
     fn take(&self) -> Result<PathBuf> {
@@ -137,12 +155,16 @@ impl CommandCheck {
         }
     }
 
-    /// Waits for the check; nothing: it took too long, and was ended.
+    /// Waits for the check; nothing: it was ended.
     fn wait(&self, child: &mut Child) -> io::Result<Option<ExitStatus>> {
         let pid = Pid::from_child(child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
-        let milliseconds = u32::try_from(self.limit.as_millis()).unwrap_or(u32::MAX);
-        let in_time = ready(&[ended.as_fd()], milliseconds)?[0];
+        let until_ns =
+            monotonic_ns().saturating_add(u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX));
+        let mut in_time = false;
+        while !in_time && monotonic_ns() < until_ns && !self.is_over() {
+            in_time = ready(&[ended.as_fd()], LOOK_MS)?[0];
+        }
         if !in_time {
             let _ = signal_group(child.id(), isolation::KILL);
             let _ = child.kill();
@@ -152,7 +174,7 @@ impl CommandCheck {
     }
 }
 
-impl Check for CommandCheck {
+impl Check for CommandCheck<'_> {
     fn judge(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
         let folder = self.take()?;
         let laid = folder.join("state");
@@ -186,6 +208,7 @@ impl Check for CommandCheck {
                 Answer::Broken(format!("the check ended with exit code {code}"))
             }
             Some(_) => Answer::Broken(printed),
+            None if self.is_over() => return Err(Error::OutOfTime),
             None => Answer::Broken(format!("the check did not end within {} s", self.limit.as_secs())),
         })
     }
@@ -196,7 +219,7 @@ pub(crate) fn lines(acknowledged: &[Arc<[u8]>]) -> Vec<u8> {
     acknowledged.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect()
 }
 
-impl Drop for CommandCheck {
+impl Drop for CommandCheck<'_> {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.base) {
             eprintln!("could not remove the states: {error}");

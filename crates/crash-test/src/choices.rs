@@ -128,7 +128,7 @@ pub(crate) fn choices(model: &Model) -> Vec<Choice> {
     let changes: Vec<(Inode, usize)> =
         model.files.iter().flat_map(|(inode, all)| (0..all.len()).map(|index| (*inode, index))).collect();
     all.extend(spread(&changes).into_iter().map(|(inode, index)| Choice::WriteLost(inode, index)));
-    let mut torn = Vec::new();
+    let (mut torn, mut short) = (Vec::new(), Vec::new());
     for (inode, index) in spread(&changes) {
         let file = &model.files[&inode];
         if !file[index].is_write() {
@@ -141,9 +141,14 @@ pub(crate) fn choices(model: &Model) -> Vec<Choice> {
         );
         if posix {
             all.push(Choice::SizeOnly(inode, index));
+            // The size of the whole write with its beginning.
+            let end = file[index].span().1;
+            let cuts = ranges(&file[index], last).into_iter().filter(|(_, to)| *to < end);
+            short.extend(cuts.map(|(_, to)| Choice::Hole(inode, index, to, end)));
         }
     }
     all.extend(spread(&torn));
+    all.extend(spread(&short));
     if changes.len() > 1 {
         all.extend([1, 2, 3].map(Choice::AllTorn));
     }
@@ -228,7 +233,8 @@ fn each(model: &Model, chosen: &mut Arrival, stays: impl Fn(Inode, &DataChange) 
 
 fn by_chance(model: &Model, chosen: &mut Arrival, seed: u64) {
     let mut chance = SplitMix64::new(seed);
-    if model.rule() == Rule::Posix {
+    let posix = model.rule() == Rule::Posix;
+    if posix {
         chosen.names.iter_mut().for_each(|arrived| *arrived = chance.next_u64() & 1 == 0);
     } else {
         let count = chosen.names.len() as u64 + 1;
@@ -242,6 +248,9 @@ fn by_chance(model: &Model, chosen: &mut Arrival, seed: u64) {
             let unit = if index + 1 == changes.len() { SECTOR } else { PAGE };
             let end = (from + chance.next_u64() % (to - from).max(1)) / unit * unit;
             *part = match chance.next_u64() % 4 {
+                0 if change.is_write() && end > from && posix && chance.next_u64() & 1 == 0 => {
+                    Part::Without(end, to)
+                }
                 0 if change.is_write() && end > from => Part::Range(from, end),
                 0 | 1 if change.is_write() => Part::Nothing,
                 _ => Part::Whole,

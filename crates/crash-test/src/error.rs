@@ -25,6 +25,9 @@ pub enum Error {
         /// The system's reason.
         cause: io::Error,
     },
+    /// The check was ended before its time: the search's was over, or the test was interrupted.
+    #[error("the check was ended: the test was interrupted, or its --budget was over")]
+    OutOfTime,
     /// The run cannot be judged: the reason, and the remedy.
     #[error("{0}")]
     Untestable(String),

@@ -245,6 +245,9 @@ fn missing(
         if breaks_without(&mended, rule, moment, &same, judge)?.is_some() {
             continue;
         }
+        if judge.left().is_zero() {
+            break;
+        }
         let share = judge.left() / u32::try_from(due.len() - number + 1).unwrap_or(1);
         let hunt = hunt(&mended, search, judge, judge.now() + share)?;
         let whole = hunt.whole && hunt.broken.is_none();
@@ -352,8 +355,12 @@ fn early(
     judge: &Judge<'_>,
 ) -> Result<Option<Missing>> {
     let mut model = model_at(record, rule, cut);
-    let changes =
-        |event: &Event| !matches!(event.call, Call::Acknowledge { .. } | Call::Sync { .. } | Call::SyncAll);
+    let changes = |event: &Event| {
+        !matches!(
+            event.call,
+            Call::Acknowledge { .. } | Call::Sync { .. } | Call::SyncFailed { .. } | Call::SyncAll
+        )
+    };
     for (place, event) in record.events.iter().enumerate().skip(cut).take(LATER_MAX) {
         if judge.left().is_zero() {
             break;
@@ -363,7 +370,7 @@ fn early(
             continue;
         }
         let state = model.state(&model.all_or_nothing(true));
-        if judge.breaks(&state, acknowledged)?.is_none() {
+        if judge.breaks(&state, acknowledged)?.is_none() && !judge.left().is_zero() {
             let name = &roles.of[place];
             let call = match &event.call {
                 Call::Write { mapped: true, .. } => format!("msync of {name}"),

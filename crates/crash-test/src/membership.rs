@@ -2,24 +2,27 @@
 //!
 //! Names are tried one by one: every end of the journal; under posix every choice of a few, and under btrfs too, because what
 //! it logs of one file says nothing of another. Contents are then judged sector by sector. Both allow a little more than the
-//! states that are drawn: those of btrfs have a prefix of all names and what was logged, and only the last write is torn.
+//! states that are drawn: those of btrfs have a prefix of all names and what was logged, and only the last write is torn. A
+//! rename of btrfs may also arrive in two steps: a name is free before its new file comes, or a file has both names.
 
 use crate::call::{Call, Record};
 use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
 use crate::rule::Rule;
-use crate::search::model_at;
+use crate::search::advance;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};
 use std::collections::BTreeSet;
 
 /// Changes of names that are tried in every combination, under posix and btrfs.
-const NAMES_MAX: usize = 12;
+const NAMES_MAX: usize = 14;
 
 /// Whether `found` can be there when the power goes behind `cut` events of `record`; else the nearest reason why not.
 ///
 /// # Errors
 /// In words, what no choice of what arrived explains.
 pub fn allowed(record: &Record, rule: Rule, cut: usize, found: &Tree) -> Result<(), String> {
-    let model = model_at(record, rule, cut);
+    let mut model = Model::new(record, rule).in_steps();
+    advance(&mut model, record, &mut 0, &mut 0, cut);
+    model.split_replacements();
     let mut reason = String::new();
     for arrival in ends(&model)? {
         match explained(&model, &arrival, found) {
@@ -89,7 +92,9 @@ fn same_names(
     (found, other): (&Tree, Inode),
     path: &mut Vec<Name>,
 ) -> Result<(), String> {
-    let (one_node, other_node) = (&drawn.nodes[&one], &found.nodes[&other]);
+    // A name can be there in this choice, and what it stands for not.
+    let Some(one_node) = drawn.nodes.get(&one) else { return Err(format!("file {one}: not made")) };
+    let other_node = &found.nodes[&other];
     let here =
         |path: &[Name]| path.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join("/");
     if std::mem::discriminant(&one_node.kind) != std::mem::discriminant(&other_node.kind) {

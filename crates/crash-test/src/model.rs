@@ -38,7 +38,7 @@ pub(crate) enum Part {
     Size,
     /// Only the bytes from the first to the second, as offsets in the file.
     Range(u64, u64),
-    /// All but these.
+    /// All but these; the size is that of the whole write.
     Without(u64, u64),
 }
 
@@ -77,6 +77,8 @@ pub(crate) struct DataChange {
     /// Of a change that the journal has: its place there.
     sequence: Option<usize>,
     durable: bool,
+    /// Whether a sync of it failed: the kernel takes it for written back, and no later sync does it again.
+    dropped: bool,
 }
 
 impl NameChange {
@@ -166,6 +168,8 @@ pub(crate) struct Model {
     /// How many of them are certain, the first ones; under ext4, xfs and btrfs.
     committed: usize,
     taken: usize,
+    /// Whether a rename may arrive in two steps, as some of btrfs do; states are drawn without.
+    in_steps: bool,
 }
 
 impl Model {
@@ -183,6 +187,7 @@ impl Model {
             journal: 0,
             committed: 0,
             taken: 0,
+            in_steps: false,
         }
     }
 
@@ -233,6 +238,10 @@ impl Model {
                     data_only: *data_only,
                 });
             }
+            Call::SyncFailed { inode } => {
+                let changes = self.files.get_mut(inode).into_iter().flatten();
+                changes.filter(|change| change.is_write()).for_each(|change| change.dropped = true);
+            }
             Call::SyncAll => {
                 self.pending.push(Pending {
                     place,
@@ -277,7 +286,8 @@ impl Model {
 
     fn data(&mut self, place: usize, event: &Event, inode: Inode, sequence: Option<usize>) {
         let call = event.call.clone();
-        let change = DataChange { event: place, call, ended: event.ended, sequence, durable: false };
+        let change =
+            DataChange { event: place, call, ended: event.ended, sequence, durable: false, dropped: false };
         self.files.entry(inode).or_default().push(change);
     }
 
@@ -300,8 +310,9 @@ impl Model {
     fn sync(&mut self, sync: Pending) {
         // btrfs logs the whole inode, whichever sync it was.
         let leaves_modes = sync.data_only && self.rule != Rule::Btrfs;
-        let covered =
-            |change: &DataChange| change.ended <= sync.place && !(leaves_modes && change.mode().is_some());
+        let covered = |change: &DataChange| {
+            change.ended <= sync.place && !change.dropped && !(leaves_modes && change.mode().is_some())
+        };
         let Some(inode) = sync.inode else {
             for change in self.files.values_mut().flatten().filter(|change| covered(change)) {
                 change.durable = true;
@@ -342,6 +353,36 @@ impl Model {
         self.fold();
     }
 
+    /// From now on a rename may arrive in two steps: btrfs can log the new name without the old one's end.
+    pub(crate) fn in_steps(self) -> Self {
+        Self { in_steps: self.rule == Rule::Btrfs, ..self }
+    }
+
+    /// Puts what `steps` makes of each change of names that is not certain in its place.
+    fn split_names(&mut self, steps: impl Fn(&Call) -> Option<[Call; 2]>) {
+        let split = |change: NameChange| match steps(&change.call).filter(|_| !change.durable) {
+            Some(calls) => calls.map(|call| NameChange { call, ..change.clone() }).to_vec(),
+            None => vec![change],
+        };
+        self.names = std::mem::take(&mut self.names).into_iter().flat_map(split).collect();
+    }
+
+    /// Renames over a name that are not certain, in two steps: the name goes, and comes again.
+    pub(crate) fn split_replacements(&mut self) {
+        if self.in_steps {
+            self.split_names(|call| match call {
+                Call::Rename { from, to, inode, over: Some(over), exchange: false } => {
+                    let gone = Call::Remove { parent: to.0, name: Arc::clone(&to.1), inode: *over };
+                    let come = (from.clone(), to.clone());
+                    let come =
+                        Call::Rename { from: come.0, to: come.1, inode: *inode, over: None, exchange: false };
+                    Some([gone, come])
+                }
+                _ => None,
+            });
+        }
+    }
+
     /// Makes the changes before `place` that `chosen` names certain.
     fn keep(&mut self, place: usize, chosen: impl Fn(&Call) -> bool) {
         for change in self.names.iter_mut().filter(|change| change.event < place && chosen(&change.call)) {
@@ -351,6 +392,18 @@ impl Model {
 
     /// What btrfs writes to its log for a sync: the names of the file, or of the folder, and what they need.
     fn log(&mut self, place: usize, inode: Inode, folder: bool) {
+        self.split_replacements();
+        if self.in_steps && folder {
+            self.split_names(|call| match call {
+                Call::Rename { from, to, inode: moved, exchange: false, .. }
+                    if to.0 == inode && from.0 != inode =>
+                {
+                    let come = Call::Link { inode: *moved, parent: to.0, name: Arc::clone(&to.1) };
+                    Some([come, Call::Remove { parent: from.0, name: Arc::clone(&from.1), inode: *moved }])
+                }
+                _ => None,
+            });
+        }
         let mut about = BTreeSet::from([inode]);
         // Each pass can show a folder or a former owner of a name that has to be there too.
         loop {
@@ -381,7 +434,7 @@ impl Model {
                     if let Call::Rename { from, exchange: false, .. } = &change.call {
                         left.insert(from.clone());
                     }
-                    about.extend(inodes(&change.call).filter(|_| same_name));
+                    about.extend(inodes(&change.call).filter(|_| same_name && !(self.in_steps && of_folder)));
                 }
             }
             if about.len() == before {
@@ -410,7 +463,7 @@ impl Model {
                 if !*waits {
                     let node = self.certain.node(*inode);
                     node.mode = change.mode().or(node.mode);
-                    apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole, false);
+                    apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole);
                 }
                 *waits
             });
@@ -564,16 +617,16 @@ impl Model {
         for (inode, parts) in &arrival.data {
             let changes = &self.files[inode];
             let modes = changes.iter().zip(parts).filter(|(_, part)| **part == Part::Whole);
-            let mode = modes.filter_map(|(change, _)| change.mode()).last();
+            let bits = modes.filter_map(|(change, _)| change.mode()).next_back();
             let node = tree.node(*inode);
-            node.mode = mode.or(node.mode);
+            node.mode = bits.or(node.mode);
             let content = &mut node.content;
             let key = changes.iter().zip(parts).map(|(change, part)| (change.event, part.clone())).collect();
             if made.size >= Made::MAX {
                 *made = Made::default();
             }
             let whole = made.known.entry(key).or_insert_with(|| {
-                let whole = self.content(content, changes, parts);
+                let whole = Self::content(content, changes, parts);
                 made.size += changes.len() + whole.words();
                 Arc::new(whole)
             });
@@ -583,7 +636,7 @@ impl Model {
     }
 
     /// What a file holds when `parts` of its changes arrived.
-    fn content(&self, certain: &Content, changes: &[DataChange], parts: &[Part]) -> Content {
+    fn content(certain: &Content, changes: &[DataChange], parts: &[Part]) -> Content {
         let mut content = certain.clone();
         // Behind a cut that is lost, data arrives only in the pages that the file had and kept.
         let mut kept: Option<Kept> = None;
@@ -598,7 +651,7 @@ impl Model {
                 (_, Part::Nothing) => {}
                 (call, part) => match kept {
                     Some(kept) => kept.apply(&mut content, call, part),
-                    None => apply(&mut content, call, part, self.rule == Rule::Posix),
+                    None => apply(&mut content, call, part),
                 },
             }
         }
@@ -664,13 +717,13 @@ impl Kept {
         if from < first + PAGE && to > first && self.zeros < end {
             within.zero(at(self.zeros), at(end));
         }
-        apply(&mut within, call, part, false);
+        apply(&mut within, call, part);
         content.write(0, &within.read(0, at(end)));
     }
 }
 
 /// Carries out `part` of a change of a content.
-fn apply(content: &mut Content, call: &Call, part: &Part, size_apart: bool) {
+fn apply(content: &mut Content, call: &Call, part: &Part) {
     match call {
         Call::Write { offset, data, .. } => {
             let end = offset + data.len() as u64;
@@ -682,10 +735,9 @@ fn apply(content: &mut Content, call: &Call, part: &Part, size_apart: bool) {
                 Part::Without(from, to) => ((*offset, *from), Some((*to, end))),
             };
             for (from, to) in [Some(first), second].into_iter().flatten() {
-                let size = if size_apart { end } else { to };
-                let (size, from, to, start) = (at(size), at(from), at(to), at(*offset));
-                if content.len() < size {
-                    content.resize(size);
+                let (from, to, start) = (at(from), at(to), at(*offset));
+                if content.len() < to {
+                    content.resize(to);
                 }
                 if from < to {
                     content.write(from, &data[from - start..to - start]);

@@ -21,8 +21,9 @@ fn told(record: &Record, roles: &Roles, place: usize) -> String {
         Call::Temporary { .. } => "create     a file without a name".to_owned(),
         Call::Link { .. } => format!("link       -> {path}"),
         Call::Remove { .. } => format!("unlink     {path}"),
-        Call::Rename { from, .. } => {
-            format!("rename     {} -> {path}", printable(&String::from_utf8_lossy(&from.1)))
+        Call::Rename { from, exchange, .. } => {
+            let (verb, arrow) = if *exchange { ("exchange", "<->") } else { ("rename", "->") };
+            format!("{verb:<11}{} {arrow} {path}", printable(&String::from_utf8_lossy(&from.1)))
         }
         Call::Write { offset, data, mapped, .. } => {
             let verb = if *mapped { "page       " } else { "write      " };
@@ -33,6 +34,7 @@ fn told(record: &Record, roles: &Roles, place: usize) -> String {
         Call::Resize { bytes, .. } => format!("truncate   {path} to {bytes} bytes"),
         Call::Sync { data_only: true, .. } => format!("fdatasync  {path}"),
         Call::Sync { .. } => format!("fsync      {path}"),
+        Call::SyncFailed { .. } => format!("fsync      {path}, which failed"),
         Call::SyncAll => "sync".to_owned(),
         Call::Acknowledge { line } => {
             format!("ack        {}", printable(&String::from_utf8_lossy(&line[..line.len().min(50)])))
@@ -240,11 +242,17 @@ fn findings(
         text.push_str(&calls(&verdict.record, finding));
         row(text, "missing", &missing(finding));
         if let Some(folder) = kept.get(number) {
-            let folder = printable(&folder.as_ref().display().to_string()).into_owned();
+            let folder = quoted(&printable(&folder.as_ref().display().to_string()));
             row(text, "look", &format!("{folder}/state   {folder}/acks   {folder}/calls"));
             row(text, "again", &format!("seawall crash-test --again {folder}"));
         }
     }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+,:@%".contains(letter);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 /// The verdict as JSON.
@@ -294,7 +302,10 @@ pub fn cases(verdict: &Verdict, posix_counts: bool) -> Vec<(String, Option<(Stri
     let errors = verdict.errors.iter().map(|(what, broken)| {
         (what.clone(), broken.as_ref().map(|message| (message.clone(), String::new())))
     });
-    let mut cases: Vec<_> = cuts.chain(errors).collect();
+    let counts = |finding: &&Finding| posix_counts || finding.rules != [Rule::Posix];
+    let others = verdict.outcome.findings.iter().filter(|finding| !counts(finding));
+    let others = others.map(|finding| (format!("not portable, only by posix: {}", finding.message), None));
+    let mut cases: Vec<_> = cuts.chain(others).chain(errors).collect();
     if cases.is_empty() {
         cases.push((format!("{} states after power cuts", verdict.outcome.judged), None));
     }

@@ -23,6 +23,11 @@ pub(crate) struct Roles {
 struct Places(BTreeMap<Inode, (Inode, Name)>);
 
 impl Places {
+    /// A name in a folder.
+    fn below(&self, parent: Inode, name: &Name) -> String {
+        if parent == ROOT { shown(name) } else { format!("{}/{}", self.path(parent), shown(name)) }
+    }
+
     fn path(&self, inode: Inode) -> String {
         let mut parts = Vec::new();
         let mut at = inode;
@@ -95,6 +100,7 @@ impl Roles {
         let (mut paths, mut inodes) = (Vec::with_capacity(record.events.len()), Vec::new());
         let mut renamed: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
         for event in &record.events {
+            let mut removed = None;
             let inode = match &event.call {
                 Call::Create { parent, name, inode, .. } | Call::Link { inode, parent, name } => {
                     places.0.insert(*inode, (*parent, name.clone()));
@@ -110,10 +116,14 @@ impl Roles {
                     }
                     *inode
                 }
-                // Unlinked files keep the name that they had.
-                Call::Remove { inode, .. }
-                | Call::Temporary { inode, .. }
+                // One that has other names keeps them.
+                Call::Remove { parent, name, inode } => {
+                    removed = Some(places.below(*parent, name));
+                    *inode
+                }
+                Call::Temporary { inode, .. }
                 | Call::Mode { inode, .. }
+                | Call::SyncFailed { inode }
                 | Call::Write { inode, .. }
                 | Call::Zero { inode, .. }
                 | Call::Resize { inode, .. }
@@ -123,7 +133,7 @@ impl Roles {
             if matches!(event.call, Call::Create { kind: Kind::Folder, .. }) {
                 folders.insert(inode);
             }
-            paths.push(places.path(inode));
+            paths.push(removed.unwrap_or_else(|| places.path(inode)));
             inodes.push(inode);
         }
         let temporary = temporary(renamed.into_values());

@@ -72,6 +72,11 @@ impl Verdict {
     }
 }
 
+/// What a check printed, in one line.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The directory when everything has arrived.
 fn end(record: &Record) -> Tree {
     let mut model = Model::new(record, Rule::Posix);
@@ -103,11 +108,12 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
             options.program.directory.display()
         )));
     }
-    let check = CommandCheck::new(&options.program.directory, &options.check, LIMIT)?;
+    let check = CommandCheck::new(&options.program.directory, &options.check, LIMIT)?.ended_by(progress);
     let finished = end(&record);
     if let Answer::Broken(message) = check.judge(&finished, &acknowledged)? {
         return Err(Error::Untestable(format!(
-            "the check fails on the finished run, before any power cut: {message}: mend the check, or the program"
+            "the check fails on the finished run, before any power cut: {}: mend the check, or the program",
+            one_line(&message)
         )));
     }
     // The last lines may say that everything is gone, as of a queue that was drained.
@@ -137,10 +143,14 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
     for finding in &outcome.findings {
         let lines = record.acknowledged(finding.cut);
         for _ in 0..AGAIN {
-            if check.judge(&finding.state, &lines)? == Answer::Kept {
+            let answer = match check.judge(&finding.state, &lines) {
+                Err(Error::OutOfTime) => break,
+                answer => answer?,
+            };
+            if answer == Answer::Kept {
                 return Err(Error::Untestable(format!(
                     "the check is unsteady: for one state it said {:?}, and then that it is kept",
-                    finding.message
+                    one_line(&finding.message)
                 )));
             }
         }
@@ -154,20 +164,26 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         without: Vec::new(),
         errors: Vec::new(),
     };
-    if options.mutate && verdict.outcome.findings.is_empty() {
+    let real: Vec<Rule> = how.rules.iter().copied().filter(|rule| *rule != Rule::Posix).collect();
+    if options.mutate && (verdict.is_broken(false) || !verdict.outcome.findings.is_empty() && real.is_empty())
+    {
+        verdict.record.notices.push("--mutate was not run: the program loses something as it is".to_owned());
+    } else if options.mutate {
+        // What only posix allows is lost with every sync in place.
+        let by = if verdict.outcome.findings.is_empty() { how.rules.clone() } else { real.clone() };
         let roles = synced_roles(&verdict.record);
         let count = u32::try_from(roles.len()).unwrap_or(u32::MAX).max(1);
         for role in roles {
             if progress.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let how = Search { budget: share / count, ..how.clone() };
+            let how = Search { rules: by.clone(), budget: share / count, ..how.clone() };
             let outcome = search(&without(&verdict.record, &role), &how, &check, progress)?;
             verdict.without.push((role, !outcome.findings.is_empty(), outcome.judged));
         }
     }
     if options.errors {
-        errors(options, &how, &check, progress, &mut verdict)?;
+        errors(options, (&how, &real), &check, progress, &mut verdict)?;
     }
     if progress.stop.load(Ordering::Relaxed) {
         verdict.record.notices.push("interrupted: it was judged as far as it came".to_owned());
@@ -178,8 +194,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
 /// Runs the program again with calls that fail: the first of each kind, one in the middle and the last.
 fn errors(
     options: &Options,
-    how: &Search,
-    check: &CommandCheck,
+    (how, real): (&Search, &[Rule]),
+    check: &CommandCheck<'_>,
     progress: &Progress,
     verdict: &mut Verdict,
 ) -> Result<()> {
@@ -197,14 +213,15 @@ fn errors(
             let program = Program { fault: Some(Fault { errno, on, nth }), ..options.program.clone() };
             let (failed, _) = record_until(&program, &progress.stop)?;
             let acknowledged = failed.acknowledged(failed.events.len());
-            let mut broken = match check.judge(&end(&failed), &acknowledged)? {
-                Answer::Kept => None,
-                Answer::Broken(message) => Some(message),
+            let mut broken = match check.judge(&end(&failed), &acknowledged) {
+                Ok(Answer::Kept) => None,
+                Ok(Answer::Broken(message)) => Some(message),
+                Err(Error::OutOfTime) => return Ok(()),
+                Err(error) => return Err(error),
             };
             if broken.is_none() {
                 // The states of that run, by the rules of real file systems.
-                let rules = how.rules.iter().copied().filter(|rule| *rule != Rule::Posix).collect();
-                let how = Search { rules, budget: how.budget / 15, ..how.clone() };
+                let how = Search { rules: real.to_vec(), budget: how.budget / 15, ..how.clone() };
                 let outcome = search(&failed, &how, check, progress)?;
                 broken =
                     outcome.findings.first().map(|found| format!("{} (and then a power cut)", found.message));

@@ -49,6 +49,16 @@ pub struct Progress {
     pub different: AtomicU64,
     /// Set to end the search early.
     pub stop: AtomicBool,
+    /// When a check has to end, by the clock that [`monotonic_ns`] reads; 0: at no moment.
+    deadline_ns: AtomicU64,
+}
+
+impl Progress {
+    /// Whether a check that still runs is to be ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let deadline = self.deadline_ns.load(Ordering::Relaxed);
+        self.stop.load(Ordering::Relaxed) || deadline > 0 && monotonic_ns() > deadline
+    }
 }
 
 /// A call that would have kept everything.
@@ -131,6 +141,14 @@ const LAST_ROUND: u8 = u8::MAX;
 /// # Errors
 /// The check cannot be run.
 pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
+    let budget_ns = u64::try_from(search.budget.as_nanos()).unwrap_or(u64::MAX);
+    progress.deadline_ns.store(monotonic_ns().saturating_add(budget_ns), Ordering::Relaxed);
+    let outcome = search_until(record, search, check, progress);
+    progress.deadline_ns.store(0, Ordering::Relaxed);
+    outcome
+}
+
+fn search_until(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
     let judged_before = progress.judged.load(Ordering::Relaxed);
     let judge = Judge::new(search, check, progress);
     let mut outcome = Outcome::default();
@@ -173,6 +191,8 @@ pub(crate) struct Judge<'a> {
     seed: u64,
     started_ns: u64,
     budget: Duration,
+    /// Whether a check was ended by the clock: what it was asked counts as kept, and not as judged.
+    cut_off: AtomicBool,
 }
 
 impl<'a> Judge<'a> {
@@ -185,6 +205,7 @@ impl<'a> Judge<'a> {
             seed: search.seed,
             started_ns: monotonic_ns(),
             budget: search.budget,
+            cut_off: AtomicBool::new(false),
         }
     }
 
@@ -215,7 +236,13 @@ impl<'a> Judge<'a> {
         if let Some(answer) = self.lock().get(&key) {
             return Ok(answer.clone());
         }
-        let answer = self.check.judge(state, acknowledged)?;
+        let answer = match self.check.judge(state, acknowledged) {
+            Err(Error::OutOfTime) => {
+                self.cut_off.store(true, Ordering::Relaxed);
+                return Ok(Answer::Kept);
+            }
+            answer => answer?,
+        };
         self.progress.judged.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(key, answer.clone());
         Ok(answer)
@@ -414,7 +441,13 @@ fn round_of(rank: usize) -> u8 {
 }
 
 /// Plays the record into the model up to `cut`.
-fn advance(model: &mut Model, record: &Record, taken: &mut usize, acknowledged: &mut usize, cut: usize) {
+pub(crate) fn advance(
+    model: &mut Model,
+    record: &Record,
+    taken: &mut usize,
+    acknowledged: &mut usize,
+    cut: usize,
+) {
     for event in &record.events[*taken..cut] {
         model.take(event);
         *acknowledged += usize::from(matches!(event.call, Call::Acknowledge { .. }));
@@ -520,7 +553,7 @@ fn judge_round(
         let arrival = arrival(&model, candidate.choice, judge.seed ^ candidate.cut as u64);
         Broken { cut: candidate.cut, rule: candidate.rule, arrival, message }
     });
-    Ok((broken, whole))
+    Ok((broken, whole && !judge.cut_off.load(Ordering::Relaxed)))
 }
 
 /// The roles whose syncs `record` has: what [`without`] can leave out, in words (`fsync of key#`).

@@ -92,6 +92,7 @@ fn calls(record: &Record) -> Vec<String> {
         Call::Sync { inode, data_only } => {
             format!("{} {inode}", if *data_only { "fdatasync" } else { "fsync" })
         }
+        Call::SyncFailed { inode } => format!("failed {inode}"),
         Call::SyncAll => "sync".to_owned(),
         Call::Acknowledge { line } => format!("ack {}", text(line)),
     };

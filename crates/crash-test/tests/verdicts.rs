@@ -127,6 +127,41 @@ for i in range(2):
 }
 
 #[test]
+fn a_check_that_hangs_ends_with_the_budget_and_says_nothing_of_its_state() {
+    let ground = Ground::new();
+    // An empty directory fails at once.
+    let hanging = CHECK.replace("exit 1;", "test -z \"$(ls $1)\" || sleep 50; exit 1;");
+    let mut options = ground.options(["sync('tmp')", "i < 3 and sync('.')"], "raise", &hanging);
+    options.search.budget = Duration::from_secs(3);
+    let verdict = judged(&options).expect("it is judged as far as it comes");
+    assert!(verdict.outcome.findings.is_empty() && !verdict.outcome.whole, "{:?}", verdict.outcome);
+}
+
+#[test]
+fn what_only_posix_allows_is_told_and_does_not_keep_syncs_from_being_left_out() {
+    let ground = Ground::new();
+    let portable =
+        Options { mutate: true, ..ground.options(["sync('tmp')", "sync(f'key{i}')"], "raise", CHECK) };
+    let verdict = judged(&portable).expect("it is judged");
+    assert!(!verdict.is_broken(false) && verdict.is_broken(true), "{:?}", verdict.outcome.findings);
+    assert!(
+        verdict.without.iter().any(|(role, noticed, _)| role == "fsync of key#" && *noticed),
+        "{:?}",
+        verdict.without
+    );
+    let all = cases(&verdict, false);
+    assert!(all.iter().all(|(_, lost)| lost.is_none()), "{all:?}");
+    assert!(all[0].0.starts_with("not portable, only by posix: key"), "{all:?}");
+    let broken = Options { mutate: true, ..ground.options(NO_DIRECTORY, "raise", CHECK) };
+    let verdict = judged(&broken).expect("it is judged");
+    assert!(
+        verdict.record.notices.iter().any(|notice| notice.contains("--mutate was not run")),
+        "{:?}",
+        verdict.record.notices
+    );
+}
+
+#[test]
 fn what_was_lost_is_kept_and_judged_again() {
     let ground = Ground::new();
     let options = ground.options(NO_DIRECTORY, "raise", CHECK);

@@ -74,6 +74,15 @@ impl Program<'_> {
             .map(|(parent, name, inode, _)| (parent, name, inode))
     }
 
+    /// Changes the permission bits of a file, or of a folder.
+    fn chmod(&mut self) -> io::Result<Option<Call>> {
+        let folder = self.rng.one_in(4);
+        let Some((parent, name, inode)) = self.any(folder) else { return Ok(None) };
+        let mode = 0o600 | u32::try_from(self.rng.below(0o200)).unwrap_or(0);
+        std::fs::set_permissions(self.path(parent, &name), Permissions::from_mode(mode))?;
+        Ok(Some(Call::Mode { inode, mode }))
+    }
+
     /// Makes one call by chance; nothing if it does not fit.
     fn call(&mut self) -> io::Result<Option<Call>> {
         let kind = self.rng.below(16);
@@ -167,16 +176,7 @@ impl Program<'_> {
                 File::open(path)?.sync_all()?;
                 Some(Call::Sync { inode: inode.map_or(ROOT, |one| one.2), data_only: false })
             }
-            15 if self.rng.coin() => {
-                let folder = self.rng.one_in(4);
-                self.any(folder)
-                    .map(|(parent, name, inode)| {
-                        let mode = 0o600 | u32::try_from(self.rng.below(0o200)).unwrap_or(0);
-                        std::fs::set_permissions(self.path(parent, &name), Permissions::from_mode(mode))?;
-                        Ok::<_, io::Error>(Call::Mode { inode, mode })
-                    })
-                    .transpose()?
-            }
+            15 if self.rng.coin() => self.chmod()?,
             15 if self.rng.one_in(2) => {
                 rustix::fs::syncfs(File::open(self.folder)?)?;
                 Some(Call::SyncAll)

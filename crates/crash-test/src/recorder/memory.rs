@@ -376,6 +376,7 @@ impl State {
 
     fn sync(&mut self, request: &Request<'_>) -> Result<Answer, i32> {
         if let Some(errno) = self.fails(FaultOn::Sync) {
+            self.note(Call::SyncFailed { inode: inode(request.node) }, request.thread);
             return Err(errno);
         }
         let call = Call::Sync { inode: inode(request.node), data_only: request.u32(8) & 1 != 0 };
