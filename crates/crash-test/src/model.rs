@@ -211,7 +211,7 @@ impl Model {
             }
             Call::Mode { inode, .. } => {
                 self.journal += 1;
-                self.touch(*inode, false);
+                self.touch(*inode, self.rule == Rule::Xfs);
                 self.data(place, event, *inode, Some(self.journal));
             }
             Call::Write { inode, offset, data, .. } => {
@@ -308,8 +308,8 @@ impl Model {
     }
 
     fn sync(&mut self, sync: Pending) {
-        // btrfs logs the whole inode, whichever sync it was.
-        let leaves_modes = sync.data_only && self.rule != Rule::Btrfs;
+        // xfs and btrfs log the whole inode, whichever sync it was.
+        let leaves_modes = sync.data_only && matches!(self.rule, Rule::Posix | Rule::Ext4);
         let covered = |change: &DataChange| {
             change.ended <= sync.place && !change.dropped && !(leaves_modes && change.mode().is_some())
         };

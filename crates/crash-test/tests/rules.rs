@@ -290,7 +290,7 @@ fn torn_appends_and_lost_permission_bits_are_found() {
             "permission bits behind a sync of data only",
             "create k; write k 0 k; fsync .; chmod k 400; write k 0 k; fdatasync k; ack k".to_owned(),
             read_only,
-            &[Rule::Posix, Rule::Ext4, Rule::Xfs],
+            &[Rule::Posix, Rule::Ext4],
             "fsync of k after its chmod",
         ),
     ]);
