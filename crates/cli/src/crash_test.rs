@@ -105,7 +105,7 @@ pub(crate) fn run(args: &CrashTest) -> Result<ExitCode, Failure> {
             Answer::Kept => crate::output::print("kept       the check passes on this state\n")
                 .map(|()| ExitCode::SUCCESS),
             Answer::Broken(message) => {
-                let line = format!("BROKEN     {}\n", seawall_sys::text::printable(&message));
+                let line = format!("BROKEN     {}\n", seawall_crash_test::report::one_line(&message));
                 crate::output::print(&line).map(|()| ExitCode::from(LOST))
             }
         };

@@ -4,6 +4,7 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::recorder::mount::ready;
 use crate::recorder::{command, owner};
+use crate::report::one_line;
 use crate::search::Progress;
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
@@ -197,8 +198,9 @@ impl Check for CommandCheck<'_> {
             Some(0) => Answer::Kept,
             Some(126 | 127) => {
                 return Err(Error::Untestable(format!(
-                    "the check {:?} cannot be run: {printed}",
-                    self.command
+                    "the check {:?} cannot be run: {}",
+                    self.command,
+                    one_line(&printed)
                 )));
             }
             Some(code) if let Some(signal) = isolation::signal_of(code) => {

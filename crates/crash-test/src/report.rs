@@ -210,7 +210,7 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
     }
     for (what, broken) in &verdict.errors {
         let said =
-            broken.as_ref().map_or("kept".to_owned(), |message| format!("BROKEN: {}", printable(message)));
+            broken.as_ref().map_or("kept".to_owned(), |message| format!("BROKEN: {}", one_line(message)));
         row(&mut text, "error", &format!("{what}: {said}"));
     }
     row(
@@ -232,7 +232,7 @@ fn findings(
         let posix_only = finding.rules == [Rule::Posix];
         let label = if posix_only && !posix_counts { "not portable" } else { "BROKEN" };
         let _ = writeln!(text);
-        row(text, label, &format!("  {}", printable(&finding.message.replace('\n', " "))));
+        row(text, label, &format!("  {}", one_line(&finding.message)));
         let shown =
             Rule::ALL.map(|rule| match (search.rules.contains(&rule), finding.rules.contains(&rule)) {
                 (false, _) => format!("{} not tried", rule.name()),
@@ -247,6 +247,12 @@ fn findings(
             row(text, "again", &format!("seawall crash-test --again {folder}"));
         }
     }
+}
+
+/// What a check printed, in one line that no terminal obeys.
+#[must_use]
+pub fn one_line(message: &str) -> String {
+    printable(&message.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 /// A path as a shell takes it.

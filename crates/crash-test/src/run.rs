@@ -5,6 +5,7 @@ use crate::check::{Answer, Check, CommandCheck, LIMIT};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::recorder::{Ended, Fault, FaultOn, Program, record_until};
+use crate::report::one_line;
 use crate::rule::Rule;
 use crate::search::{Finding, Outcome, Progress, Search, search, synced_roles, without};
 use crate::tree::Tree;
@@ -70,11 +71,6 @@ impl Verdict {
     pub fn is_broken(&self, posix_counts: bool) -> bool {
         self.broken(posix_counts).next().is_some() || self.errors.iter().any(|(_, broken)| broken.is_some())
     }
-}
-
-/// What a check printed, in one line.
-fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The directory when everything has arrived.
