@@ -87,7 +87,7 @@ fn end(record: &Record) -> Tree {
 /// It cannot be made: the program cannot be recorded, or its check says nothing.
 pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
     let started_ns = monotonic_ns();
-    let (record, ended) = record_until(&options.program, &progress.stop)?;
+    let (mut record, ended) = record_until(&options.program, &progress.stop)?;
     let recorded = Duration::from_nanos(monotonic_ns() - started_ns);
     if ended == Ended::Exit(127) {
         return Err(Error::Untestable(format!(
@@ -150,6 +150,11 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
                 )));
             }
         }
+    }
+
+    if outcome.cut_off {
+        let notice = "a check had not ended when the time was over: its state is not judged";
+        record.notices.push(notice.to_owned());
     }
     let mut verdict = Verdict {
         record,

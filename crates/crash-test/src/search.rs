@@ -123,6 +123,8 @@ pub struct Outcome {
     pub judged: u64,
     /// Whether every power cut was drawn at, and every state of it judged; not known of a program that lost something.
     pub whole: bool,
+    /// Whether a check was ended before it had answered.
+    pub cut_off: bool,
 }
 
 /// Findings of one search: one for each missing call.
@@ -179,6 +181,7 @@ fn search_until(record: &Record, search: &Search, check: &dyn Check, progress: &
         record = mended;
     }
     outcome.judged = progress.judged.load(Ordering::Relaxed) - judged_before;
+    outcome.cut_off = judge.cut_off.load(Ordering::Relaxed);
     Ok(outcome)
 }
 

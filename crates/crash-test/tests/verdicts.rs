@@ -135,6 +135,8 @@ fn a_check_that_hangs_ends_with_the_budget_and_says_nothing_of_its_state() {
     options.search.budget = Duration::from_secs(3);
     let verdict = judged(&options).expect("it is judged as far as it comes");
     assert!(verdict.outcome.findings.is_empty() && !verdict.outcome.whole, "{:?}", verdict.outcome);
+    let notices = &verdict.record.notices;
+    assert!(notices.iter().any(|notice| notice.contains("its state is not judged")), "{notices:?}");
 }
 
 #[test]
