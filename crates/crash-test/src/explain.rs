@@ -378,7 +378,18 @@ fn early(
                 call => name_call(call)
                     .map_or_else(|| format!("change of {name}"), |(verb, _)| format!("{verb} {name}")),
             };
-            let place = "before the acknowledgement: it came after".to_owned();
+            let synced = |event: &Event| match event.call {
+                Call::Sync { inode, .. } => inode == roles.inodes[place],
+                Call::SyncAll => true,
+                _ => false,
+            };
+            let mapped = matches!(event.call, Call::Write { mapped: true, .. });
+            let came = if mapped && !record.events[place..].iter().any(synced) {
+                "the kernel wrote the page back after it"
+            } else {
+                "it came after"
+            };
+            let place = format!("before the acknowledgement: {came}");
             return Ok(Some(Missing { call, place, states: 0, whole: false }));
         }
     }

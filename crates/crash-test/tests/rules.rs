@@ -235,7 +235,7 @@ fn each_mistake_is_found_and_the_missing_call_named() {
             "create log; write log 0 .; fsync log; fsync .; ack X; page log 0 X".to_owned(),
             logged,
             &Rule::ALL,
-            "msync of log before the acknowledgement: it came after",
+            "msync of log before the acknowledgement: the kernel wrote the page back after it",
         ),
         (
             "a page written over in place",
