@@ -8,7 +8,7 @@
 use crate::call::{Call, Record};
 use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
 use crate::rule::Rule;
-use crate::search::advance;
+use crate::search::played;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};
 use std::collections::BTreeSet;
 
@@ -20,8 +20,7 @@ const NAMES_MAX: usize = 14;
 /// # Errors
 /// In words, what no choice of what arrived explains.
 pub fn allowed(record: &Record, rule: Rule, cut: usize, found: &Tree) -> Result<(), String> {
-    let mut model = Model::new(record, rule).in_steps();
-    advance(&mut model, record, &mut 0, &mut 0, cut);
+    let mut model = played(Model::new(record, rule).in_steps(), record, cut);
     model.split_replacements();
     let mut reason = String::new();
     for arrival in ends(&model)? {

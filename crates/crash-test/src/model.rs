@@ -373,10 +373,8 @@ impl Model {
             self.split_names(|call| match call {
                 Call::Rename { from, to, inode, over: Some(over), exchange: false } => {
                     let gone = Call::Remove { parent: to.0, name: Arc::clone(&to.1), inode: *over };
-                    let come = (from.clone(), to.clone());
-                    let come =
-                        Call::Rename { from: come.0, to: come.1, inode: *inode, over: None, exchange: false };
-                    Some([gone, come])
+                    let (from, to) = (from.clone(), to.clone());
+                    Some([gone, Call::Rename { from, to, inode: *inode, over: None, exchange: false }])
                 }
                 _ => None,
             });
@@ -462,8 +460,10 @@ impl Model {
                 *waits |= !change.durable;
                 if !*waits {
                     let node = self.certain.node(*inode);
-                    node.mode = change.mode().or(node.mode);
-                    apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole);
+                    match change.mode() {
+                        Some(mode) => node.mode = Some(mode),
+                        None => apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole),
+                    }
                 }
                 *waits
             });

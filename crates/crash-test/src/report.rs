@@ -229,8 +229,7 @@ fn findings(
     kept: &[impl AsRef<Path>],
 ) {
     for (number, finding) in verdict.outcome.findings.iter().enumerate() {
-        let posix_only = finding.rules == [Rule::Posix];
-        let label = if posix_only && !posix_counts { "not portable" } else { "BROKEN" };
+        let label = if finding.counts(posix_counts) { "BROKEN" } else { "not portable" };
         let _ = writeln!(text);
         row(text, label, &format!("  {}", one_line(&finding.message)));
         let shown =
@@ -308,8 +307,7 @@ pub fn cases(verdict: &Verdict, posix_counts: bool) -> Vec<(String, Option<(Stri
     let errors = verdict.errors.iter().map(|(what, broken)| {
         (what.clone(), broken.as_ref().map(|message| (message.clone(), String::new())))
     });
-    let counts = |finding: &&Finding| posix_counts || finding.rules != [Rule::Posix];
-    let others = verdict.outcome.findings.iter().filter(|finding| !counts(finding));
+    let others = verdict.outcome.findings.iter().filter(|finding| !finding.counts(posix_counts));
     let others = others.map(|finding| (format!("not portable, only by posix: {}", finding.message), None));
     let mut cases: Vec<_> = cuts.chain(others).chain(errors).collect();
     if cases.is_empty() {

@@ -100,7 +100,6 @@ impl Roles {
         let (mut paths, mut inodes) = (Vec::with_capacity(record.events.len()), Vec::new());
         let mut renamed: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
         for event in &record.events {
-            let mut removed = None;
             let inode = match &event.call {
                 Call::Create { parent, name, inode, .. } | Call::Link { inode, parent, name } => {
                     places.0.insert(*inode, (*parent, name.clone()));
@@ -116,12 +115,8 @@ impl Roles {
                     }
                     *inode
                 }
-                // One that has other names keeps them.
-                Call::Remove { parent, name, inode } => {
-                    removed = Some(places.below(*parent, name));
-                    *inode
-                }
-                Call::Temporary { inode, .. }
+                Call::Remove { inode, .. }
+                | Call::Temporary { inode, .. }
                 | Call::Mode { inode, .. }
                 | Call::SyncFailed { inode }
                 | Call::Write { inode, .. }
@@ -133,7 +128,11 @@ impl Roles {
             if matches!(event.call, Call::Create { kind: Kind::Folder, .. }) {
                 folders.insert(inode);
             }
-            paths.push(removed.unwrap_or_else(|| places.path(inode)));
+            paths.push(match &event.call {
+                // One that has other names keeps them.
+                Call::Remove { parent, name, .. } => places.below(*parent, name),
+                _ => places.path(inode),
+            });
             inodes.push(inode);
         }
         let temporary = temporary(renamed.into_values());

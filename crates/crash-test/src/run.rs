@@ -61,9 +61,7 @@ pub struct Verdict {
 impl Verdict {
     /// Findings that some real file system shows, or that the caller asked for by `--rules posix`.
     pub fn broken(&self, posix_counts: bool) -> impl Iterator<Item = &Finding> {
-        let counts =
-            move |finding: &&Finding| posix_counts || finding.rules.iter().any(|rule| *rule != Rule::Posix);
-        self.outcome.findings.iter().filter(counts)
+        self.outcome.findings.iter().filter(move |finding| finding.counts(posix_counts))
     }
 
     /// Whether the program lost something.
@@ -151,7 +149,6 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
             }
         }
     }
-
     if outcome.cut_off {
         let notice = "a check had not ended when the time was over: its state is not judged";
         record.notices.push(notice.to_owned());
@@ -166,25 +163,12 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
         errors: Vec::new(),
     };
     let real: Vec<Rule> = how.rules.iter().copied().filter(|rule| *rule != Rule::Posix).collect();
-    if options.mutate && (verdict.is_broken(false) || !verdict.outcome.findings.is_empty() && real.is_empty())
-    {
-        verdict.record.notices.push("--mutate was not run: the program loses something as it is".to_owned());
-    } else if options.mutate {
-        // What only posix allows is lost with every sync in place.
-        let by = if verdict.outcome.findings.is_empty() { how.rules.clone() } else { real.clone() };
-        let roles = synced_roles(&verdict.record);
-        let count = u32::try_from(roles.len()).unwrap_or(u32::MAX).max(1);
-        for role in roles {
-            if progress.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let how = Search { rules: by.clone(), budget: share / count, ..how.clone() };
-            let outcome = search(&without(&verdict.record, &role), &how, &check, progress)?;
-            verdict.without.push((role, !outcome.findings.is_empty(), outcome.judged));
-        }
+    if options.mutate {
+        leave_out(&how, &real, &check, progress, &mut verdict)?;
     }
     if options.errors {
-        errors(options, (&how, &real), &check, progress, &mut verdict)?;
+        let how = Search { rules: real, ..how };
+        errors(options, &how, &check, progress, &mut verdict)?;
     }
     if progress.stop.load(Ordering::Relaxed) {
         verdict.record.notices.push("interrupted: it was judged as far as it came".to_owned());
@@ -192,10 +176,38 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// Runs the program again with calls that fail: the first of each kind, one in the middle and the last.
+/// Leaves the program's syncs out, one role at a time, unless it loses something as it is; what only posix allows is lost with
+/// every sync in place, and then the `real` rules decide.
+fn leave_out(
+    how: &Search,
+    real: &[Rule],
+    check: &CommandCheck<'_>,
+    progress: &Progress,
+    verdict: &mut Verdict,
+) -> Result<()> {
+    let rules = if verdict.outcome.findings.is_empty() { how.rules.clone() } else { real.to_vec() };
+    if verdict.is_broken(false) || rules.is_empty() {
+        verdict.record.notices.push("--mutate was not run: the program loses something as it is".to_owned());
+        return Ok(());
+    }
+    let synced = synced_roles(&verdict.record);
+    let budget = how.budget / u32::try_from(synced.len()).unwrap_or(u32::MAX).max(1);
+    let how = Search { rules, budget, ..how.clone() };
+    for role in synced {
+        if progress.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let outcome = search(&without(&verdict.record, &role), &how, check, progress)?;
+        verdict.without.push((role, !outcome.findings.is_empty(), outcome.judged));
+    }
+    Ok(())
+}
+
+/// Runs the program again with calls that fail: the first of each kind, one in the middle and the last. Searches the states of
+/// those runs by `how`.
 fn errors(
     options: &Options,
-    (how, real): (&Search, &[Rule]),
+    how: &Search,
     check: &CommandCheck<'_>,
     progress: &Progress,
     verdict: &mut Verdict,
@@ -221,8 +233,7 @@ fn errors(
                 Err(error) => return Err(error),
             };
             if broken.is_none() {
-                // The states of that run, by the rules of real file systems.
-                let how = Search { rules: real.to_vec(), budget: how.budget / 15, ..how.clone() };
+                let how = Search { budget: how.budget / 15, ..how.clone() };
                 let outcome = search(&failed, &how, check, progress)?;
                 broken =
                     outcome.findings.first().map(|found| format!("{} (and then a power cut)", found.message));

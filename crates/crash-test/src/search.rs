@@ -98,6 +98,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Whether a real file system shows it, or posix is asked for too.
+    #[must_use]
+    pub fn counts(&self, posix_counts: bool) -> bool {
+        posix_counts || self.rules.iter().any(|rule| *rule != Rule::Posix)
+    }
+
     /// Moves it to the record that it is a finding of: `origins` has the place of each event there.
     fn come_from(&mut self, origins: &[usize]) {
         self.cut = self.cut.checked_sub(1).map_or(0, |last| origins[last] + 1);
@@ -143,14 +149,6 @@ const LAST_ROUND: u8 = u8::MAX;
 /// # Errors
 /// The check cannot be run.
 pub fn search(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
-    let budget_ns = u64::try_from(search.budget.as_nanos()).unwrap_or(u64::MAX);
-    progress.deadline_ns.store(monotonic_ns().saturating_add(budget_ns), Ordering::Relaxed);
-    let outcome = search_until(record, search, check, progress);
-    progress.deadline_ns.store(0, Ordering::Relaxed);
-    outcome
-}
-
-fn search_until(record: &Record, search: &Search, check: &dyn Check, progress: &Progress) -> Result<Outcome> {
     let judged_before = progress.judged.load(Ordering::Relaxed);
     let judge = Judge::new(search, check, progress);
     let mut outcome = Outcome::default();
@@ -193,21 +191,22 @@ pub(crate) struct Judge<'a> {
     workers: usize,
     seed: u64,
     started_ns: u64,
-    budget: Duration,
     /// Whether a check was ended by the clock: what it was asked counts as kept, and not as judged.
     cut_off: AtomicBool,
 }
 
 impl<'a> Judge<'a> {
     fn new(search: &Search, check: &'a dyn Check, progress: &'a Progress) -> Self {
+        let budget_ns = u64::try_from(search.budget.as_nanos()).unwrap_or(u64::MAX);
+        let started_ns = monotonic_ns();
+        progress.deadline_ns.store(started_ns.saturating_add(budget_ns), Ordering::Relaxed);
         Self {
             check,
             progress,
             known: Mutex::default(),
             workers: search.workers.max(1),
             seed: search.seed,
-            started_ns: monotonic_ns(),
-            budget: search.budget,
+            started_ns,
             cut_off: AtomicBool::new(false),
         }
     }
@@ -222,7 +221,8 @@ impl<'a> Judge<'a> {
         if self.progress.stop.load(Ordering::Relaxed) {
             return Duration::ZERO;
         }
-        self.budget.saturating_sub(self.now())
+        let deadline_ns = self.progress.deadline_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
     }
 
     /// The check's answer for `state`.
@@ -264,6 +264,13 @@ impl<'a> Judge<'a> {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(u64, usize), Answer>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Judge<'_> {
+    fn drop(&mut self) {
+        // What is judged after the search has a check's own time.
+        self.progress.deadline_ns.store(0, Ordering::Relaxed);
     }
 }
 
@@ -444,13 +451,7 @@ fn round_of(rank: usize) -> u8 {
 }
 
 /// Plays the record into the model up to `cut`.
-pub(crate) fn advance(
-    model: &mut Model,
-    record: &Record,
-    taken: &mut usize,
-    acknowledged: &mut usize,
-    cut: usize,
-) {
+fn advance(model: &mut Model, record: &Record, taken: &mut usize, acknowledged: &mut usize, cut: usize) {
     for event in &record.events[*taken..cut] {
         model.take(event);
         *acknowledged += usize::from(matches!(event.call, Call::Acknowledge { .. }));
@@ -461,7 +462,11 @@ pub(crate) fn advance(
 
 /// The model of `record` when the power goes behind `cut` events.
 pub(crate) fn model_at(record: &Record, rule: Rule, cut: usize) -> Model {
-    let mut model = Model::new(record, rule);
+    played(Model::new(record, rule), record, cut)
+}
+
+/// A new model when the power goes behind `cut` events.
+pub(crate) fn played(mut model: Model, record: &Record, cut: usize) -> Model {
     advance(&mut model, record, &mut 0, &mut 0, cut);
     model
 }

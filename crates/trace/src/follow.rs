@@ -327,10 +327,9 @@ impl Follower {
                 };
                 let row = self.rows.entry((role.clone(), name, site.clone())).or_insert_with(new);
                 row.count += 1;
-                row.time_ns += at - since;
+                let (thread, time_ns) = (thread.unsigned_abs(), at - since);
+                row.time_ns += time_ns;
                 row.failed += u64::from(!done);
-                let thread = thread.unsigned_abs();
-                let time_ns = at - since;
                 self.runs.push(Run { thread, span_ns: (since, at), time_ns, row: row.number, failed: !done });
                 if let Some(bytes) = sync.as_ref().and_then(|sync| sync.dirty) {
                     row.dirty_bytes.0 += bytes;
