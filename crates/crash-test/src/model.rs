@@ -453,20 +453,17 @@ impl Model {
             }
         }
         for (inode, changes) in &mut self.files {
-            // Permission bits wait for no data, and data not for them.
-            let mut waits = [false; 2];
-            changes.retain(|change| {
-                let waits = &mut waits[usize::from(change.mode().is_some())];
-                *waits |= !change.durable;
-                if !*waits {
-                    let node = self.certain.node(*inode);
-                    match change.mode() {
-                        Some(mode) => node.mode = Some(mode),
-                        None => apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole),
-                    }
+            let certain = changes.iter().take_while(|change| change.durable).count();
+            if certain == 0 {
+                continue;
+            }
+            let node = self.certain.node(*inode);
+            for change in changes.drain(..certain) {
+                match change.mode() {
+                    Some(mode) => node.mode = Some(mode),
+                    None => apply(Arc::make_mut(&mut node.content), &change.call, &Part::Whole),
                 }
-                *waits
-            });
+            }
         }
         self.files.retain(|_, changes| !changes.is_empty());
     }
@@ -512,11 +509,16 @@ impl Model {
         self.close_names(arrival);
         for (inode, parts) in &mut arrival.data {
             for (change, part) in self.files[inode].iter().zip(parts) {
-                if change.durable {
-                    *part = Part::Whole;
-                } else if *part == Part::Size && self.rule != Rule::Posix {
-                    *part = Part::Nothing;
-                }
+                // Elsewhere the size follows the last page that arrived.
+                let (begin, end) = change.span();
+                *part = match *part {
+                    _ if change.durable => Part::Whole,
+                    Part::Size if self.rule != Rule::Posix => Part::Nothing,
+                    Part::Without(from, to) if to >= end && self.rule != Rule::Posix => {
+                        Part::Range(begin, from)
+                    }
+                    ref other => other.clone(),
+                };
             }
         }
     }

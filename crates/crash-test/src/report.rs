@@ -315,3 +315,21 @@ pub fn cases(verdict: &Verdict, posix_counts: bool) -> Vec<(String, Option<(Stri
     }
     cases
 }
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let rows = [
+            ("kept/1", "kept/1"),
+            ("kept here", "'kept here'"),
+            ("it's", "'it'\\''s'"),
+            ("$HOME", "'$HOME'"),
+        ];
+        for (path, word) in rows {
+            assert_eq!(quoted(path), word);
+        }
+    }
+}

@@ -579,3 +579,31 @@ pub fn without(record: &Record, role: &str) -> Record {
     let stays = |place: usize, event: &Event| roles.sync(place, &event.call).is_none_or(|sync| sync != role);
     record.edited(stays, |_, _| Vec::new()).0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Judge, Progress, Search};
+    use crate::check::{Answer, Check};
+    use crate::tree::Tree;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    struct Keeps;
+
+    impl Check for Keeps {
+        fn judge(&self, _: &Tree, _: &[Arc<[u8]>]) -> crate::Result<Answer> {
+            Ok(Answer::Kept)
+        }
+    }
+
+    #[test]
+    fn a_search_ends_checks_and_what_comes_after_it_does_not() {
+        let progress = Progress::default();
+        let search = Search { rules: Vec::new(), budget: Duration::ZERO, workers: 1, seed: 1, first_cut: 0 };
+        let judge = Judge::new(&search, &Keeps, &progress);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(progress.is_over() && judge.left().is_zero());
+        drop(judge);
+        assert!(!progress.is_over());
+    }
+}

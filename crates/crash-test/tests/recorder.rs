@@ -325,6 +325,8 @@ fn a_fault_is_delivered_once() {
         assert_eq!(ended, Ended::Exit(0));
         let lines = record.acknowledged(record.events.len());
         assert_eq!(String::from_utf8_lossy(&lines[0]), expected);
+        let failed = calls(&record).iter().filter(|call| *call == "failed 1").count();
+        assert_eq!(failed, usize::from(fault.on == FaultOn::Sync), "{:?}", calls(&record));
     }
     program.fault = Some(Fault { errno: 5, on: FaultOn::Name, nth: 0 });
     assert_eq!(record(&program).expect("recorded").1, Ended::Exit(9));

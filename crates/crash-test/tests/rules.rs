@@ -6,6 +6,7 @@
 use seawall_crash_test::call::{Call, Event, Record};
 use seawall_crash_test::check::{Answer, Check};
 use seawall_crash_test::membership::allowed;
+use seawall_crash_test::report::calls;
 use seawall_crash_test::rule::Rule;
 use seawall_crash_test::search::{Outcome, Progress, Search, search, synced_roles, without};
 use seawall_crash_test::tree::{Inode, Kind, Name, ROOT, Tree};
@@ -64,6 +65,21 @@ impl Script {
             }
             ["chmod", path, mode] => {
                 Call::Mode { inode: self.inode(path), mode: u32::from_str_radix(mode, 8).expect("a mode") }
+            }
+            ["tmpfile", path, mode] => {
+                let mode = u32::from_str_radix(mode, 8).expect("a mode");
+                Call::Temporary { inode: self.new_inode(path), mode }
+            }
+            ["link", from, to] => {
+                let ((parent, name), inode) = (self.place(to), self.inode(from));
+                self.names.insert(to.to_owned(), inode);
+                Call::Link { inode, parent, name }
+            }
+            ["exchange", one, other] => {
+                let (from, to, inode, over) =
+                    (self.place(one), self.place(other), self.inode(one), self.inode(other));
+                self.names.extend([(one.to_owned(), over), (other.to_owned(), inode)]);
+                Call::Rename { from, to, inode, over: Some(over), exchange: true }
             }
             ["failed", path] => Call::SyncFailed { inode: self.inode(path) },
             ["sync"] => Call::SyncAll,
@@ -280,6 +296,16 @@ fn torn_appends_and_lost_permission_bits_are_found() {
             "",
         ),
         (
+            "an append with its size and its beginning",
+            "create log; fsync .; fill log 0 600 a".to_owned(),
+            |state, _| {
+                let log = content(state, "log")?;
+                (log.len() == 600 && log[0] == b'a' && log[599] == 0).then(|| "it ends in zeros".to_owned())
+            },
+            &[Rule::Posix],
+            "",
+        ),
+        (
             "permission bits that no sync covers",
             "create k; write k 0 k; fsync k; fsync .; chmod k 400; ack k".to_owned(),
             read_only,
@@ -439,6 +465,29 @@ fn the_log_of_btrfs_takes_a_name_that_the_disk_has_free() {
 }
 
 #[test]
+fn permission_bits_are_those_of_a_synced_state() {
+    // (The calls, the bits of k that a cut can leave under ext4, and under btrfs.)
+    let rows: [(&str, &[u32], &[u32]); 4] = [
+        ("create k; fsync k", &[0o644], &[0o644]),
+        ("create k; fsync k; chmod k 600; chmod k 400", &[0o644, 0o600, 0o400], &[0o644, 0o600, 0o400]),
+        ("create k; fsync k; chmod k 600; fsync k", &[0o600], &[0o600]),
+        ("tmpfile t 640; link t k; fsync t", &[0o640], &[0o640]),
+    ];
+    for (script, by_ext4, by_btrfs) in rows {
+        let record = record(script);
+        for mode in [0o644, 0o640, 0o600, 0o400] {
+            let mut found = Tree::default();
+            found.node(ROOT).names.insert(b"k"[..].into(), 1);
+            found.node(1).mode = Some(mode);
+            for (rule, allowed_bits) in [(Rule::Ext4, by_ext4), (Rule::Btrfs, by_btrfs)] {
+                let explained = allowed(&record, rule, record.events.len(), &found).is_ok();
+                assert_eq!(explained, allowed_bits.contains(&mode), "{script}: {mode:o} under {rule:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_rename_of_btrfs_can_arrive_in_two_steps() {
     // Seen on Linux 6.18: (the calls, the files that a cut left).
     let rows: [(&str, &[&str]); 3] = [
@@ -537,6 +586,21 @@ fn a_story_has_the_call_that_made_the_loss_matter() {
     let finding = &searched(&record, &[Rule::Ext4], in_one_of_two).findings[0];
     assert_eq!((&finding.lost[..], finding.cut), (&[7][..], 9), "the write to db: {finding:?}");
     assert!(finding.story.contains(&8), "the truncation of wal: {finding:?}");
+}
+
+#[test]
+fn a_story_has_the_names_of_the_calls() {
+    let script = "create a; create c; sync; link a b; unlink a; exchange b c; ack 1";
+    let lost = |state: &Tree, acknowledged: &[String]| {
+        let there = content(state, "a").is_some();
+        (!acknowledged.is_empty() && there).then(|| "a is back".to_owned())
+    };
+    let record = record(script);
+    let outcome = searched(&record, &Rule::ALL, lost);
+    let told = calls(&record, &outcome.findings[0]);
+    for line in ["link       -> b", "unlink     a  ", "exchange   b <-> c"] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
 }
 
 #[test]
