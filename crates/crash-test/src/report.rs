@@ -243,7 +243,8 @@ fn findings(
         if let Some(folder) = kept.get(number) {
             let folder = quoted(&printable(&folder.as_ref().display().to_string()));
             row(text, "look", &format!("{folder}/state   {folder}/acks   {folder}/calls"));
-            row(text, "again", &format!("seawall crash-test --again {folder}"));
+            // To be copied: never broken where the path has a space.
+            let _ = writeln!(text, "{:<14}seawall crash-test --again {folder}", "again");
         }
     }
 }

@@ -173,7 +173,7 @@ fn what_was_lost_is_kept_and_judged_again() {
         "{:?}",
         verdict.outcome.findings
     );
-    let root = ground.scripts.join("kept");
+    let root = ground.scripts.join("kept here");
     let mut folders = Vec::new();
     for number in ["1", "2"] {
         let finding = &verdict.outcome.findings[0];
@@ -189,9 +189,11 @@ fn what_was_lost_is_kept_and_judged_again() {
     assert_eq!(again(folder, Some("true")).expect("runs"), Answer::Kept);
     assert!(again(&root, None).is_err(), "not a kept state");
     let shown = text(&verdict, &options.search, false, &folders);
-    for words in ["BROKEN", "key0 is gone", "fsync of the directory after rename to key#", "--again"] {
+    for words in ["BROKEN", "key0 is gone", "fsync of the directory after rename to key#"] {
         assert!(shown.contains(words), "{shown}");
     }
+    let again = format!("again         seawall crash-test --again '{}'", folder.display());
+    assert!(shown.lines().any(|line| line == again), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80 || line.contains("kept")), "{shown}");
     let [(name, Some((sentence, story)))] = &cases(&verdict, false)[..] else { panic!("one case") };
     assert_eq!((name.as_str(), sentence.as_str()), ("power cut 1", "key0 is gone"));
