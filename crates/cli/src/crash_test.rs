@@ -105,7 +105,7 @@ pub(crate) fn run(args: &CrashTest) -> Result<ExitCode, Failure> {
             Answer::Kept => crate::output::print("kept       the check passes on this state\n")
                 .map(|()| ExitCode::SUCCESS),
             Answer::Broken(message) => {
-                let line = format!("BROKEN     {}\n", seawall_crash_test::report::one_line(&message));
+                let line = format!("BROKEN     {}\n", seawall_crash_test::check::one_line(&message));
                 crate::output::print(&line).map(|()| ExitCode::from(LOST))
             }
         };
@@ -116,10 +116,11 @@ pub(crate) fn run(args: &CrashTest) -> Result<ExitCode, Failure> {
 #[cfg(target_os = "linux")]
 fn test(args: &CrashTest) -> Result<ExitCode, Failure> {
     use crate::output;
+    use seawall_crash_test::progress::Progress;
     use seawall_crash_test::recorder::Program;
     use seawall_crash_test::rule::Rule;
     use seawall_crash_test::run::{Options, run};
-    use seawall_crash_test::search::{Progress, Search};
+    use seawall_crash_test::search::Search;
     use seawall_crash_test::{kept, report};
     use std::sync::Arc;
 
@@ -203,7 +204,7 @@ fn rule_of(name: RuleName) -> seawall_crash_test::rule::Rule {
 
 /// Shows on a terminal how far the search is.
 #[cfg(target_os = "linux")]
-fn show(progress: &std::sync::Arc<seawall_crash_test::search::Progress>) -> Result<ProgressBar, Failure> {
+fn show(progress: &std::sync::Arc<seawall_crash_test::progress::Progress>) -> Result<ProgressBar, Failure> {
     let progress = std::sync::Arc::clone(progress);
     let shown = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
         let judged = progress.judged.load(std::sync::atomic::Ordering::Relaxed);

@@ -2,15 +2,15 @@
 
 use crate::content::Content;
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 use crate::recorder::mount::ready;
 use crate::recorder::{command, owner};
-use crate::report::one_line;
-use crate::search::Progress;
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
+use seawall_sys::text::printable;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -32,6 +32,12 @@ const LOOK_MS: u32 = 100;
 const MESSAGE_BYTES: usize = 500;
 /// What folders of states are called, with the process behind it.
 const PREFIX: &str = "seawall-crash-test-";
+
+/// What a check printed, in one line that no terminal obeys.
+#[must_use]
+pub fn one_line(message: &str) -> String {
+    printable(&message.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+}
 
 /// What a check said of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //! * [`membership`] decides whether a directory is one that a rule allows.
 //! * [`search`] draws states in the order that finds faults first, and has each judged.
 //! * `explain` shrinks a finding and names the missing call.
-//! * [`check`] is what judges a state.
+//! * [`check`] is what judges a state; [`progress`] ends it when the test is over.
 //! * [`run`] is one crash test from recording to verdict, [`report`] its words, [`kept`] a finding in a folder.
 //!
 //! Invariant: a state is judged only against acknowledgements that were made before its power cut, and every state that a
@@ -29,6 +29,7 @@ mod explain;
 pub mod kept;
 pub mod membership;
 mod model;
+pub mod progress;
 pub mod recorder;
 pub mod report;
 mod roles;

@@ -1,6 +1,7 @@
 //! The verdict in words: for a terminal of 80 columns, as JSON, and as the cases of a test report.
 
 use crate::call::{Call, Record};
+use crate::check::one_line;
 use crate::roles::Roles;
 use crate::rule::Rule;
 use crate::run::Verdict;
@@ -247,12 +248,6 @@ fn findings(
             let _ = writeln!(text, "{:<14}seawall crash-test --again {folder}", "again");
         }
     }
-}
-
-/// What a check printed, in one line that no terminal obeys.
-#[must_use]
-pub fn one_line(message: &str) -> String {
-    printable(&message.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 /// A path as a shell takes it.

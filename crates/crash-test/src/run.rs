@@ -1,13 +1,13 @@
 //! One crash test: records the program, tries the check, searches, and judges each finding again.
 
 use crate::call::{Call, Record};
-use crate::check::{Answer, Check, CommandCheck, LIMIT};
+use crate::check::{Answer, Check, CommandCheck, LIMIT, one_line};
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::progress::Progress;
 use crate::recorder::{Ended, Fault, FaultOn, Program, record_until};
-use crate::report::one_line;
 use crate::rule::Rule;
-use crate::search::{Finding, Outcome, Progress, Search, search, synced_roles, without};
+use crate::search::{Finding, Outcome, Search, search, synced_roles, without};
 use crate::tree::Tree;
 use seawall_sys::clock::monotonic_ns;
 use std::sync::atomic::Ordering;

@@ -16,12 +16,13 @@ use crate::content::Hashes;
 use crate::error::{Error, Result};
 use crate::explain;
 use crate::model::{Arrival, Made, Model};
+use crate::progress::Progress;
 use crate::roles::Roles;
 use crate::rule::Rule;
 use crate::tree::Tree;
 use seawall_sys::clock::monotonic_ns;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -38,27 +39,6 @@ pub struct Search {
     pub seed: u64,
     /// No power cut before this many events: a check that fails before the first acknowledgement judges none of them.
     pub first_cut: usize,
-}
-
-/// How far a search has come; read by another thread while it runs.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// States judged.
-    pub judged: AtomicU64,
-    /// Different states known so far.
-    pub different: AtomicU64,
-    /// Set to end the search early.
-    pub stop: AtomicBool,
-    /// When a check has to end, by the clock that [`monotonic_ns`] reads; 0: at no moment.
-    deadline_ns: AtomicU64,
-}
-
-impl Progress {
-    /// Whether a check that still runs is to be ended.
-    pub(crate) fn is_over(&self) -> bool {
-        let deadline = self.deadline_ns.load(Ordering::Relaxed);
-        self.stop.load(Ordering::Relaxed) || deadline > 0 && monotonic_ns() > deadline
-    }
 }
 
 /// A call that would have kept everything.

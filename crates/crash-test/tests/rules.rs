@@ -6,9 +6,10 @@
 use seawall_crash_test::call::{Call, Event, Record};
 use seawall_crash_test::check::{Answer, Check};
 use seawall_crash_test::membership::allowed;
+use seawall_crash_test::progress::Progress;
 use seawall_crash_test::report::calls;
 use seawall_crash_test::rule::Rule;
-use seawall_crash_test::search::{Outcome, Progress, Search, search, synced_roles, without};
+use seawall_crash_test::search::{Outcome, Search, search, synced_roles, without};
 use seawall_crash_test::tree::{Inode, Kind, Name, ROOT, Tree};
 use std::collections::BTreeMap;
 use std::sync::Arc;

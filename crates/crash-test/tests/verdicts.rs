@@ -3,11 +3,12 @@
 
 use seawall_crash_test::check::Answer;
 use seawall_crash_test::kept::{again, keep};
+use seawall_crash_test::progress::Progress;
 use seawall_crash_test::recorder::Program;
 use seawall_crash_test::report::{cases, text};
 use seawall_crash_test::rule::Rule;
 use seawall_crash_test::run::{Options, Verdict, run};
-use seawall_crash_test::search::{Progress, Search};
+use seawall_crash_test::search::Search;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;

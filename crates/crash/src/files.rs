@@ -10,9 +10,10 @@ use seawall::oracle::Ledger;
 use seawall::sim::outside::judge;
 use seawall_crash_test::call::Record;
 use seawall_crash_test::check::{Answer, Check};
+use seawall_crash_test::progress::Progress;
 use seawall_crash_test::recorder::{Ended, Program};
 use seawall_crash_test::rule::Rule;
-use seawall_crash_test::search::{Progress, Search};
+use seawall_crash_test::search::Search;
 use seawall_crash_test::tree::{ROOT, Tree};
 
 use crate::memory_disk::MemoryDisk;
