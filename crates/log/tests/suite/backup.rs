@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::scratch::scratch;
+use crate::stops::Stops;
 use crate::written::{BLOCK, RECORDS, options, record, with_bytes, written};
 use seawall::format::segment_name;
 use seawall::{Error, Log, Lsn, Tail, View, backup, verify};
@@ -294,7 +295,7 @@ fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
         scope.spawn(|| {
             let mut ends = std::collections::VecDeque::new();
             for number in 1u64.. {
-                if done.load(Ordering::Acquire) {
+                if done.load(Ordering::Relaxed) {
                     break;
                 }
                 let mut record = vec![0; 3000];
@@ -305,6 +306,7 @@ fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
                 }
             }
         });
+        let stops = Stops(&done);
         for round in 0..24 {
             let durable = log.durable_lsn();
             let target = if round % 2 == 0 { to.clone() } else { dir.path().join(format!("saved-{round}")) };
@@ -333,7 +335,7 @@ fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
             }
             assert_eq!(view.end_lsn(), report.end);
         }
-        done.store(true, Ordering::Release);
+        drop(stops);
     });
     assert!(verify(&to).expect("verifies").damage.is_empty());
     assert!(log.first_lsn() > Lsn::ZERO);

@@ -55,6 +55,8 @@ mod sealed;
 #[cfg(feature = "simulation")]
 mod shown;
 mod sizes;
+#[cfg(any(unix, feature = "simulation"))]
+mod stops;
 mod streams;
 mod telemetry;
 #[cfg(all(feature = "simulation", target_os = "linux"))]

@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::stops::Stops;
 use seawall::{
     Durability, Error, Follower, Hold, Log, Lsn, MethodChoice, Options, RECORD_HEADER_BYTES, Record,
     StreamId, StreamReader, View,
@@ -607,15 +608,6 @@ fn options(chance: &mut Chance, class: Durability) -> Options {
         .method(MethodChoice::Named(
             chance.one(&["direct+dsync", "buffered+fdatasync", "buffered+fsync"]).to_owned(),
         ))
-}
-
-/// Ends the thread beside a life when that ends, or fails.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The process of one life.
