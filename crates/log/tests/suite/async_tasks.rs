@@ -32,7 +32,7 @@ fn faulty() -> (Arc<Faults>, Options) {
 }
 
 /// Lets the disk go on when a test fails, otherwise the log could not end.
-struct Released<'a>(&'a Faults);
+pub(crate) struct Released<'a>(pub(crate) &'a Faults);
 
 impl Drop for Released<'_> {
     fn drop(&mut self) {
