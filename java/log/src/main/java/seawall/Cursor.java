@@ -41,7 +41,6 @@ public final class Cursor implements AutoCloseable {
     private final MemorySegment record = memory.allocate(Structs.RECORD);
     private final ReentrantLock inCall = new ReentrantLock();
     private volatile boolean there;
-    private volatile boolean ended;
     private volatile boolean closed;
     private Arena shown;
     private MemorySegment payload;
@@ -69,7 +68,8 @@ public final class Cursor implements AutoCloseable {
      * Steps to the next record, for which it waits.
      *
      * @param timeout for how long to wait at most
-     * @return false if the time is over, or if there will be no record: see {@link #hasEnded}
+     * @return false if there will be no record: the log was closed, or the writer that the cursor ends with has ended
+     * @throws LogTimeoutException the time is over; a later call goes on where this one stopped
      * @throws InterruptedException the thread was interrupted; the cursor and its log stay open, and a later call goes on
      * @throws SeawallException the record was trimmed, is damaged, or could not be read, or the log has failed
      */
@@ -84,13 +84,13 @@ public final class Cursor implements AutoCloseable {
             long left = end - System.nanoTime();
             int found = step(0);
             if (found == 0) {
-                if (left <= 0) {
-                    return false;
-                }
                 // Only a call that waits tells that there will be none; a virtual thread waits no longer than it must for that.
-                found = step(polls ? 1 : Math.min(left, SLICE_NANOS));
+                found = step(polls ? 1 : Math.max(1, Math.min(left, SLICE_NANOS)));
             }
             if (found == ErrorCode.TIMED_OUT.code()) {
+                if (left <= 0) {
+                    throw SeawallException.of(NativeError.timedOut(NativeError.last().at(), timeout));
+                }
                 if (polls) {
                     LockSupport.parkNanos(Math.min(pause, left));
                     pause = Math.min(pause * 2, POLL_NANOS_MAX);
@@ -118,7 +118,6 @@ public final class Cursor implements AutoCloseable {
             hide();
             int found = (int) Native.CURSOR_NEXT.invokeExact(handle, timeoutNanos, record);
             there = found == 1;
-            ended = ended || (found == 0 && timeoutNanos != 0);
             return found;
         } catch (SeawallException refused) {
             throw refused;
@@ -136,14 +135,6 @@ public final class Cursor implements AutoCloseable {
             payload = null;
         }
         there = false;
-    }
-
-    /**
-     * {@return whether there will be no further record: the log was closed, or the writer that the cursor ends with has ended; true behind the
-     * last record, once a call that waits has found that out}
-     */
-    public boolean hasEnded() {
-        return ended;
     }
 
     private MemorySegment current() {

@@ -310,15 +310,14 @@ public final class Log implements AutoCloseable {
      * @param lsn what an append returned
      * @param timeout for how long to wait at most; 292 years and more are without end
      * @throws InterruptedException the thread was interrupted; the log stays open, and what was appended may still become durable
-     * @throws CommitTimeoutException the time is over; nothing was cancelled
+     * @throws LogTimeoutException the time is over; nothing was cancelled
      * @throws SeawallException as {@link #commit(long)}
      */
     public void commit(long lsn, Duration timeout) throws InterruptedException, SeawallException {
         try {
             commitAsync(lsn).get(Times.nanos(timeout), TimeUnit.NANOSECONDS);
         } catch (TimeoutException over) {
-            throw SeawallException.of(NativeError.here(
-                    ErrorCode.TIMED_OUT, lsn, "LSN " + lsn + " was not durable after " + timeout + "; it may still become durable"));
+            throw SeawallException.of(NativeError.timedOut(lsn, timeout));
         } catch (ExecutionException failed) {
             throw Waits.unwrapped(failed.getCause());
         }

@@ -53,7 +53,7 @@ public class SeawallException extends IOException {
             case CORRUPT -> new LogDamagedException(error);
             case DISK_FULL, DISK_CAP -> new DiskFullException(error);
             case TRIMMED, STREAM_TRIMMED -> new TrimmedException(error);
-            case TIMED_OUT -> new CommitTimeoutException(error);
+            case TIMED_OUT -> new LogTimeoutException(error);
             default -> new SeawallException(error);
         };
     }

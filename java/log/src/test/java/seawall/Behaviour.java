@@ -414,13 +414,7 @@ final class Behaviour {
     }
 
     private static String next(Cursor cursor, long millis) throws SeawallException, InterruptedException {
-        if (cursor.next(Duration.ofMillis(millis))) {
-            return printed(cursor.record());
-        }
-        if (cursor.hasEnded()) {
-            return "end";
-        }
-        throw SeawallException.of(NativeError.here(ErrorCode.TIMED_OUT, 0, "no record came"));
+        return cursor.next(Duration.ofMillis(millis)) ? printed(cursor.record()) : "end";
     }
 
     private void damage(byte[] payload) throws IOException {

@@ -83,7 +83,7 @@ class EndsTest extends Fixture {
         long lsn = log.append(new byte[1]);
         try {
             log.commit(lsn, timeout);
-        } catch (CommitTimeoutException late) {
+        } catch (LogTimeoutException late) {
             // Right for a time that was over before it began.
             log.commit(lsn);
         }
