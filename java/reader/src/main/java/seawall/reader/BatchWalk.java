@@ -10,9 +10,6 @@ package seawall.reader;
 import java.io.IOException;
 
 final class BatchWalk {
-    /** A batch that was found valid. */
-    record Batch(BatchHeader header, byte[] body) {}
-
     final SegmentHeader segment;
     private final SegmentFile file;
     long offset;
@@ -46,11 +43,11 @@ final class BatchWalk {
     }
 
     /** Checks the batch that should stand here and steps behind it. */
-    Batch next() throws IOException, Fault.Broken {
+    BatchHeader next() throws IOException, Fault.Broken {
         BatchHeader header = header();
-        byte[] body = file.body(segment, offset, header);
+        file.body(segment, offset, header);
         stepOver(header);
-        return new Batch(header, body);
+        return header;
     }
 
     /** Rules 1 to 10 for the header that should stand here. */
@@ -128,27 +125,23 @@ final class BatchWalk {
     }
 
     private boolean skipTo(long start, long limit) throws IOException {
-        for (long at = start; at + Layout.HEADER_BYTES <= segment.dataEnd(); at += segment.blockBytes()) {
+        BatchHeader found = SegmentFile.first(start, segment.dataEnd(), segment.blockBytes(), at -> {
             BatchHeader header = file.selfValid(segment, at);
             boolean further = header != null
                     && !Layout.before(header.lsn(), lsn)
                     && !Layout.before(limit, header.end())
                     && !Layout.before(header.epoch(), epoch);
-            if (further && file.isIntact(segment, at, header)) {
-                standAt(at, header);
-                return true;
-            }
+            return further && file.isIntact(segment, at, header) ? header : null;
+        });
+        if (found != null) {
+            // Whatever was before it; the place is the one it was written for.
+            boolean opens = found.kind() == BatchHeader.Kind.OPEN;
+            offset = found.offset();
+            lsn = found.lsn();
+            link = found.link();
+            epoch = opens ? found.epoch() - 1 : found.epoch();
+            last = opens ? BatchHeader.Kind.CLOSE : null;
         }
-        return false;
-    }
-
-    /** Stands in front of this batch, whatever was before it. */
-    private void standAt(long at, BatchHeader header) {
-        boolean opens = header.kind() == BatchHeader.Kind.OPEN;
-        offset = at;
-        lsn = header.lsn();
-        link = header.link();
-        epoch = opens ? header.epoch() - 1 : header.epoch();
-        last = opens ? BatchHeader.Kind.CLOSE : null;
+        return found != null;
     }
 }

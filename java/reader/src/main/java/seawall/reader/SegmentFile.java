@@ -54,6 +54,20 @@ final class SegmentFile implements AutoCloseable {
         }
     }
 
+    /** What a search looks for at the start of a block; null: not here. */
+    interface Look<T> {
+        T at(long offset) throws IOException;
+    }
+
+    /** The first that is found at the blocks from {@code from} on, as far as a header fits before {@code end}; null if nothing is. */
+    static <T> T first(long from, long end, int blockBytes, Look<T> look) throws IOException {
+        T found = null;
+        for (long at = from; found == null && at + Layout.HEADER_BYTES <= end; at += blockBytes) {
+            found = look.at(at);
+        }
+        return found;
+    }
+
     /** The bytes of the header at {@code at}, which need not be one. */
     byte[] header(long at) throws IOException {
         return read(at, Layout.HEADER_BYTES);

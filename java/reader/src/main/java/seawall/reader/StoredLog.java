@@ -38,8 +38,8 @@ import seawall.reader.LogFormatException.Reason;
 public final class StoredLog implements AutoCloseable {
     static final String LOST_HEADER = "both copies of the segment header are damaged";
 
-    /** Where a batch with tagged records lies. */
-    private record TaggedBatch(Segments.File file, long offset, BatchHeader header) {}
+    /** Where a batch lies. */
+    private record Batch(Segments.File file, long offset, BatchHeader header) {}
 
     private final Path dir;
     private final List<Segments.File> members;
@@ -52,7 +52,7 @@ public final class StoredLog implements AutoCloseable {
     private TreeMap<Integer, StoredStream> streams;
     /** The first of {@link #members} whose tagged batches are known. */
     private int walked;
-    private final TreeMap<Long, TaggedBatch> tagged = new TreeMap<>(Long::compareUnsigned);
+    private final TreeMap<Long, Batch> tagged = new TreeMap<>(Long::compareUnsigned);
 
     /**
      * Opens a log that no process has open, and judges its end as the next opening for writing will.
@@ -133,7 +133,7 @@ public final class StoredLog implements AutoCloseable {
         while (true) {
             long at = walk.offset;
             try {
-                remember(file, at, walk.next().header());
+                remember(file, at, walk.next());
             } catch (Fault.Broken broken) {
                 return broken.fault;
             }
@@ -142,7 +142,7 @@ public final class StoredLog implements AutoCloseable {
 
     private void remember(Segments.File file, long offset, BatchHeader header) {
         if (header.tagged()) {
-            tagged.put(header.lsn(), new TaggedBatch(file, offset, header));
+            tagged.put(header.lsn(), new Batch(file, offset, header));
         }
     }
 
@@ -165,15 +165,12 @@ public final class StoredLog implements AutoCloseable {
     /** Whether a segment without a header holds a batch of its own number. */
     private static boolean holdsBatch(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
-            for (long at = Layout.SMALLEST_BLOCK; at + Layout.HEADER_BYTES <= file.bytes; at += Layout.SMALLEST_BLOCK) {
+            return SegmentFile.first(Layout.SMALLEST_BLOCK, file.bytes, Layout.SMALLEST_BLOCK, at -> {
                 BatchHeader header = open.decoded(at);
                 boolean ofLog = header != null && (like == null || header.identity().equals(like.identity()));
-                if (ofLog && header.segment() == file.number && header.offset() == at) {
-                    return true;
-                }
-            }
+                return ofLog && header.segment() == file.number && header.offset() == at ? header : null;
+            }) != null;
         }
-        return false;
     }
 
     static void refuseOrphans(Segments found) throws IOException {
@@ -186,7 +183,7 @@ public final class StoredLog implements AutoCloseable {
 
     /** The segment from which on cuts are read: the newest one, if that begins with all of them, otherwise the one that it names. */
     private long cutsFrom() throws IOException {
-        TaggedBatch begin = tagged.get(newest.firstLsn());
+        Batch begin = tagged.get(newest.firstLsn());
         Cuts begun = new Cuts();
         if (begin != null && begin.offset() == newest.dataStart() && begin.header().cuts()) {
             apply(begin, new TreeMap<>(), begun);
@@ -209,7 +206,7 @@ public final class StoredLog implements AutoCloseable {
             walkOlder(members.get(walked - 1), members.get(walked).header);
             walked--;
         }
-        for (TaggedBatch batch : tagged.values()) {
+        for (Batch batch : tagged.values()) {
             if (!Layout.before(end, batch.header().end()) && wanted.test(batch.header())) {
                 apply(batch, streams, cuts);
             }
@@ -239,7 +236,7 @@ public final class StoredLog implements AutoCloseable {
         return LogFormatException.damaged(new Damage(file.path, offset, lsn, what));
     }
 
-    private void apply(TaggedBatch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
+    private void apply(Batch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
         RawRecords records = records(batch);
         while (records.next()) {
             if (records.tag() != null) {
@@ -248,9 +245,15 @@ public final class StoredLog implements AutoCloseable {
         }
     }
 
-    private RawRecords records(TaggedBatch batch) throws IOException {
-        BatchHeader header = batch.header();
+    private static RawRecords records(Batch batch) throws IOException {
         try (SegmentFile open = new SegmentFile(batch.file().path)) {
+            return records(batch, open);
+        }
+    }
+
+    private static RawRecords records(Batch batch, SegmentFile open) throws IOException {
+        BatchHeader header = batch.header();
+        try {
             return new RawRecords(open.body(batch.file().header, batch.offset(), header), header.tagged(), header.lsn());
         } catch (Fault.Broken broken) {
             throw damaged(batch.file(), batch.offset(), header.lsn(), broken.fault.text);
@@ -384,18 +387,6 @@ public final class StoredLog implements AutoCloseable {
         LogReader(int member, long from) throws IOException {
             this.from = from;
             enter(member);
-            seek();
-        }
-
-        /** Steps over what ends in front of the first record by the headers alone. */
-        private void seek() throws IOException {
-            while (Layout.before(walk.lsn, from)) {
-                BatchHeader header = header(members.get(member), walk);
-                if (Layout.before(from, header.end())) {
-                    return;
-                }
-                walk.stepOver(header);
-            }
         }
 
         private void enter(int next) throws IOException {
@@ -420,6 +411,7 @@ public final class StoredLog implements AutoCloseable {
             }
         }
 
+        /** Steps to the next batch; over one that ends in front of the first record, by its header alone. */
         private boolean nextBatch() throws IOException {
             boolean isLast = member == members.size() - 1;
             long until = isLast ? end : members.get(member + 1).header.firstLsn();
@@ -430,17 +422,16 @@ public final class StoredLog implements AutoCloseable {
                 enter(member + 1);
                 return true;
             }
-            BatchWalk.Batch batch;
-            try {
-                batch = walk.next();
-            } catch (Fault.Broken broken) {
-                throw damaged(members.get(member), walk.offset, walk.lsn, broken.fault.text);
+            Batch batch = new Batch(members.get(member), walk.offset, header(members.get(member), walk));
+            BatchHeader header = batch.header();
+            if (!Layout.before(walk.lsn, from) || Layout.before(from, header.end())) {
+                records = records(batch, file);
+                timeMicros = header.timeMicros();
+                if (Layout.before(until, header.end())) {
+                    throw Segments.damaged(batch.file(), until, "a batch reaches past the end of its part of the log");
+                }
             }
-            if (Layout.before(until, batch.header().end())) {
-                throw Segments.damaged(members.get(member), until, "a batch reaches past the end of its part of the log");
-            }
-            records = new RawRecords(batch.body(), batch.header().tagged(), batch.header().lsn());
-            timeMicros = batch.header().timeMicros();
+            walk.stepOver(header);
             return true;
         }
 
@@ -459,7 +450,7 @@ public final class StoredLog implements AutoCloseable {
     private final class StreamReader implements RecordReader {
         private final StoredStream stream;
         private long sequence;
-        private TaggedBatch held;
+        private Batch held;
         private List<LogRecord> records = List.of();
 
         StreamReader(StoredStream stream, long sequence) {
@@ -488,7 +479,7 @@ public final class StoredLog implements AutoCloseable {
             throw damaged(held.file(), held.offset(), lsn, "no record starts at this LSN");
         }
 
-        private void load(TaggedBatch batch) throws IOException {
+        private void load(Batch batch) throws IOException {
             if (batch.equals(held)) {
                 return;
             }

@@ -153,46 +153,45 @@ final class Verifier {
 
     /** A header for a file that is shorter or longer than its header says: as far as the file goes. */
     private static SegmentHeader shortened(Segments.File file) {
-        long block = file.header.blockBytes();
-        long there = (file.bytes + block - 1) / block * block + block;
+        long there = wholeBlocks(file, file.header.blockBytes());
         return Layout.before(there, file.header.segmentBytes()) ? file.header.withBytes(there) : file.header;
     }
 
     private SegmentHeader like(Segments.File file) {
-        return made(newest.blockBytes(), newest.identity(), newest.epoch(), file, newest.firstLsn(), newest.trimLsn(), 0, newest.durability());
+        return made(newest.blockBytes(), file, newest.identity(), newest.epoch(), newest.firstLsn(), newest.trimLsn(), 0, newest.durability());
+    }
+
+    private static SegmentHeader made(int block, Segments.File file, BatchHeader first, Durability durability) {
+        return made(block, file, first.identity(), first.epoch(), first.lsn(), first.trimLsn(), first.link(), durability);
     }
 
     private static SegmentHeader made(
-            int block, String identity, long epoch, Segments.File file, long lsn, long trim, int link, Durability durability) {
-        long bytes = file.damage == null ? file.bytes : (file.bytes + block - 1) / block * block + block;
+            int block, Segments.File file, String identity, long epoch, long lsn, long trim, int link, Durability durability) {
+        long bytes = file.damage == null ? file.bytes : wholeBlocks(file, block);
         return new SegmentHeader(block, identity, epoch, file.number, bytes, lsn, trim, 0, link, durability, 0, 0);
+    }
+
+    /** As far as a file of another length than its header says goes: batches end before the last block. */
+    private static long wholeBlocks(Segments.File file, long block) {
+        return (file.bytes + block - 1) / block * block + block;
     }
 
     private static boolean holdsHeader(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
-            boolean holds = false;
-            for (long at = like.dataStart(); !holds && at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
-                holds = open.selfValid(like, at) != null;
-            }
-            return holds;
+            return SegmentFile.first(like.dataStart(), file.bytes, like.blockBytes(), at -> open.selfValid(like, at)) != null;
         }
     }
 
     /** The header of a segment that lost its own, as its first intact batch tells it; null if it has none. */
     private static SegmentHeader firstBatch(Segments.File file, SegmentHeader like) throws IOException {
         try (SegmentFile open = new SegmentFile(file.path)) {
-            for (long at = like.dataStart(); at + Layout.HEADER_BYTES <= file.bytes; at += like.blockBytes()) {
+            BatchHeader first = SegmentFile.first(like.dataStart(), file.bytes, like.blockBytes(), at -> {
                 BatchHeader header = open.selfValid(like, at);
-                if (header == null || !open.isIntact(like, at, header)) {
-                    continue;
-                }
-                file.firstBatchAt = at;
-                return made(
-                        like.blockBytes(), like.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(),
-                        like.durability());
-            }
+                return header != null && open.isIntact(like, at, header) ? header : null;
+            });
+            file.firstBatchAt = first == null ? 0 : first.offset();
+            return first == null ? null : made(like.blockBytes(), file, first, like.durability());
         }
-        return null;
     }
 
     /** For a log none of whose segments has a header: what the newest intact batch tells, in the strictest class. */
@@ -200,11 +199,10 @@ final class Verifier {
         for (int i = found.files.size() - 1; i >= 0; i--) {
             Segments.File file = found.files.get(i);
             try (SegmentFile open = new SegmentFile(file.path)) {
-                for (long at = Layout.SMALLEST_BLOCK; at + Layout.HEADER_BYTES <= file.bytes; at += Layout.SMALLEST_BLOCK) {
-                    SegmentHeader header = madeUpFrom(open, file, at);
-                    if (header != null) {
-                        return header;
-                    }
+                SegmentHeader made = SegmentFile.first(
+                        Layout.SMALLEST_BLOCK, file.bytes, Layout.SMALLEST_BLOCK, at -> madeUpFrom(open, file, at));
+                if (made != null) {
+                    return made;
                 }
             }
         }
@@ -220,8 +218,7 @@ final class Verifier {
     private static SegmentHeader madeUpFrom(SegmentFile open, Segments.File file, long at) throws IOException {
         BatchHeader header = open.decoded(at);
         for (int block = Layout.LARGEST_BLOCK; header != null && block >= Layout.SMALLEST_BLOCK; block /= 2) {
-            SegmentHeader made = made(
-                    block, header.identity(), header.epoch(), file, header.lsn(), header.trimLsn(), header.link(), Durability.POWER_LOSS);
+            SegmentHeader made = made(block, file, header, Durability.POWER_LOSS);
             if (at % block == 0 && open.selfValid(made, at) != null && open.isIntact(made, at, header)) {
                 return made;
             }
@@ -283,7 +280,7 @@ final class Verifier {
                     break;
                 }
                 try {
-                    count(walk.next().header());
+                    count(walk.next());
                 } catch (Fault.Broken broken) {
                     if (!goesOn(part, following == null, adjoins ? next : null, next, walk, broken.fault)) {
                         break;

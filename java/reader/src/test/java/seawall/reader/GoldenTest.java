@@ -99,7 +99,7 @@ class GoldenTest {
                 out.write(ByteBuffer.wrap(bit < 0 ? batch : flipped(batch, bit)), 512);
                 BatchWalk walk = new BatchWalk(header, open);
                 if (bit < 0) {
-                    assertEquals(1_000_000, walk.next().header().lsn());
+                    assertEquals(1_000_000, walk.next().lsn());
                 } else {
                     assertThrows(Fault.Broken.class, walk::next, "bit " + bit);
                 }
