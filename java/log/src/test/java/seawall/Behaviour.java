@@ -78,11 +78,10 @@ final class Behaviour {
         boolean runs = writes;
         try {
             for (int line = at + 1; line < lines.size() && !lines.get(line).startsWith("case "); line++) {
-                String text = lines.get(line);
-                if (text.isEmpty() || text.startsWith("#")) {
+                if (!says(line)) {
                     continue;
                 }
-                switch (text) {
+                switch (lines.get(line)) {
                     case "then" -> {
                         letGo();
                         dir = folder.resolve("log");
@@ -108,28 +107,30 @@ final class Behaviour {
         } finally {
             killChild();
             letGo();
-        }
-    }
-
-    private void letGoOfHeld() {
-        if (held != null) {
-            held.close();
+            close(held);
             held = null;
         }
     }
 
     private void begin(String name) throws IOException {
-        letGoOfHeld();
         folder = root.resolve(name);
         Files.createDirectories(folder);
         dir = folder.resolve("log");
     }
 
-    private void letGo() {
-        if (pin != null) {
-            pin.close();
-            pin = null;
+    private static void close(AutoCloseable open) throws Exception {
+        if (open != null) {
+            open.close();
         }
+    }
+
+    private boolean says(int line) {
+        return !lines.get(line).isEmpty() && !lines.get(line).startsWith("#");
+    }
+
+    private void letGo() throws Exception {
+        close(pin);
+        pin = null;
         if (log != null) {
             log.abandon();
             log = null;
@@ -169,8 +170,7 @@ final class Behaviour {
         }
         begin(lines.get(named).substring("case ".length()));
         for (int at = line + 1; at < endOfChild(line); at++) {
-            boolean says = !lines.get(at).isEmpty() && !lines.get(at).startsWith("#");
-            if (says && !step(at)) {
+            if (says(at) && !step(at)) {
                 System.exit(1);
             }
         }
@@ -266,7 +266,7 @@ final class Behaviour {
             });
             case "view_stream_read" -> viewed(view -> printed(ofView(view, words, true)));
             case "view_stream_hold" -> viewed(view -> done(() -> {
-                letGoOfHeld();
+                close(held);
                 held = ofView(view, words, false);
             }));
             case "view_stream_next" -> next(held, number(words, 0));
@@ -276,7 +276,18 @@ final class Behaviour {
             }
             case "backup" -> ends(Log.backup(dir, folder.resolve(words.get(0))));
             case "streams" -> String.join(" ", Arrays.stream(log.streams()).mapToObj(Integer::toString).toList());
-            default -> ofStream(name, log.stream((int) number(words, 0)), words);
+            case "stream_append" -> {
+                LogStream.Appended appended = stream(words).append(payload(words.get(1)));
+                yield appended.sequence() + " " + appended.lsn();
+            }
+            case "stream_read" -> printed(stream(words).read(number(words, 1)));
+            case "stream_get" -> printed(stream(words).get(number(words, 1)));
+            case "stream_follow" -> followed(stream(words).read(number(words, 1)), number(words, 2));
+            case "stream_bounds" -> stream(words).first() + " " + stream(words).next();
+            case "stream_trim" -> "" + stream(words).trim(number(words, 1));
+            case "stream_truncate" -> "" + stream(words).truncate(number(words, 1));
+            case "stream_remove" -> "" + stream(words).remove();
+            default -> throw new IllegalStateException("this interpreter has no step " + name);
         };
     }
 
@@ -306,28 +317,15 @@ final class Behaviour {
         }
     }
 
-    private static String ofStream(String name, LogStream stream, List<String> words) throws Exception {
-        return switch (name) {
-            case "stream_append" -> {
-                LogStream.Appended appended = stream.append(payload(words.get(1)));
-                yield appended.sequence() + " " + appended.lsn();
-            }
-            case "stream_read" -> printed(stream.read(number(words, 1)));
-            case "stream_get" -> printed(stream.get(number(words, 1)));
-            case "stream_follow" -> followed(stream.read(number(words, 1)), number(words, 2));
-            case "stream_bounds" -> stream.first() + " " + stream.next();
-            case "stream_trim" -> "" + stream.trim(number(words, 1));
-            case "stream_truncate" -> "" + stream.truncate(number(words, 1));
-            case "stream_remove" -> "" + stream.remove();
-            default -> throw new IllegalStateException("this interpreter has no step " + name);
-        };
+    private LogStream stream(List<String> words) {
+        return log.stream((int) number(words, 0));
     }
 
     private static long number(List<String> words, int at) {
         return Long.parseLong(words.get(at));
     }
 
-    private String open(List<String> words) throws SeawallException {
+    private String open(List<String> words) throws Exception {
         Map<String, String> set = new LinkedHashMap<>();
         for (String word : (DEFAULTS + " " + String.join(" ", words)).strip().split(" ")) {
             int equals = word.indexOf('=');
