@@ -40,19 +40,11 @@ final class Foreign {
             if (sync && (int) FDATASYNC.invokeExact(descriptor) != 0) {
                 throw new IOException("fdatasync failed");
             }
-        }, () -> close(arena, descriptor));
-    }
-
-    private static void close(Arena arena, int descriptor) throws IOException {
-        arena.close();
-        int closed;
-        try {
-            closed = (int) CLOSE.invokeExact(descriptor);
-        } catch (Throwable impossible) {
-            throw new IllegalStateException(impossible);
-        }
-        if (closed != 0) {
-            throw new IOException("close failed");
-        }
+        }, () -> {
+            arena.close();
+            if ((int) CLOSE.invokeExact(descriptor) != 0) {
+                throw new IOException("close failed");
+            }
+        });
     }
 }

@@ -18,6 +18,7 @@ import static java.nio.file.StandardOpenOption.DSYNC;
 import static java.nio.file.StandardOpenOption.READ;
 import static java.nio.file.StandardOpenOption.WRITE;
 
+import com.sun.nio.file.ExtendedOpenOption;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -44,8 +45,13 @@ public final class Ways {
         void at(long position) throws Throwable;
     }
 
+    /** Closes the file. */
+    interface End {
+        void close() throws Throwable;
+    }
+
     /** A file held open by one way of writing. */
-    record Writer(Write write, AutoCloseable file) {}
+    record Writer(Write write, End end) {}
 
     /** The reason why a way cannot run here. */
     static final class Unavailable extends Exception {
@@ -179,7 +185,7 @@ public final class Ways {
                     place = 0;
                     if (files.length > 1 && !tight) {
                         long beginNs = System.nanoTime();
-                        writer.file.close();
+                        writer.end.close();
                         file = (file + 1) % files.length;
                         writer = opened(file);
                         ROLL.add(System.nanoTime() - beginNs);
@@ -202,7 +208,7 @@ public final class Ways {
             }
             return doneNs - startNs;
         } finally {
-            writer.file.close();
+            writer.end.close();
         }
     }
 
@@ -241,13 +247,13 @@ public final class Ways {
         return new Writer(position -> {
             file.seek(position);
             file.write(record);
-        }, file);
+        }, file::close);
     }
 
     private Writer append(Path path) throws IOException {
         RandomAccessFile file = new RandomAccessFile(path.toFile(), "rw");
         file.seek(file.length());
-        return new Writer(position -> file.write(record), file);
+        return new Writer(position -> file.write(record), file::close);
     }
 
     /** On APPEND the position is not asked for. */
@@ -259,7 +265,7 @@ public final class Ways {
             if (force != null) {
                 channel.force(force);
             }
-        }, channel);
+        }, channel::close);
     }
 
     /** The only way to O_DIRECT is the JDK's own class, not Java's; and the option alone promises nothing: the first write shows it. */
@@ -268,16 +274,13 @@ public final class Ways {
         if (record.length % block != 0) {
             throw new Unavailable("DIRECT writes whole blocks of " + block + " bytes here, not " + record.length + ": choose --size accordingly");
         }
-        OpenOption[] all = Arrays.copyOf(options, options.length + 1);
-        FileChannel channel;
         try {
-            Object[] known = Class.forName("com.sun.nio.file.ExtendedOpenOption").getEnumConstants();
-            all[options.length] = (OpenOption) Arrays.stream(known).filter(one -> one.toString().equals("DIRECT")).findFirst().orElseThrow();
-            channel = FileChannel.open(file, all);
-        } catch (ClassNotFoundException | UnsupportedOperationException | IOException e) {
+            OpenOption[] all = Arrays.copyOf(options, options.length + 1);
+            all[options.length] = ExtendedOpenOption.DIRECT;
+            return channel(FileChannel.open(file, all), direct(Math.toIntExact(block)), null);
+        } catch (NoClassDefFoundError | UnsupportedOperationException | IOException e) {
             throw new Unavailable("DIRECT is refused (" + e.getMessage() + "): name an OpenJDK with --jdk, or a folder on another file system");
         }
-        return channel(channel, direct(Math.toIntExact(block)), null);
     }
 
     private Writer mapped(Path file, boolean force) throws IOException {

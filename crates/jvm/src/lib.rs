@@ -15,7 +15,6 @@ mod program;
 
 use find::{Jdk, NO_JDK, OLDEST};
 use machine::Java;
-use program::Program;
 use seawall_gauge::scenario::path::jvm::Shape::{self, Aligned, Fixed, Growing};
 use seawall_gauge::scenario::path::jvm::{Jvm, JvmRow, Machine};
 use std::io;
@@ -52,7 +51,7 @@ pub fn start(jdks: &[Jdk]) -> Vec<Started> {
     if jdks.is_empty() {
         return vec![described("jvm".to_owned(), "none".to_owned(), Err(io::Error::other(NO_JDK)))];
     }
-    let program = Program::compile(jdks).map(Arc::new);
+    let program = program::compile(jdks).map(Arc::new);
     let one = |(jdk, label): (&Jdk, String)| {
         let words = format!("{} ({})", jdk.version, jdk.home.display());
         let java = match &program {

@@ -5,11 +5,11 @@
 
 use crate::cannot;
 use crate::find::{FOREIGN, Jdk};
-use crate::program::Program;
 use seawall_gauge::latency::Latency;
 use seawall_gauge::scenario::path::jvm::{BlockRequest, Machine};
 use seawall_gauge::scenario::path::{PACES, Trace};
 use seawall_gauge::testbed::Until;
+use seawall_sys::scratch::Scratch;
 use seawall_sys::thread::Times;
 use seawall_sys::{OpenError, Unavailable, clock};
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ pub(crate) struct Java {
     answers: BufReader<ChildStdout>,
     stderr: PathBuf,
     /// Classes are loaded when they are first needed.
-    _classes: Arc<Program>,
+    _classes: Arc<Scratch>,
 }
 
 impl Java {
@@ -44,11 +44,11 @@ impl Java {
     ///
     /// # Errors
     /// Why it did not come up, with the remedy.
-    pub(crate) fn start(jdk: &Jdk, label: &str, classes: &Arc<Program>) -> io::Result<Self> {
+    pub(crate) fn start(jdk: &Jdk, label: &str, classes: &Arc<Scratch>) -> io::Result<Self> {
         let program = jdk.program("java");
-        let stderr = classes.folder.join(format!("stderr-{label}"));
+        let stderr = classes.name().join(format!("stderr-{label}"));
         let mut java = Command::new(&program);
-        java.arg("-cp").arg(&classes.folder);
+        java.arg("-cp").arg(classes.name());
         if jdk.major >= FOREIGN {
             java.arg("--enable-native-access=ALL-UNNAMED");
         }
