@@ -40,6 +40,10 @@ final class Segments {
         boolean isStarted() {
             return header != null && damage == null;
         }
+
+        LogFormatException damaged(long offset, long lsn, String what) {
+            return LogFormatException.damaged(new Damage(path, offset, lsn, what));
+        }
     }
 
     /** Files of the log that are no segments. */
@@ -203,21 +207,17 @@ final class Segments {
             }
             if (header.number() == next.previous()) {
                 if (Layout.before(next.firstLsn(), header.firstLsn()) || header.blockBytes() != next.blockBytes()) {
-                    throw damaged(file, header.firstLsn(), "its header contradicts the one behind it");
+                    throw file.damaged(0, header.firstLsn(), "its header contradicts the one behind it");
                 }
                 members.add(0, file);
                 newer = file;
             } else if (Layout.before(next.previous(), header.number()) && header.firstLsn() == next.firstLsn()) {
                 continue;
             } else {
-                throw damaged(
-                        file, header.firstLsn(), "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one");
+                throw file.damaged(
+                        0, header.firstLsn(), "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one");
             }
         }
         return members;
-    }
-
-    static LogFormatException damaged(File file, long lsn, String what) {
-        return LogFormatException.damaged(new Damage(file.path, 0, lsn, what));
     }
 }

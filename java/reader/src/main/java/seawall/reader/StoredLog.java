@@ -107,7 +107,7 @@ public final class StoredLog implements AutoCloseable {
         List<Segments.File> behind = found.files.subList(found.files.indexOf(last) + 1, found.files.size());
         for (Segments.File file : found.files) {
             if (!file.isStarted() && Layout.before(file.number, last.number)) {
-                throw Segments.damaged(file, 0, LOST_HEADER);
+                throw file.damaged(0, 0, LOST_HEADER);
             }
         }
         members = found.chain();
@@ -122,7 +122,7 @@ public final class StoredLog implements AutoCloseable {
         Segments.File oldest = members.get(0);
         if (Layout.before(first, oldest.header.firstLsn())) {
             String before = Long.toUnsignedString(oldest.header.previous());
-            throw Segments.damaged(oldest, first, "segment " + before + " before this one is missing");
+            throw oldest.damaged(0, first, "segment " + before + " before this one is missing");
         }
         walked = members.size() - 1;
         replay(cutsFrom(), BatchHeader::cuts, new TreeMap<>(), cuts);
@@ -150,11 +150,11 @@ public final class StoredLog implements AutoCloseable {
         BatchWalk.Witnesses said = walk.witnesses(false);
         if (said.contradict()) {
             String what = fault.text + ", but a later batch says that LSN " + Long.toUnsignedString(said.durable()) + " was durable";
-            throw damaged(last, walk.offset, walk.lsn, what);
+            throw last.damaged(walk.offset, walk.lsn, what);
         }
         boolean full = !walk.hasRoomToResume();
         if ((!walk.closed() || full) && !behind.isEmpty() && holdsBatch(behind.get(0), walk.segment)) {
-            throw Segments.damaged(behind.get(0), walk.lsn, LOST_HEADER);
+            throw behind.get(0).damaged(0, walk.lsn, LOST_HEADER);
         }
         if (Layout.before(walk.lsn, said.acknowledged())) {
             return new Tail(Tail.Kind.LOST, walk.lsn, said.acknowledged());
@@ -176,7 +176,7 @@ public final class StoredLog implements AutoCloseable {
     static void refuseOrphans(Segments found) throws IOException {
         for (Segments.File file : found.files) {
             if (holdsBatch(file, null)) {
-                throw Segments.damaged(file, 0, LOST_HEADER);
+                throw file.damaged(0, 0, LOST_HEADER);
             }
         }
     }
@@ -228,12 +228,8 @@ public final class StoredLog implements AutoCloseable {
         try {
             return walk.header();
         } catch (Fault.Broken broken) {
-            throw damaged(file, walk.offset, walk.lsn, broken.fault.text);
+            throw file.damaged(walk.offset, walk.lsn, broken.fault.text);
         }
-    }
-
-    private static LogFormatException damaged(Segments.File file, long offset, long lsn, String what) {
-        return LogFormatException.damaged(new Damage(file.path, offset, lsn, what));
     }
 
     private void apply(Batch batch, TreeMap<Integer, StoredStream> streams, Cuts cuts) throws IOException {
@@ -256,7 +252,7 @@ public final class StoredLog implements AutoCloseable {
         try {
             return new RawRecords(open.body(batch.file().header, batch.offset(), header), header.tagged(), header.lsn());
         } catch (Fault.Broken broken) {
-            throw damaged(batch.file(), batch.offset(), header.lsn(), broken.fault.text);
+            throw batch.file().damaged(batch.offset(), header.lsn(), broken.fault.text);
         }
     }
 
@@ -428,7 +424,7 @@ public final class StoredLog implements AutoCloseable {
                 records = records(batch, file);
                 timeMicros = header.timeMicros();
                 if (Layout.before(until, header.end())) {
-                    throw Segments.damaged(batch.file(), until, "a batch reaches past the end of its part of the log");
+                    throw batch.file().damaged(0, until, "a batch reaches past the end of its part of the log");
                 }
             }
             walk.stepOver(header);
@@ -476,7 +472,7 @@ public final class StoredLog implements AutoCloseable {
                     return record;
                 }
             }
-            throw damaged(held.file(), held.offset(), lsn, "no record starts at this LSN");
+            throw held.file().damaged(held.offset(), lsn, "no record starts at this LSN");
         }
 
         private void load(Batch batch) throws IOException {

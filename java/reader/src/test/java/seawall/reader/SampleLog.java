@@ -53,8 +53,12 @@ final class SampleLog {
 
     /** Starts the next segment where the log is. */
     SampleLog start() {
-        previous = number;
-        number++;
+        return start(number + 1, number);
+    }
+
+    SampleLog start(long started, long before) {
+        number = started;
+        previous = before;
         segment = new byte[SEGMENT];
         for (int copy = 0; copy < 2; copy++) {
             ByteBuffer out = at(copy == 0 ? 0 : SEGMENT - BLOCK);
