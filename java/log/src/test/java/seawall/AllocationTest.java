@@ -8,6 +8,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.management.ManagementFactory;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.ThrowingConsumer;
 
 /** Asserts that an append allocates nothing on the heap: a number that is exact, where one of nanoseconds would not be. */
 class AllocationTest extends Fixture {
@@ -15,12 +16,8 @@ class AllocationTest extends Fixture {
     private static final int WINDOWS_MAX = 400;
     private static final int IN_A_ROW = 10;
 
-    private interface Append {
-        long append(Log log) throws SeawallException;
-    }
-
     /** Appends in windows until {@link #IN_A_ROW} of them allocated nothing: before, the compiler has not done its work. */
-    private static void assertNothing(Log log, String what, Append append) throws SeawallException {
+    private static void assertNothing(Log log, String what, ThrowingConsumer<Log> append) throws Throwable {
         ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
         assertTrue(threads.isThreadAllocatedMemorySupported() && threads.isThreadAllocatedMemoryEnabled());
         int inARow = 0;
@@ -28,7 +25,7 @@ class AllocationTest extends Fixture {
         for (int window = 0; window < WINDOWS_MAX && inARow < IN_A_ROW; window++) {
             long before = threads.getCurrentThreadAllocatedBytes();
             for (int i = 0; i < APPENDS; i++) {
-                append.append(log);
+                append.accept(log);
             }
             last = threads.getCurrentThreadAllocatedBytes() - before;
             inARow = last == 0 ? inARow + 1 : 0;
@@ -38,7 +35,7 @@ class AllocationTest extends Fixture {
     }
 
     @Test
-    void anAppendAllocatesNothing() throws Exception {
+    void anAppendAllocatesNothing() throws Throwable {
         try (Log log = Log.open(dir);
                 Arena arena = Arena.ofConfined()) {
             byte[] bytes = new byte[64];

@@ -3,18 +3,18 @@ package seawall;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** Tests every number and time of the interface at both of its ends: each is taken as it is, or refused by what it is about. */
 class EndsTest extends Fixture {
     private interface Call {
-        Object make(Log log) throws Exception;
+        Object make(Log log) throws Throwable;
     }
 
     private record Row(String call, String expected, Call made) {}
@@ -24,9 +24,7 @@ class EndsTest extends Fixture {
     private static final long MAX = Long.MAX_VALUE;
     private static final long MIN = Long.MIN_VALUE;
 
-    private static final List<Row> ROWS = rows();
-
-    private static List<Row> rows() {
+    private List<Row> rows() {
         List<Row> rows = new ArrayList<>(List.of(
                 new Row("commit FOREVER", "ok", log -> commit(log, FOREVER)),
                 new Row("commit negative", "ok", log -> commit(log, NEVER)),
@@ -70,12 +68,8 @@ class EndsTest extends Fixture {
         return rows;
     }
 
-    private interface Statement {
-        void run() throws Exception;
-    }
-
-    private static String ok(Statement statement) throws Exception {
-        statement.run();
+    private static String ok(Executable call) throws Throwable {
+        call.execute();
         return "ok";
     }
 
@@ -96,16 +90,14 @@ class EndsTest extends Fixture {
         }
     }
 
-    private static String options(LogOptions options) throws Exception {
-        Path dir = java.nio.file.Files.createTempDirectory("ends");
-        Log.open(dir, options.method("buffered+fdatasync")).close();
-        return "ok";
+    private String options(LogOptions options) throws Throwable {
+        return ok(Log.open(dir.resolve("other"), options.method("buffered+fdatasync"))::close);
     }
 
     private static String result(Row row, Log log) {
         try {
             return String.valueOf(row.made().make(log));
-        } catch (Exception thrown) {
+        } catch (Throwable thrown) {
             Throwable first = thrown instanceof java.util.concurrent.ExecutionException ? thrown.getCause() : thrown;
             String code = first instanceof SeawallException refused ? refused.code() + " " : "";
             return code + first;
@@ -118,7 +110,7 @@ class EndsTest extends Fixture {
             log.stream(1).append(new byte[1]);
             log.commit(log.append(new byte[1]));
             List<String> wrong = new ArrayList<>();
-            for (Row row : ROWS) {
+            for (Row row : rows()) {
                 String result = assertDoesNotThrow(() -> result(row, log));
                 if (!result.contains(row.expected())) {
                     wrong.add(row.call() + ": " + result + ", not " + row.expected());

@@ -2,6 +2,7 @@ package seawall;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
@@ -21,21 +22,10 @@ class PageTest extends Fixture {
 
     @Test
     void theProgramOfThePageCompilesAndRuns() throws Exception {
-        String program = onlyProgram("docs/java.md");
-        assertEquals("102 records, of the customer: paid\n", run("Orders", program, dir.resolve("orders").toString()));
-    }
-
-    private static String onlyProgram(String page) throws Exception {
-        Matcher program = FENCED.matcher(Files.readString(Path.of(System.getProperty("seawall.root"), page)));
-        assertTrue(program.find(), page + " has a program");
-        String text = program.group(1);
-        assertTrue(!program.find(), "and no other one that would go untested");
-        return text;
-    }
-
-    /** Compiles a class and runs it; what it printed. */
-    private String run(String name, String program, String argument) throws Exception {
-        Path source = Files.writeString(dir.resolve(name + ".java"), program);
+        Matcher program = FENCED.matcher(Files.readString(Path.of(System.getProperty("seawall.root"), "docs/java.md")));
+        assertTrue(program.find(), "the page has a program");
+        Path source = Files.writeString(dir.resolve("Orders.java"), program.group(1));
+        assertFalse(program.find(), "and no other one that would go untested");
         ByteArrayOutputStream errors = new ByteArrayOutputStream();
         int compiled = ToolProvider.getSystemJavaCompiler()
                 .run(null, errors, errors, "-Xlint:all", "-Werror", "-cp", System.getProperty("java.class.path"), "-d", dir.toString(),
@@ -45,10 +35,11 @@ class PageTest extends Fixture {
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         try (URLClassLoader loader = new URLClassLoader(new URL[] {dir.toUri().toURL()})) {
             System.setOut(new PrintStream(printed, true, UTF_8));
-            loader.loadClass(name).getMethod("main", String[].class).invoke(null, (Object) new String[] {argument});
+            String[] arguments = {dir.resolve("orders").toString()};
+            loader.loadClass("Orders").getMethod("main", String[].class).invoke(null, (Object) arguments);
         } finally {
             System.setOut(before);
         }
-        return printed.toString(UTF_8);
+        assertEquals("102 records, of the customer: paid\n", printed.toString(UTF_8));
     }
 }
