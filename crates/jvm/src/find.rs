@@ -144,15 +144,15 @@ fn major(version: &str) -> Option<u32> {
 /// Short names, unique: the major version, or the whole where several have the same, or numbered where these are alike.
 #[must_use]
 pub fn labels(jdks: &[Jdk]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
-    for jdk in jdks {
+    let label = |(at, jdk): (usize, &Jdk)| {
         let alone = jdks.iter().filter(|other| other.major == jdk.major).count() == 1;
-        let label = if alone { jdk.major.to_string() } else { jdk.version.clone() };
-        let same =
-            labels.iter().filter(|known| **known == label || known.starts_with(&format!("{label}-"))).count();
-        labels.push(if same == 0 { label } else { format!("{label}-{}", same + 1) });
-    }
-    labels
+        match jdks[..at].iter().filter(|other| other.version == jdk.version).count() {
+            0 if alone => jdk.major.to_string(),
+            0 => jdk.version.clone(),
+            alike => format!("{}-{}", jdk.version, alike + 1),
+        }
+    };
+    jdks.iter().enumerate().map(label).collect()
 }
 
 #[cfg(test)]

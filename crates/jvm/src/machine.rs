@@ -15,7 +15,7 @@ use seawall_sys::{OpenError, Unavailable, clock};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,7 +32,6 @@ pub(crate) struct Java {
     pub(crate) said: (String, f64),
     program: PathBuf,
     child: Child,
-    orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     stderr: PathBuf,
     /// Classes are loaded when they are first needed.
@@ -55,13 +54,12 @@ impl Java {
         java.arg("Ways").stdin(Stdio::piped()).stdout(Stdio::piped());
         java.stderr(File::create(&stderr).map_err(cannot("make", &stderr))?);
         let mut child = java.spawn().map_err(cannot("start", &program))?;
-        let (orders, answers) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
+        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut java = Self {
             said: (String::new(), 0.0),
             program,
             child,
-            orders,
-            answers: BufReader::new(answers),
+            answers,
             stderr,
             _classes: Arc::clone(classes),
         };
@@ -89,10 +87,7 @@ impl Java {
 
     fn send(&mut self, request: &str) -> io::Result<String> {
         // A JVM that is gone is reported by its end below.
-        let _ = self
-            .orders
-            .as_mut()
-            .map(|orders| orders.write_all(request.as_bytes()).and_then(|()| orders.flush()));
+        let _ = self.child.stdin.as_mut().map(|orders| orders.write_all(request.as_bytes()));
         self.line()
     }
 
@@ -197,7 +192,7 @@ fn latency(text: &str) -> Option<Latency> {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        self.orders = None;
+        drop(self.child.stdin.take());
         let until_ns = clock::monotonic_ns() + END_NS;
         while clock::monotonic_ns() < until_ns {
             if !matches!(self.child.try_wait(), Ok(None)) {
