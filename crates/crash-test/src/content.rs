@@ -156,14 +156,14 @@ fn significant(piece: &Piece) -> &[u8] {
 
 /// The numbers of pieces, so that one that many states share is read once.
 #[derive(Debug, Default)]
-pub(crate) struct Hashes(HashMap<usize, (Arc<Vec<u8>>, u64)>);
+pub struct Hashes(HashMap<usize, (Arc<Vec<u8>>, u64)>);
 
 impl Hashes {
     /// Pieces that are kept alive for it.
     const MAX: usize = 8192;
 
     /// A number that only equal contents share.
-    pub(crate) fn of(&mut self, content: &Content) -> u64 {
+    pub fn of(&mut self, content: &Content) -> u64 {
         if self.0.len() >= Self::MAX {
             self.0.clear();
         }

@@ -8,10 +8,11 @@
 use std::io;
 use std::path::Path;
 
-use crate::blocks::event::{Event as BlockEvent, Pages};
+use crate::blocks::event::Event as BlockEvent;
 use seawall_crash_test::call::Record;
+use seawall_crash_test::content::Content;
 
-const MAGIC: &[u8; 8] = b"SWCRASH4";
+const MAGIC: &[u8; 8] = b"SWCRASH5";
 
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -19,7 +20,7 @@ pub(crate) enum Tape {
     /// By the file recorder.
     Files(Record),
     /// By the block recorder: file system, contents at the start, events.
-    Blocks(String, Pages, Vec<BlockEvent>),
+    Blocks(String, Content, Vec<BlockEvent>),
 }
 
 /// A recording in a file.
@@ -83,8 +84,8 @@ mod tests {
             BlockEvent::Done { number: 3 },
             BlockEvent::Mark("opened 1 0".to_owned()),
         ];
-        let pages = [(5, vec![1; 4096].into())].into();
-        for tape in [Tape::Files(files), Tape::Blocks("xfs".to_owned(), pages, blocks)] {
+        let start = [1; 4096][..].into();
+        for tape in [Tape::Files(files), Tape::Blocks("xfs".to_owned(), start, blocks)] {
             let kept = Kept { seed: 7, transactions: 9, tape };
             let bytes = kept.encode().expect("has a length");
             assert_eq!(Kept::decode(&bytes).expect("it was just encoded"), kept);

@@ -25,7 +25,6 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use super::event::PAGE;
 use super::file::{BlockFile, DISK, MARKS};
 use super::window::State;
 use crate::error::Error;
@@ -288,7 +287,7 @@ impl Volume {
 
     /// Replaces the contents of the disk.
     pub(crate) fn install(&self, state: &State) -> io::Result<()> {
-        self.file.install(Arc::clone(&state.below), state.above.clone());
+        self.file.install(state.image.clone());
         self.ground.drop_cache()
     }
 
@@ -341,10 +340,8 @@ impl StateVolume {
     pub(crate) fn install(&self, state: &State) -> io::Result<()> {
         let everything = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&self.disk, everything, 0, self.ground.file_system.disk_bytes)?;
-        let below = state.below.iter().filter(|(number, _)| !state.above.contains_key(number));
-        let above = state.above.iter().map(|(number, page)| (number, &page[..]));
-        for (number, page) in below.map(|(number, page)| (number, &page[..])).chain(above) {
-            self.disk.write_all_at(page, number * PAGE as u64)?;
+        for (offset, bytes) in state.image.pieces() {
+            self.disk.write_all_at(bytes, offset)?;
         }
         self.ground.drop_cache()
     }

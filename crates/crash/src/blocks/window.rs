@@ -20,22 +20,23 @@ use std::sync::Arc;
 use seawall::oracle::Ledger;
 use seawall::sim::rng::{Rng, mix};
 
-use super::event::{Event, PAGE, Pages, Payload, page_spans};
+use super::event::{Event, Payload};
 use crate::bytes::index;
 use crate::workload::{Timeline, UnknownMark};
+use seawall_crash_test::content::{Content, Hashes};
 
 const EXHAUSTIVE_WRITES_MAX: usize = 4;
 const RANDOM_SUBSETS: usize = 32;
+/// The units by which a write is torn, in bytes.
+const TEAR_UNITS: [u64; 2] = [512, 4096];
 
 /// One state of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// Its number in the record.
     pub(crate) number: u64,
-    /// What is certain.
-    pub(crate) below: Arc<Pages>,
-    /// What arrived.
-    pub(crate) above: HashMap<u64, Box<[u8]>>,
+    /// What the disk holds.
+    pub(crate) image: Content,
     /// What is due.
     pub(crate) ledger: Arc<Ledger>,
     /// The write that was torn, if one was.
@@ -78,7 +79,7 @@ struct RecordedWrite {
 #[derive(Clone, Debug)]
 pub(crate) struct Recording {
     /// The contents at the start, all durable.
-    pub(crate) start: Pages,
+    pub(crate) start: Content,
     /// What happened.
     pub(crate) events: Vec<Event>,
     /// What the ledger held at the start.
@@ -87,50 +88,25 @@ pub(crate) struct Recording {
     pub(crate) seed: u64,
 }
 
-fn hash(number: u64, page: &[u8]) -> u64 {
-    if page.iter().all(|byte| *byte == 0) {
-        return 0;
+impl RecordedWrite {
+    fn end(&self) -> u64 {
+        self.offset + self.payload.bytes()
     }
-    mix(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, page) ^ mix(number))
-}
 
-/// Lays the first `bytes` bytes of a write over pages.
-fn lay(above: &mut HashMap<u64, Box<[u8]>>, below: &Pages, write: &RecordedWrite, bytes: u64) {
-    let zeros = matches!(write.payload, Payload::Zeros(_));
-    for (number, place, from, length) in page_spans(write.offset, bytes) {
-        if zeros && !above.contains_key(&number) && !below.contains_key(&number) {
-            continue;
-        }
-        let page = above.entry(number).or_insert_with(|| match below.get(&number) {
-            Some(page) => Box::from(&page[..]),
-            None => vec![0; PAGE].into_boxed_slice(),
-        });
-        match &write.payload {
-            Payload::Data(data) => page[place..place + length].copy_from_slice(&data[from..from + length]),
-            Payload::Zeros(_) => page[place..place + length].fill(0),
-        }
+    fn lay(&self, disk: &mut Content) {
+        self.payload.lay(disk, self.offset, self.payload.bytes());
     }
-}
 
-/// Gives `write` the bytes of `over` where both lie.
-fn lay_over(write: &mut RecordedWrite, over: &RecordedWrite) {
-    let end = |write: &RecordedWrite| write.offset + write.payload.bytes();
-    let (from, to) = (write.offset.max(over.offset), end(write).min(end(over)));
-    if from >= to {
-        return;
-    }
-    let mut bytes = match &write.payload {
-        Payload::Data(data) => data.to_vec(),
-        Payload::Zeros(bytes) => vec![0; index(*bytes)],
-    };
-    let part = &mut bytes[index(from - write.offset)..index(to - write.offset)];
-    match &over.payload {
-        Payload::Data(data) => {
-            part.copy_from_slice(&data[index(from - over.offset)..index(to - over.offset)]);
+    /// Takes the bytes of `over` where both lie.
+    fn lie_under(&mut self, over: &Self) {
+        if self.offset.max(over.offset) < self.end().min(over.end()) {
+            let mut both = Content::default();
+            both.resize(index(self.end().max(over.end())));
+            self.lay(&mut both);
+            over.lay(&mut both);
+            self.payload = Payload::Data(both.read(index(self.offset), index(self.end())).into());
         }
-        Payload::Zeros(_) => part.fill(0),
     }
-    write.payload = Payload::Data(bytes.into());
 }
 
 /// Which writes of a window arrived, and how far the last of them got if it was torn.
@@ -141,8 +117,9 @@ struct Choice {
 
 /// Walks through a recording and yields its states.
 pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
-    below: Arc<Pages>,
-    below_hash: u64,
+    /// What is certain.
+    below: Content,
+    hashes: Hashes,
     open: Vec<RecordedWrite>,
     flushes: HashMap<u64, Vec<u64>>,
     timeline: Timeline,
@@ -159,10 +136,9 @@ pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
 /// # Errors
 /// A mark without meaning.
 pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<u64, UnknownMark> {
-    let below_hash = recording.start.iter().fold(0, |all, (number, page)| all ^ hash(*number, page));
     let mut windows = Windows {
-        below: Arc::new(recording.start.clone()),
-        below_hash,
+        below: recording.start.clone(),
+        hashes: Hashes::default(),
         open: Vec::new(),
         flushes: HashMap::new(),
         timeline: recording.timeline.clone(),
@@ -238,22 +214,14 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
         let Some(at) = self.open.iter().position(|write| write.number == number) else { return };
         let over = self.open[at].clone();
         for write in self.open[..at].iter_mut().filter(|write| over.under.contains(&write.number)) {
-            lay_over(write, &over);
+            write.lie_under(&over);
         }
     }
 
     /// Makes the writes that `covered` names durable.
     fn make_durable(&mut self, covered: &[u64]) {
-        let mut above = HashMap::new();
-        for write in self.open.iter().filter(|write| covered.contains(&write.number)) {
-            lay(&mut above, &self.below, write, write.payload.bytes());
-        }
-        self.open.retain(|write| !covered.contains(&write.number));
-        let below = Arc::make_mut(&mut self.below);
-        for (number, page) in above {
-            let old = below.get(&number).map_or(0, |page| hash(number, page));
-            self.below_hash ^= old ^ hash(number, &page);
-            below.insert(number, Arc::from(page));
+        for write in self.open.extract_if(.., |write| covered.contains(&write.number)) {
+            write.lay(&mut self.below);
         }
     }
 
@@ -264,14 +232,14 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
         if count <= EXHAUSTIVE_WRITES_MAX {
             for mask in 0..1_usize << count {
                 let writes: Vec<usize> = (0..count).filter(|i| mask >> i & 1 == 1).collect();
-                choices.extend([512, PAGE as u64].iter().filter_map(|unit| self.torn(&writes, *unit)));
+                choices.extend(TEAR_UNITS.iter().filter_map(|unit| self.torn(&writes, *unit)));
                 choices.push(whole(writes));
             }
             return choices;
         }
         for end in 0..=count {
             let writes: Vec<usize> = (0..end).collect();
-            let unit = if self.rng.coin() { 512 } else { PAGE as u64 };
+            let unit = TEAR_UNITS[usize::from(!self.rng.coin())];
             choices.extend(self.torn(&writes, unit));
             choices.push(whole(writes));
         }
@@ -299,22 +267,20 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
         self.walked += 1;
         let ledger = Arc::new(self.timeline.ledger().clone());
         for choice in self.choices() {
-            let mut above = HashMap::new();
+            let mut image = self.below.clone();
             for (i, write) in choice.writes.iter().enumerate() {
                 let write = &self.open[*write];
                 let torn = choice.tear.filter(|_| i + 1 == choice.writes.len());
-                lay(&mut above, &self.below, write, torn.map_or(write.payload.bytes(), |tear| tear.arrived));
+                let bytes = torn.map_or(write.payload.bytes(), |tear| tear.arrived);
+                write.payload.lay(&mut image, write.offset, bytes);
             }
-            let key = above.iter().fold(self.below_hash, |key, (number, page)| {
-                key ^ self.below.get(number).map_or(0, |old| hash(*number, old)) ^ hash(*number, page)
-            });
-            if !self.seen.insert(mix(key ^ mix(ledger.acknowledged.get()))) {
+            if !self.seen.insert(mix(self.hashes.of(&image) ^ mix(ledger.acknowledged.get()))) {
                 continue;
             }
             let number = self.number;
             self.number += 1;
-            let (below, ledger) = (Arc::clone(&self.below), Arc::clone(&ledger));
-            if !(self.see)(State { number, below, above, ledger, torn: choice.tear }) {
+            let ledger = Arc::clone(&ledger);
+            if !(self.see)(State { number, image, ledger, torn: choice.tear }) {
                 return false;
             }
         }
@@ -325,21 +291,23 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::{Recording, walk};
-    use crate::blocks::event::{Event, PAGE, Pages, Payload};
+    use crate::blocks::event::{Event, Payload};
     use crate::workload::Timeline;
+    use seawall_crash_test::content::Content;
     use std::collections::HashSet;
+
+    const PAGE: usize = 4096;
 
     /// What the first two pages may hold after what is recorded, with what is acknowledged then.
     fn ends(events: Vec<Event>) -> HashSet<(u8, u8, u64)> {
         let timeline = Timeline::new(1, 1);
-        let recording = Recording { start: Pages::new(), events, timeline, seed: 1 };
+        let mut start = Content::default();
+        start.resize(2 * PAGE);
+        let recording = Recording { start, events, timeline, seed: 1 };
         let mut ends = HashSet::new();
         walk(&recording, |state| {
-            let byte = |page: u64| {
-                let above = state.above.get(&page).map(|page| page[0]);
-                above.or_else(|| state.below.get(&page).map(|page| page[0])).unwrap_or(0)
-            };
-            ends.insert((byte(0), byte(1), state.ledger.acknowledged.get()));
+            let image = state.image.to_vec();
+            ends.insert((image[0], image[PAGE], state.ledger.acknowledged.get()));
             true
         })
         .expect("marks are known");

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 
 use seawall::sim::rng::Rng;
 
-use super::record::Record;
+use crate::blocks::record::Record;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: usize = 512;

@@ -10,7 +10,6 @@
 //! | `cache` | models the disk and its volatile cache |
 //! | `nbd` | serves that disk to the emulator |
 //! | `nvme`, `nvme_tcp` | serves it to the machine's own `NVMe` driver, with FUA on each write |
-//! | `record` | records what the machine sends to the disk |
 //! | `initramfs` | builds the system that the machine boots |
 //! | `machine` | starts the emulator, reads its console and cuts it off |
 //! | `rows` | runs the rows that need a special drive, with their calls and what they made the disk do |
@@ -26,7 +25,6 @@ mod machine;
 mod nbd;
 mod nvme;
 mod nvme_tcp;
-mod record;
 mod rows;
 mod stacks;
 mod states;

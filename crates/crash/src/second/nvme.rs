@@ -14,6 +14,7 @@
 
 use super::cache::SECTOR_BYTES;
 use super::nbd::{Shared, lock};
+use crate::blocks::event::Payload;
 
 /// Bytes of a submission entry.
 pub(super) const COMMAND_BYTES: usize = 64;
@@ -133,7 +134,10 @@ impl Queue {
         let mut disk = lock(&self.disk);
         match command.opcode() {
             0 => disk.record.flush(),
-            1 => disk.record.write(command.range().0, &command.data, command.u16(50) & FUA != 0),
+            1 => {
+                let data = || Payload::Data(command.data[..].into());
+                disk.record.write(command.range().0 as u64, data, command.u16(50) & FUA != 0)
+            }
             _ => None,
         }
     }

@@ -27,11 +27,12 @@ use super::initramfs::{Kernel, METHODS, MachineSpec, Task, build};
 use super::machine::{Machine, Message};
 use super::nbd::lock;
 use crate::blocks::campaign::{DiskPool, Search, Tally};
-use crate::blocks::event::{Event, PAGE, Pages};
+use crate::blocks::event::Event;
 use crate::blocks::window::Recording;
 use crate::error::Result;
 use crate::victim::VictimKind;
 use crate::workload::{Timeline, end_of, transaction};
+use seawall_crash_test::content::Content;
 
 /// Transactions of one recording.
 const TRANSACTIONS: u64 = 120;
@@ -123,12 +124,6 @@ fn input(seed: u64) -> Vec<Vec<u8>> {
     pieces
 }
 
-fn pages(image: &[u8]) -> Pages {
-    let numbered = (0..).zip(image.chunks(PAGE));
-    let used = numbered.filter(|(_, page)| page.iter().any(|byte| *byte != 0));
-    used.map(|(number, page)| (number, Arc::from(page))).collect()
-}
-
 /// Requests that were in flight at the same time, at most.
 fn overlap(events: &[Event]) -> u64 {
     let (mut now, mut most) = (0_u64, 0);
@@ -172,7 +167,7 @@ fn record(
 /// What a machine did from the moment when it was ready.
 pub(super) struct Watched {
     /// What its disk held at that moment, all of it durable.
-    pub(super) start: Pages,
+    pub(super) start: Content,
     /// What the disk was sent, between what the machine said on its virtual serial port.
     pub(super) events: Vec<Event>,
     /// The last lines of its console.
@@ -208,7 +203,7 @@ pub(super) fn watch(
     let start = {
         let mut disk = lock(&disk);
         disk.flush();
-        let start = pages(disk.image());
+        let start = disk.image().into();
         disk.record.start();
         if let Some(first) = first {
             disk.record.mark(first);

@@ -1,11 +1,11 @@
-//! Records what the machine sends to the disk, in the form that the block layer's enumerator takes.
+//! Records what is sent to a disk, in the form that the enumerator of its states takes.
 //!
 //! Invariants: while nothing is recorded nothing is kept; a mark is entered before whatever arrives after it.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 
-use crate::blocks::event::{Event, Payload};
+use super::event::{Event, Payload};
 
 /// The record of a disk.
 #[derive(Debug, Default)]
@@ -57,9 +57,7 @@ impl Record {
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             let text = String::from_utf8_lossy(&line).trim().to_owned();
-            if let Some(events) = &mut self.events {
-                events.push(Event::Mark(text));
-            }
+            self.mark(text);
         }
     }
 
@@ -73,10 +71,13 @@ impl Record {
     }
 
     /// A write has arrived; its number.
-    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8], forced: bool) -> Option<u64> {
-        let data =
-            |number| Event::Write { number, offset: offset as u64, payload: Payload::Data(bytes.into()) };
-        let number = self.note(data)?;
+    pub(crate) fn write(
+        &mut self,
+        offset: u64,
+        payload: impl FnOnce() -> Payload,
+        forced: bool,
+    ) -> Option<u64> {
+        let number = self.note(|number| Event::Write { number, offset, payload: payload() })?;
         if forced && let Some(events) = &mut self.events {
             events.push(Event::Forced { number });
         }
