@@ -177,6 +177,11 @@ impl Hashes {
     }
 }
 
+/// A place in a file that is in memory.
+pub(crate) fn at(offset: u64) -> usize {
+    usize::try_from(offset).expect("a file in memory is not longer than memory")
+}
+
 /// A number for some bytes: fast, and not for adversaries.
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();

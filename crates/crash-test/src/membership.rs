@@ -6,7 +6,8 @@
 //! rename of btrfs may also arrive in two steps: a name is free before its new file comes, or a file has both names.
 
 use crate::call::{Call, Record};
-use crate::model::{Arrival, DataChange, Model, Part, SECTOR, at};
+use crate::content::at;
+use crate::model::{Arrival, DataChange, Model, Part, SECTOR};
 use crate::rule::Rule;
 use crate::search::played;
 use crate::tree::{Inode, Kind, Name, ROOT, Tree};

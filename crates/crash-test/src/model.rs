@@ -16,9 +16,9 @@
 //! the states of every rule are states of posix.
 
 use crate::call::{Call, Event, Record};
-use crate::content::Content;
+use crate::content::{Content, at};
 use crate::rule::Rule;
-use crate::tree::{Inode, Kind, Name, Tree};
+use crate::tree::{Inode, Name, Tree};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -229,7 +229,7 @@ impl Model {
             }
             Call::Sync { inode, data_only } => {
                 let changed = self.changed.get(inode).copied().unwrap_or_default();
-                let keeps = if *data_only && !self.is_folder(*inode) { changed.data } else { changed.at_all };
+                let keeps = if *data_only && !self.seen.is_folder(*inode) { changed.data } else { changed.at_all };
                 self.pending.push(Pending {
                     place,
                     ended: event.ended,
@@ -257,10 +257,6 @@ impl Model {
 
     fn size(&self, inode: Inode) -> u64 {
         self.sizes.get(&inode).copied().unwrap_or(0)
-    }
-
-    fn is_folder(&self, inode: Inode) -> bool {
-        self.seen.nodes.get(&inode).is_some_and(|node| node.kind == Kind::Folder)
     }
 
     fn touch(&mut self, inode: Inode, data: bool) {
@@ -327,7 +323,7 @@ impl Model {
         for change in self.files.get_mut(&inode).into_iter().flatten().filter(|change| covered(change)) {
             change.durable = true;
         }
-        let folder = self.is_folder(inode);
+        let folder = self.seen.is_folder(inode);
         match self.rule {
             Rule::Posix if folder => {
                 self.keep(sync.place, |call| match call {
@@ -752,11 +748,6 @@ fn apply(content: &mut Content, call: &Call, part: &Part) {
         Call::Resize { bytes, .. } => content.resize(at(*bytes)),
         _ => {}
     }
-}
-
-/// A place in a file that is in memory.
-pub(crate) fn at(offset: u64) -> usize {
-    usize::try_from(offset).expect("a file in memory is not longer than memory")
 }
 
 /// The names that a call changes.

@@ -3,7 +3,6 @@
 use crate::call::{Call, Record};
 use crate::check::{Answer, Check, CommandCheck, LIMIT, one_line};
 use crate::error::{Error, Result};
-use crate::model::Model;
 use crate::progress::Progress;
 use crate::recorder::{Ended, Fault, FaultOn, Program, record_until};
 use crate::rule::Rule;
@@ -73,10 +72,9 @@ impl Verdict {
 
 /// The directory when everything has arrived.
 fn end(record: &Record) -> Tree {
-    let mut model = Model::new(record, Rule::Posix);
-    record.events.iter().for_each(|event| model.take(event));
-    model.settle();
-    model.state(&model.all_or_nothing(true))
+    let mut tree = record.before.clone();
+    record.events.iter().for_each(|event| tree.take(&event.call));
+    tree.reachable()
 }
 
 /// Runs the test of `options`.

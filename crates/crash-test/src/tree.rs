@@ -1,7 +1,7 @@
 //! A directory in memory: names, and the contents of the files behind them.
 
 use crate::call::Call;
-use crate::content::{Content, Hashes, hash};
+use crate::content::{Content, Hashes, at, hash};
 use seawall_sys::chance::mix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,6 +81,30 @@ impl Tree {
         match inode {
             Some(inode) => names.insert(Arc::clone(name), inode),
             None => names.remove(name),
+        }
+    }
+
+    fn content(&mut self, inode: Inode) -> &mut Content {
+        Arc::make_mut(&mut self.node(inode).content)
+    }
+
+    /// Whether this is a folder.
+    pub(crate) fn is_folder(&self, inode: Inode) -> bool {
+        self.nodes.get(&inode).is_some_and(|node| node.kind == Kind::Folder)
+    }
+
+    /// Changes what `call` does.
+    pub(crate) fn take(&mut self, call: &Call) {
+        match call {
+            Call::Temporary { inode, mode } | Call::Mode { inode, mode } => {
+                self.node(*inode).mode = Some(*mode);
+            }
+            Call::Write { inode, offset, data, .. } => self.content(*inode).write(at(*offset), data),
+            Call::Zero { inode, offset, bytes } => {
+                self.content(*inode).zero(at(*offset), at(offset.saturating_add(*bytes)));
+            }
+            Call::Resize { inode, bytes } => self.content(*inode).resize(at(*bytes)),
+            _ => self.rename_by(call),
         }
     }
 

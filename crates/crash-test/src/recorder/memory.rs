@@ -3,11 +3,11 @@
 //! The directory on the disk is read once and never written. A sync is answered at once, because the crash is simulated.
 
 use super::mount::{Answer, Served};
-use super::wire::{self, Attributes, OPEN_KEEP_CACHE, Reply, Request, WRITE_CACHE, errno, opcode};
+use super::wire::{self, Attributes, OPEN_KEEP_CACHE, Reply, Request, WRITE_CACHE, opcode};
 use super::{Fault, FaultOn};
 use crate::call::{Call, Event};
-use crate::content::Content;
-use crate::tree::{Inode, Kind, Name, ROOT, Tree};
+use crate::tree::{Inode, Kind, Name, Node, ROOT, Tree};
+use rustix::io::Errno;
 use seawall_sys::clock::unix_seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +20,9 @@ const ZERO_RANGE: u32 = 16;
 const NO_REPLACE: u32 = 1;
 const EXCHANGE: u32 = 2;
 
-/// A file or folder as the program sees it.
+/// What of a file or folder no tree has.
 #[derive(Debug)]
-struct Node {
-    kind: Kind,
-    content: Content,
-    names: BTreeMap<Name, Inode>,
-    mode: u32,
+struct About {
     links: u32,
     user: u32,
     group: u32,
@@ -34,11 +30,18 @@ struct Node {
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+impl About {
+    /// A file that this user has just made.
+    fn new((user, group): (u32, u32), links: u32) -> Self {
+        Self { links, user, group, changed_seconds: unix_seconds(), attributes: BTreeMap::new() }
+    }
+}
+
 /// The directory and its record so far.
 #[derive(Debug)]
 pub(crate) struct State {
-    nodes: BTreeMap<Inode, Node>,
-    next: Inode,
+    tree: Tree,
+    about: BTreeMap<Inode, About>,
     pub(crate) events: Vec<Event>,
     /// Which kinds of things happened that the record does not show.
     pub(crate) notices: BTreeSet<&'static str>,
@@ -62,30 +65,16 @@ pub(crate) struct Memory(Mutex<State>);
 impl Memory {
     /// The directory `tree`, which belongs to this user.
     pub(crate) fn new(tree: &Tree, owner: (u32, u32), bytes_max: u64) -> Self {
-        let now = unix_seconds();
-        let node = |(inode, node): (&Inode, &Arc<crate::tree::Node>)| {
-            let links = tree
-                .nodes
-                .values()
-                .flat_map(|other| other.names.values())
-                .filter(|one| *one == inode)
-                .count();
-            let made = Node {
-                kind: node.kind.clone(),
-                content: Content::clone(&node.content),
-                names: node.names.clone(),
-                mode: node.mode.unwrap_or(0o755),
-                links: u32::try_from(links).unwrap_or(1).max(1),
-                user: owner.0,
-                group: owner.1,
-                changed_seconds: now,
-                attributes: BTreeMap::new(),
-            };
-            (*inode, made)
-        };
+        let mut about: BTreeMap<Inode, About> =
+            tree.nodes.keys().map(|inode| (*inode, About::new(owner, 0))).collect();
+        for inode in tree.nodes.values().flat_map(|folder| folder.names.values()) {
+            if let Some(about) = about.get_mut(inode) {
+                about.links += 1;
+            }
+        }
         Self(Mutex::new(State {
-            nodes: tree.nodes.iter().map(node).collect(),
-            next: tree.nodes.keys().last().map_or(1, |last| last + 1),
+            tree: tree.clone(),
+            about,
             events: Vec::new(),
             notices: BTreeSet::new(),
             bytes: 0,
@@ -109,24 +98,45 @@ impl Memory {
 }
 
 impl State {
-    /// Enters a call that ended at once.
+    /// Carries out a call, and enters it as one that ended at once.
     pub(crate) fn note(&mut self, call: Call, thread: u32) -> u64 {
+        self.tree.take(&call);
         let ended = self.events.len() + 1;
         self.events.push(Event { call, thread, ended });
         self.events.len() as u64 - 1
     }
 
-    fn node(&mut self, node: u64) -> Result<&mut Node, i32> {
-        self.nodes.get_mut(&inode(node)).ok_or(errno::NOENT)
+    fn node(&self, node: u64) -> Result<&Node, Errno> {
+        self.tree.nodes.get(&inode(node)).map(|node| &**node).ok_or(Errno::NOENT)
     }
 
-    fn named(&self, folder: u64, name: &[u8]) -> Result<Inode, i32> {
-        let node = self.nodes.get(&inode(folder)).ok_or(errno::NOENT)?;
-        node.names.get(name).copied().ok_or(errno::NOENT)
+    fn about(&mut self, node: u64) -> Result<&mut About, Errno> {
+        self.about.get_mut(&inode(node)).ok_or(Errno::NOENT)
     }
 
-    fn attributes(&self, of: Inode) -> Result<Attributes, i32> {
-        let node = self.nodes.get(&of).ok_or(errno::NOENT)?;
+    fn named(&self, folder: u64, name: &[u8]) -> Result<Inode, Errno> {
+        self.node(folder)?.names.get(name).copied().ok_or(Errno::NOENT)
+    }
+
+    /// Whether `new` can take the place of `old`: a folder that of an empty one only, and nothing else that of a folder.
+    fn replaces(&self, new_is_folder: bool, old: Inode) -> Result<(), Errno> {
+        match (new_is_folder, self.tree.is_folder(old)) {
+            (true, false) => Err(Errno::NOTDIR),
+            (false, true) => Err(Errno::ISDIR),
+            _ if self.tree.nodes.get(&old).is_some_and(|node| !node.names.is_empty()) => Err(Errno::NOTEMPTY),
+            _ => Ok(()),
+        }
+    }
+
+    fn lose_name(&mut self, of: Inode) {
+        if let Some(about) = self.about.get_mut(&of) {
+            about.links = about.links.saturating_sub(1);
+        }
+    }
+
+    fn attributes(&self, of: Inode) -> Result<Attributes, Errno> {
+        let node = self.tree.nodes.get(&of).ok_or(Errno::NOENT)?;
+        let about = self.about.get(&of).ok_or(Errno::NOENT)?;
         let (kind, bytes) = match &node.kind {
             Kind::File => (0o100_000, node.content.len()),
             Kind::Folder => (0o040_000, 4096),
@@ -136,11 +146,11 @@ impl State {
         Ok(Attributes {
             node: u64::from(of) + 1,
             bytes: bytes as u64,
-            mode: kind | node.mode & 0o7777,
-            links: if node.kind == Kind::Folder { 2 } else { node.links },
-            user: node.user,
-            group: node.group,
-            changed_seconds: node.changed_seconds,
+            mode: kind | node.mode.unwrap_or(0o755) & 0o7777,
+            links: if node.kind == Kind::Folder { 2 } else { about.links },
+            user: about.user,
+            group: about.group,
+            changed_seconds: about.changed_seconds,
         })
     }
 
@@ -157,8 +167,8 @@ impl State {
         Some(errno)
     }
 
-    fn fails_name(&mut self) -> Result<(), i32> {
-        self.fails(FaultOn::Name).map_or(Ok(()), Err)
+    fn fails_name(&mut self) -> Result<(), Errno> {
+        self.fails(FaultOn::Name).map_or(Ok(()), |errno| Err(Errno::from_raw_os_error(errno)))
     }
 
     /// Makes a file or folder, with a name if it has a parent.
@@ -168,54 +178,25 @@ impl State {
         name: Option<&[u8]>,
         kind: Kind,
         mode: u32,
-    ) -> Result<Attributes, i32> {
+    ) -> Result<Attributes, Errno> {
         self.fails_name()?;
-        let new = self.next;
-        let node = Node {
-            kind: kind.clone(),
-            content: Content::default(),
-            names: BTreeMap::new(),
-            mode: mode & 0o7777,
-            links: u32::from(name.is_some()),
-            user: request.user,
-            group: request.group,
-            changed_seconds: unix_seconds(),
-            attributes: BTreeMap::new(),
+        let new = self.tree.nodes.keys().last().map_or(1, |last| last + 1);
+        let (parent, mode) = (inode(request.node), mode & 0o7777);
+        let call = match name {
+            Some(name) if self.named(request.node, name).is_ok() => return Err(Errno::EXIST),
+            Some(name) => Call::Create { parent, name: name.into(), inode: new, kind, mode },
+            None => Call::Temporary { inode: new, mode },
         };
-        let call = if let Some(name) = name {
-            let parent = inode(request.node);
-            let name: Name = name.into();
-            let names = &mut self.nodes.get_mut(&parent).ok_or(errno::NOENT)?.names;
-            if names.contains_key(&name) {
-                return Err(errno::EXIST);
-            }
-            names.insert(Arc::clone(&name), new);
-            Call::Create { parent, name, inode: new, kind, mode: mode & 0o7777 }
-        } else {
-            Call::Temporary { inode: new, mode: mode & 0o7777 }
-        };
-        self.next += 1;
-        self.nodes.insert(new, node);
+        self.about.insert(new, About::new((request.user, request.group), u32::from(name.is_some())));
         self.note(call, request.thread);
         self.attributes(new)
     }
 
-    fn remove(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
+    fn remove(&mut self, request: &Request<'_>) -> Result<Reply, Errno> {
         let name = request.bytes(0, 0);
         let gone = self.named(request.node, name)?;
-        let folder = self.nodes.get(&gone).is_some_and(|node| node.kind == Kind::Folder);
-        match (request.opcode == opcode::RMDIR, folder) {
-            (true, false) => return Err(errno::NOTDIR),
-            (false, true) => return Err(errno::ISDIR),
-            _ => {}
-        }
-        if self.nodes.get(&gone).is_some_and(|node| !node.names.is_empty()) {
-            return Err(errno::NOTEMPTY);
-        }
-        self.node(request.node)?.names.remove(name);
-        if let Some(node) = self.nodes.get_mut(&gone) {
-            node.links = node.links.saturating_sub(1);
-        }
+        self.replaces(request.opcode == opcode::RMDIR, gone)?;
+        self.lose_name(gone);
         self.note(
             Call::Remove { parent: inode(request.node), name: name.into(), inode: gone },
             request.thread,
@@ -223,119 +204,95 @@ impl State {
         Ok(Reply::default())
     }
 
-    fn rename(&mut self, request: &Request<'_>, to: u64, flags: u32, names: usize) -> Result<Reply, i32> {
+    fn rename(&mut self, request: &Request<'_>, to: u64, flags: u32, names: usize) -> Result<Reply, Errno> {
         let (old, new): (Name, Name) = (request.bytes(names, 0).into(), request.bytes(names, 1).into());
         if flags & !(NO_REPLACE | EXCHANGE) != 0 {
-            return Err(errno::INVAL);
+            return Err(Errno::INVAL);
         }
         let moved = self.named(request.node, &old)?;
         let over = self.named(to, &new).ok();
         let exchange = flags & EXCHANGE != 0;
         match over {
-            Some(_) if flags & NO_REPLACE != 0 => return Err(errno::EXIST),
-            None if exchange => return Err(errno::NOENT),
+            Some(_) if flags & NO_REPLACE != 0 => return Err(Errno::EXIST),
+            None if exchange => return Err(Errno::NOENT),
             Some(over) if over == moved => return Ok(Reply::default()),
-            Some(over) if !exchange => {
-                let folder =
-                    |inode| self.nodes.get(inode).is_some_and(|node: &Node| node.kind == Kind::Folder);
-                match (folder(&moved), folder(&over)) {
-                    (true, false) => return Err(errno::NOTDIR),
-                    (false, true) => return Err(errno::ISDIR),
-                    _ => {}
-                }
-                if self.nodes.get(&over).is_some_and(|node| !node.names.is_empty()) {
-                    return Err(errno::NOTEMPTY);
-                }
-            }
+            Some(over) if !exchange => self.replaces(self.tree.is_folder(moved), over)?,
             _ => {}
         }
         self.fails_name()?;
-        let from = &mut self.node(request.node)?.names;
-        match over.filter(|_| exchange) {
-            Some(over) => from.insert(Arc::clone(&old), over),
-            None => from.remove(&old),
-        };
-        self.node(to)?.names.insert(Arc::clone(&new), moved);
-        if let Some(node) = over.filter(|_| !exchange).and_then(|over| self.nodes.get_mut(&over)) {
-            node.links = node.links.saturating_sub(1);
+        if let Some(over) = over.filter(|_| !exchange) {
+            self.lose_name(over);
         }
         let (from, to) = ((inode(request.node), old), (inode(to), new));
         self.note(Call::Rename { from, to, inode: moved, over, exchange }, request.thread);
         Ok(Reply::default())
     }
 
-    fn link(&mut self, request: &Request<'_>) -> Result<Attributes, i32> {
+    fn link(&mut self, request: &Request<'_>) -> Result<Attributes, Errno> {
         self.fails_name()?;
         let (file, name): (Inode, Name) = (inode(request.u64(0)), request.bytes(8, 0).into());
-        let names = &mut self.node(request.node)?.names;
-        if names.contains_key(&name) {
-            return Err(errno::EXIST);
+        if self.named(request.node, &name).is_ok() {
+            return Err(Errno::EXIST);
         }
-        names.insert(Arc::clone(&name), file);
-        self.nodes.get_mut(&file).ok_or(errno::NOENT)?.links += 1;
+        self.about(request.u64(0))?.links += 1;
         self.note(Call::Link { inode: file, parent: inode(request.node), name }, request.thread);
         self.attributes(file)
     }
 
-    /// A length in memory, if the record may have it.
-    fn length(&mut self, bytes: u64) -> Result<usize, i32> {
+    /// Refuses a length that the record may not have.
+    fn length(&mut self, bytes: u64) -> Result<(), Errno> {
         // Holes cost nothing; only what is written counts.
         if bytes > FILE_BYTES_MAX {
             self.overflown = true;
-            return Err(errno::FBIG);
+            return Err(Errno::FBIG);
         }
-        usize::try_from(bytes).map_err(|_| errno::FBIG)
+        Ok(())
     }
 
-    fn resize(&mut self, request: &Request<'_>, bytes: u64) -> Result<(), i32> {
-        let length = self.length(bytes)?;
-        let node = self.node(request.node)?;
-        node.content.resize(length);
-        node.changed_seconds = unix_seconds();
+    fn resize(&mut self, request: &Request<'_>, bytes: u64) -> Result<(), Errno> {
+        self.length(bytes)?;
+        self.about(request.node)?.changed_seconds = unix_seconds();
         self.note(Call::Resize { inode: inode(request.node), bytes }, request.thread);
         Ok(())
     }
 
-    fn set(&mut self, request: &Request<'_>) -> Result<Attributes, i32> {
+    fn set(&mut self, request: &Request<'_>) -> Result<Attributes, Errno> {
         let valid = request.u32(0);
         if valid & wire::SET_SIZE != 0 {
             self.resize(request, request.u64(16))?;
         }
         let mode = request.u32(68) & 0o7777;
-        if valid & wire::SET_MODE != 0 && self.node(request.node)?.mode != mode {
-            self.node(request.node)?.mode = mode;
+        if valid & wire::SET_MODE != 0 && self.node(request.node)?.mode != Some(mode) {
             self.note(Call::Mode { inode: inode(request.node), mode }, request.thread);
         }
-        let node = self.node(request.node)?;
+        let about = self.about(request.node)?;
         if valid & wire::SET_OWNER != 0 {
-            node.user = request.u32(76);
+            about.user = request.u32(76);
         }
         if valid & wire::SET_GROUP != 0 {
-            node.group = request.u32(80);
+            about.group = request.u32(80);
         }
         if valid & wire::SET_MTIME != 0 {
-            node.changed_seconds = request.u64(40);
+            about.changed_seconds = request.u64(40);
         }
         self.attributes(inode(request.node))
     }
 
-    fn write(&mut self, request: &Request<'_>) -> Result<Answer, i32> {
+    fn write(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
         let mut data = request.data();
         match self.fails(FaultOn::Write) {
             Some(0) => data = &data[..data.len().div_ceil(2)],
-            Some(errno) => return Err(errno),
+            Some(errno) => return Err(Errno::from_raw_os_error(errno)),
             None => {}
         }
         let (offset, length) = (request.span().0, data.len() as u64);
         if self.bytes + length > self.bytes_max {
             self.overflown = true;
-            return Err(errno::FBIG);
+            return Err(Errno::FBIG);
         }
-        let end = self.length(offset.saturating_add(length))?;
+        self.length(offset.saturating_add(length))?;
         self.bytes += length;
-        let node = self.node(request.node)?;
-        node.content.write(end - data.len(), data);
-        node.changed_seconds = unix_seconds();
+        self.about(request.node)?.changed_seconds = unix_seconds();
         let mapped = request.u32(20) & WRITE_CACHE != 0;
         let call = Call::Write { inode: inode(request.node), offset, data: data.into(), mapped };
         let number = self.note(call, request.thread);
@@ -345,24 +302,22 @@ impl State {
         Ok(Answer::Recorded(Reply::written(u32::try_from(length).unwrap_or(0)), number))
     }
 
-    fn read(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
+    fn read(&mut self, request: &Request<'_>) -> Result<Reply, Errno> {
         let (offset, size) = request.span();
         let content = &self.node(request.node)?.content;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         Ok(Reply::default().bytes(&content.read(from, from.saturating_add(size as usize))))
     }
 
-    fn allocate(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
+    fn allocate(&mut self, request: &Request<'_>) -> Result<Reply, Errno> {
         let (offset, bytes, mode) = (request.u64(8), request.u64(16), request.u32(24));
         let end = offset.saturating_add(bytes);
         let size = self.node(request.node)?.content.len() as u64;
         if !matches!(mode & !KEEP_SIZE, 0 | PUNCH_HOLE | ZERO_RANGE) {
             self.notices.insert("fallocate that moves, inserts or unshares ranges was refused");
-            return Err(errno::OPNOTSUPP);
+            return Err(Errno::OPNOTSUPP);
         }
         if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 && offset < size {
-            let (from, to) = (self.length(offset)?, self.length(end.min(size))?);
-            self.node(request.node)?.content.zero(from, to);
             self.note(
                 Call::Zero { inode: inode(request.node), offset, bytes: end.min(size) - offset },
                 request.thread,
@@ -374,21 +329,21 @@ impl State {
         Ok(Reply::default())
     }
 
-    fn sync(&mut self, request: &Request<'_>) -> Result<Answer, i32> {
+    fn sync(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
         if let Some(errno) = self.fails(FaultOn::Sync) {
             self.note(Call::SyncFailed { inode: inode(request.node) }, request.thread);
-            return Err(errno);
+            return Err(Errno::from_raw_os_error(errno));
         }
         let call = Call::Sync { inode: inode(request.node), data_only: request.u32(8) & 1 != 0 };
         let number = self.note(call, request.thread);
         Ok(Answer::Recorded(Reply::default(), number))
     }
 
-    fn list(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
+    fn list(&mut self, request: &Request<'_>) -> Result<Reply, Errno> {
         let handle = request.u64(0);
         let (from, room) = request.span();
         if from == 0 {
-            let folder = self.nodes.get(&inode(request.node)).ok_or(errno::NOENT)?;
+            let folder = self.node(request.node)?;
             let here = u64::from(inode(request.node)) + 1;
             let dots = [(Name::from(&b"."[..]), here, 0o040_000), (Name::from(&b".."[..]), here, 0o040_000)];
             let entry = |(name, inode): (&Name, &Inode)| {
@@ -403,7 +358,7 @@ impl State {
         Ok(Reply::entries(entries, from, room as usize))
     }
 
-    fn extended(&mut self, request: &Request<'_>) -> Result<Reply, i32> {
+    fn extended(&mut self, request: &Request<'_>) -> Result<Reply, Errno> {
         let room = request.u32(0);
         match request.opcode {
             opcode::SETXATTR => {
@@ -414,37 +369,34 @@ impl State {
                 if !name.starts_with(b"security.") {
                     self.notices.insert("extended attributes were set: a state has none");
                 }
-                self.node(request.node)?.attributes.insert(name, value);
+                self.about(request.node)?.attributes.insert(name, value);
                 Ok(Reply::default())
             }
             opcode::REMOVEXATTR => {
-                let removed = self.node(request.node)?.attributes.remove(request.bytes(0, 0));
-                removed.map(|_| Reply::default()).ok_or(errno::NODATA)
+                let removed = self.about(request.node)?.attributes.remove(request.bytes(0, 0));
+                removed.map(|_| Reply::default()).ok_or(Errno::NODATA)
             }
             opcode::GETXATTR => {
                 let value =
-                    self.node(request.node)?.attributes.get(request.bytes(8, 0)).ok_or(errno::NODATA)?;
-                Reply::attribute(value, room).ok_or(errno::RANGE)
+                    self.about(request.node)?.attributes.get(request.bytes(8, 0)).ok_or(Errno::NODATA)?;
+                Reply::attribute(value, room).ok_or(Errno::RANGE)
             }
             _ => {
-                let names = self.node(request.node)?.attributes.keys();
+                let names = self.about(request.node)?.attributes.keys();
                 let all: Vec<u8> = names.flat_map(|name| [&name[..], &[0]].concat()).collect();
-                Reply::attribute(&all, room).ok_or(errno::RANGE)
+                Reply::attribute(&all, room).ok_or(Errno::RANGE)
             }
         }
     }
 
-    fn serve(&mut self, request: &Request<'_>) -> Result<Answer, i32> {
+    fn serve(&mut self, request: &Request<'_>) -> Result<Answer, Errno> {
         let reply = match request.opcode {
-            opcode::LOOKUP => match self.named(request.node, request.bytes(0, 0)) {
-                Ok(found) => Reply::entry(&self.attributes(found)?),
-                Err(error) => return Err(error),
-            },
+            opcode::LOOKUP => Reply::entry(&self.attributes(self.named(request.node, request.bytes(0, 0))?)?),
             opcode::GETATTR => Reply::attr(&self.attributes(inode(request.node))?),
             opcode::SETATTR => Reply::attr(&self.set(request)?),
             opcode::READLINK => match &self.node(request.node)?.kind {
                 Kind::Symlink(target) => Reply::default().bytes(target),
-                _ => return Err(errno::INVAL),
+                _ => return Err(Errno::INVAL),
             },
             opcode::SYMLINK => {
                 let target = request.bytes(0, 1).into();
@@ -481,7 +433,7 @@ impl State {
             opcode::SETXATTR | opcode::GETXATTR | opcode::LISTXATTR | opcode::REMOVEXATTR => {
                 self.extended(request)?
             }
-            _ => return Err(errno::NOSYS),
+            _ => return Err(Errno::NOSYS),
         };
         Ok(Answer::Reply(reply))
     }

@@ -19,14 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::wire::{self, Reply, Request, errno, opcode};
+use super::wire::{self, Reply, Request, opcode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use seawall_sys::chance::SplitMix64;
 
 const LAST_WORDS_TRIES: u32 = 400;
-/// What reading the device of an unmounted file system ends with.
-const ENODEV: i32 = 19;
 
 /// How an operation is answered.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub enum Answer {
     /// By these results, once the operation of this number counts as done.
     Recorded(Reply, u64),
     /// By an error number.
-    Error(i32),
+    Error(Errno),
 }
 
 /// What is mounted.
@@ -115,9 +114,7 @@ pub(crate) fn ready(descriptors: &[BorrowedFd<'_>], milliseconds: u32) -> io::Re
     let mut polled: Vec<PollFd<'_>> =
         descriptors.iter().map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN)).collect();
     match poll(&mut polled, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {
-            Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
-        }
+        Ok(_) | Err(Errno::INTR) => Ok(polled.iter().map(|one| !one.revents().is_empty()).collect()),
         Err(error) => Err(error.into()),
     }
 }
@@ -174,8 +171,8 @@ impl Server {
             // Interrupted, or a request that was withdrawn before it was read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) if error.raw_os_error() == Some(errno::NOENT) => return Ok(true),
-            Err(error) if error.raw_os_error() == Some(ENODEV) => return Ok(false),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(true),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => return Ok(false),
             Err(error) => return Err(error),
         };
         before();
@@ -211,7 +208,7 @@ impl Server {
         };
         match answer {
             Answer::Reply(reply) => self.reply(request.unique, 0, &reply.into_bytes()),
-            Answer::Error(number) => self.reply(request.unique, number, &[]),
+            Answer::Error(errno) => self.reply(request.unique, errno.raw_os_error(), &[]),
             Answer::Recorded(reply, number) => {
                 if self.rng.next_u64() % 1000 < self.held_in_1000.load(Ordering::SeqCst) {
                     self.held.push((request.unique, reply, number));
@@ -231,7 +228,7 @@ impl Server {
         bytes.extend_from_slice(results);
         match self.device.write(&bytes) {
             // The request was withdrawn meanwhile, by a signal, or its file system with it.
-            Err(error) if matches!(error.raw_os_error(), Some(errno::NOENT | ENODEV)) => Ok(()),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV)) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Ok(()),
         }

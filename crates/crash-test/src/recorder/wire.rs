@@ -62,23 +62,6 @@ pub mod opcode {
     pub const TMPFILE: u32 = 51;
 }
 
-/// Error numbers, positive.
-#[allow(missing_docs, reason = "the names are those of errno.h")]
-pub mod errno {
-    pub const NOENT: i32 = 2;
-    pub const IO: i32 = 5;
-    pub const EXIST: i32 = 17;
-    pub const NOTDIR: i32 = 20;
-    pub const ISDIR: i32 = 21;
-    pub const INVAL: i32 = 22;
-    pub const FBIG: i32 = 27;
-    pub const RANGE: i32 = 34;
-    pub const NOSYS: i32 = 38;
-    pub const NOTEMPTY: i32 = 39;
-    pub const NODATA: i32 = 61;
-    pub const OPNOTSUPP: i32 = 95;
-}
-
 /// `O_DSYNC`, as it stands in a write's flags when the file was opened with it or the call has it.
 pub const O_DSYNC: u32 = 0o10000;
 /// `O_DIRECT`, likewise.

@@ -13,9 +13,10 @@ use std::sync::{Mutex, MutexGuard};
 use super::event::{Event, Payload};
 use super::record::Record;
 use crate::bytes::index;
+use rustix::io::Errno;
 use seawall_crash_test::content::Content;
 use seawall_crash_test::recorder::mount::{Answer, Served};
-use seawall_crash_test::recorder::wire::{Attributes, OPEN_DIRECT_IO, ROOT, Reply, Request, errno, opcode};
+use seawall_crash_test::recorder::wire::{Attributes, OPEN_DIRECT_IO, ROOT, Reply, Request, opcode};
 
 /// The disk's name in the mounted directory.
 pub(crate) const DISK: &str = "disk";
@@ -122,7 +123,7 @@ impl State {
             return Answer::Reply(written);
         }
         if self.fails(data) {
-            return Answer::Error(errno::IO);
+            return Answer::Error(Errno::IO);
         }
         self.put(written, request.span().0, Payload::Data(data.into()))
     }
@@ -155,16 +156,16 @@ impl State {
                 Reply::default().bytes(&self.content.read(index(offset), index(offset + u64::from(size))))
             }
             opcode::WRITE => return Some(self.write(request)),
-            opcode::FALLOCATE if self.failing.writes => return Some(Answer::Error(errno::IO)),
+            opcode::FALLOCATE if self.failing.writes => return Some(Answer::Error(Errno::IO)),
             opcode::FALLOCATE => {
                 return Some(self.put(Reply::default(), request.u64(8), Payload::Zeros(request.u64(16))));
             }
             opcode::FSYNC if self.failing.flushes => {
                 self.failed += 1;
-                return Some(Answer::Error(errno::IO));
+                return Some(Answer::Error(Errno::IO));
             }
             opcode::FSYNC => return Some(recorded(Reply::default(), self.record.flush())),
-            _ => return Some(Answer::Error(errno::NOSYS)),
+            _ => return Some(Answer::Error(Errno::NOSYS)),
         };
         Some(Answer::Reply(reply))
     }
@@ -172,7 +173,7 @@ impl State {
 
 impl Served for BlockFile {
     fn begin(&self, request: &Request<'_>) -> Answer {
-        self.state().serve(request).unwrap_or(Answer::Error(errno::NOENT))
+        self.state().serve(request).unwrap_or(Answer::Error(Errno::NOENT))
     }
 
     fn done(&self, number: u64) {
