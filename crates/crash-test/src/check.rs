@@ -10,14 +10,15 @@ use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
+use seawall_sys::scratch::{Scratch, sweep};
 use seawall_sys::text::printable;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt as _, MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,6 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 const LOOK_MS: u32 = 100;
 /// What is kept of what a check printed, in bytes.
 const MESSAGE_BYTES: usize = 500;
-/// What folders of states are called, with the process behind it.
-const PREFIX: &str = "seawall-crash-test-";
 
 /// What a check printed, in one line that no terminal obeys.
 #[must_use]
@@ -73,7 +72,7 @@ pub struct CommandCheck<'a> {
     progress: Option<&'a Progress>,
     /// To whom the files belong.
     owner: (u32, u32),
-    base: PathBuf,
+    base: Scratch,
     /// Folders that no check uses now, and how many there are.
     idle: Mutex<(Vec<PathBuf>, usize)>,
     namespaces: AtomicBool,
@@ -108,12 +107,6 @@ impl<'a> CommandCheck<'a> {
         self
     }
 
-    /// Whether the state lies over the directory; without, the check gets another path.
-    #[must_use]
-    pub fn in_place(&self) -> bool {
-        self.namespaces.load(Ordering::Relaxed)
-    }
-
     fn is_over(&self) -> bool {
         self.progress.is_some_and(Progress::is_over)
     }
@@ -124,7 +117,7 @@ impl<'a> CommandCheck<'a> {
             return Ok(folder);
         }
         idle.1 += 1;
-        let folder = self.base.join(idle.1.to_string());
+        let folder = self.base.name().join(idle.1.to_string());
         fs::create_dir(&folder).map_err(Error::file("making", &folder))?;
         Ok(folder)
     }
@@ -132,7 +125,8 @@ impl<'a> CommandCheck<'a> {
     /// Starts the check; gives it, and whether namespaces turned out to be refused.
     fn start(&self, folder: &Path, state: &Path) -> Result<Child> {
         loop {
-            let in_place = self.in_place();
+            // Without namespaces the check gets another path.
+            let in_place = self.namespaces.load(Ordering::Relaxed);
             let seen = if in_place { self.directory.as_path() } else { state };
             let printed = folder.join("printed");
             let output = File::create(&printed).map_err(Error::file("making", &printed))?;
@@ -229,7 +223,7 @@ pub(crate) fn lines(acknowledged: &[Arc<[u8]>]) -> Vec<u8> {
 
 impl Drop for CommandCheck<'_> {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.base) {
+        if let Err(error) = remove(self.base.name()) {
             eprintln!("could not remove the states: {error}");
         }
     }
@@ -273,28 +267,12 @@ fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// A folder of this process for states, in memory if there is room; those of processes that were killed are removed.
-fn folder_in_memory() -> Result<PathBuf> {
+/// A folder for states, in memory if there is room; those of tests that were killed are removed.
+fn folder_in_memory() -> Result<Scratch> {
     let memory = Path::new("/dev/shm");
     let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let user = rustix::process::geteuid().as_raw();
-    for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
-        let ours = entry.metadata().is_ok_and(|about| about.uid() == user);
-        if ours && process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-    let mut number = 0;
-    loop {
-        let folder = root.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(Error::file("making", &folder)(error)),
-        }
-    }
+    let _ = sweep(&root);
+    Scratch::new_in(&root).map_err(|error| Error::file("making a folder in", &root)(error.into_source()))
 }
 
 /// Makes the directory `into` hold what `tree` has.
