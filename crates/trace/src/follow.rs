@@ -6,7 +6,7 @@
 use crate::calls::{self, Effect, SYNC_WRITE};
 use crate::files::{Act, Files, Synced};
 use crate::price::Run;
-use crate::site::Sites;
+use crate::site::{Sites, piece_at};
 use crate::{End, Options, Report, Syncs};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::ptrace::{Call, Stop, Thread, Tracer, read_string};
@@ -122,30 +122,18 @@ fn writes_sync(thread: Thread, argument: u64) -> bool {
         .is_some_and(|flags| flags & libc::O_DSYNC != 0)
 }
 
-/// The file that is mapped at an address, and why it is not found through `/proc`: that needs a privilege.
-fn mapped_file(thread: Thread, address: u64) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(folder(thread, "maps")).ok()?;
-    text.lines().find_map(|line| {
-        let (from, rest) = line.split_once('-')?;
-        let (to, rest) = rest.split_once(' ')?;
-        let number = |word| u64::from_str_radix(word, 16).ok();
-        let inside = (number(from)?..number(to)?).contains(&address);
-        inside.then(|| rest.find('/').map(|at| PathBuf::from(&rest[at..]))).flatten()
-    })
-}
-
 impl Follower {
     fn until_the_end(mut self, start: u64) -> io::Result<Report> {
-        let (mut end, mut ended, mut begun) = (None, None, start);
-        let mut killed = 0;
+        let (mut end, mut begun, mut killed) = (None, start, 0);
         loop {
-            let Some((thread, stop)) = self.tracer.wait(ended.is_none())? else {
-                let Some(at) = ended else { break };
-                if followed().is_empty() {
-                    break;
-                }
-                if monotonic_ns() > at + LINGER_NS {
-                    killed = self.end_the_rest();
+            let Some((thread, stop)) = self.tracer.wait(end.is_none())? else {
+                let Some((_, at)) = end else { break };
+                let left = followed();
+                if left.is_empty() || monotonic_ns() > at + LINGER_NS {
+                    killed = left.len();
+                    for process in left {
+                        self.tracer.kill(process);
+                    }
                     break;
                 }
                 std::thread::sleep(POLL);
@@ -173,17 +161,8 @@ impl Follower {
                 Stop::Group => self.tracer.stay(thread),
                 Stop::Signal(signal) => self.tracer.resume(thread, signal),
                 Stop::Other => self.tracer.resume(thread, 0),
-                Stop::Exited(_) | Stop::Killed(_) => {
-                    self.finish(thread, at, false);
-                    if thread == self.tracer.root() {
-                        end = Some(if let Stop::Exited(code) = stop {
-                            End::Code(code)
-                        } else {
-                            Self::killed(stop)
-                        });
-                        ended = Some(at);
-                    }
-                }
+                Stop::Exited(code) => end = self.gone(thread, at, End::Code(code)).or(end),
+                Stop::Killed(signal) => end = self.gone(thread, at, End::Signal(signal)).or(end),
             }
             // Beside another thread's sync it delays nothing that lasts longer.
             if !(beside && self.running > 0) {
@@ -191,24 +170,16 @@ impl Follower {
                 self.spent_ns += monotonic_ns() - at;
             }
         }
-        let (Some(end), Some(ended)) = (end, ended) else {
+        let Some((end, ended)) = end else {
             return Err(self.tracer.failure().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
         };
         Ok(self.report(end, ended - begun, killed))
     }
 
-    fn killed(stop: Stop) -> End {
-        if let Stop::Killed(signal) = stop { End::Signal(signal) } else { End::Code(0) }
-    }
-
-    /// Ends what outlived the program by too long: how many processes.
-    fn end_the_rest(&self) -> u64 {
-        let mut killed = 0;
-        for process in followed() {
-            self.tracer.kill(process);
-            killed += 1;
-        }
-        killed
+    /// A thread is gone: how and when the program ended, if it was that.
+    fn gone(&mut self, thread: Thread, at: u64, end: End) -> Option<(End, u64)> {
+        self.finish(thread, at, false);
+        (thread == self.tracer.root()).then_some((end, at))
     }
 
     fn note_foreign(&mut self, thread: Thread) {
@@ -259,8 +230,9 @@ impl Follower {
             Effect::SyncAll => sync(None, true, true),
             Effect::SyncMapping => {
                 let lasting = at(2) & u64::from(libc::MS_SYNC.cast_unsigned()) != 0;
-                let file = mapped_file(thread, at(0));
-                sync(file.and_then(|file| self.files.sync(&file)), false, lasting)
+                // The link to a mapped file below `/proc` needs a privilege.
+                let file = piece_at(thread, at(0)).map(|piece| piece.path);
+                sync(file.and_then(|file| self.files.sync(Path::new(&file))), false, lasting)
             }
             Effect::FlaggedWrite if at(5) & u64::from(SYNC_WRITE) == 0 => None,
             Effect::Write if !writes_sync(thread, at(0)) => None,
@@ -348,9 +320,6 @@ impl Follower {
                 self.files.opened(&path, new, writes_sync);
             }
             Doing::Map(link) => self.files.mapped(&link),
-            Doing::Name(Act::Create, path) => {
-                self.files.named(Act::Create, &path, None);
-            }
             Doing::Name(act, path) => {
                 self.files.named(act, &path, None);
             }
@@ -358,7 +327,7 @@ impl Follower {
         }
     }
 
-    fn report(mut self, end: End, elapsed_ns: u64, killed: u64) -> Report {
+    fn report(mut self, end: End, elapsed_ns: u64, killed: usize) -> Report {
         self.inside.sort_unstable();
         // Both ways: into the stop and out of it.
         let round_ns = self.inside.get(self.inside.len() / 2).copied().unwrap_or(0);

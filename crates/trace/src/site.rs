@@ -8,16 +8,18 @@ use seawall_sys::ptrace::{Call, Thread, Tracer, read_memory};
 use seawall_sys::text::printable;
 use std::collections::HashMap;
 use std::io::Read as _;
+use std::ops::Range;
 
 const FRAMES_MAX: usize = 24;
 
-/// A piece of a program in memory.
-struct Piece {
-    from: u64,
-    to: u64,
+/// A piece of a file in memory.
+pub(crate) struct Piece {
+    range: Range<u64>,
     /// Where the file's first byte would lie.
     base: u64,
-    path: String,
+    /// Whether it is code.
+    runs: bool,
+    pub(crate) path: String,
 }
 
 #[derive(Default)]
@@ -27,23 +29,26 @@ pub(crate) struct Sites {
     found: HashMap<(String, u64), Option<String>>,
 }
 
+/// What a process has mapped of files.
 fn pieces(thread: Thread) -> Vec<Piece> {
     let text = std::fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
     let mut first: HashMap<&str, u64> = HashMap::new();
-    let mut pieces = Vec::new();
-    for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
-        let Some(path) = line.find('/').map(|at| &line[at..]) else { continue };
-        let Some((from, to)) = range.split_once('-') else { continue };
+    let piece = |line| {
+        let (range, rest) = str::split_once(line, ' ')?;
+        let path = &rest[rest.find('/')?..];
+        let (from, to) = range.split_once('-')?;
         let number = |word| u64::from_str_radix(word, 16).ok();
-        let (Some(from), Some(to)) = (number(from), number(to)) else { continue };
-        let base = *first.entry(path).or_insert(from);
-        if rights.contains('x') {
-            pieces.push(Piece { from, to, base, path: path.to_owned() });
-        }
-    }
-    pieces
+        let range = number(from)?..number(to)?;
+        let base = *first.entry(path).or_insert(range.start);
+        let runs = rest.split(' ').next().is_some_and(|rights| rights.contains('x'));
+        Some(Piece { range, base, runs, path: path.to_owned() })
+    };
+    text.lines().filter_map(piece).collect()
+}
+
+/// The piece at an address of a process.
+pub(crate) fn piece_at(thread: Thread, address: u64) -> Option<Piece> {
+    pieces(thread).into_iter().find(|piece| piece.range.contains(&address))
 }
 
 fn word(thread: Thread, address: u64) -> Option<u64> {
@@ -92,11 +97,11 @@ impl Sites {
             pointer = next;
         }
         if !self.knows(thread, call.instruction) {
-            self.pieces.insert(thread, pieces(thread));
+            self.pieces.insert(thread, pieces(thread).into_iter().filter(|piece| piece.runs).collect());
         }
         for address in addresses {
             let all = self.pieces.get(&thread)?;
-            let Some(piece) = all.iter().find(|piece| (piece.from..piece.to).contains(&address)) else {
+            let Some(piece) = all.iter().find(|piece| piece.range.contains(&address)) else {
                 continue;
             };
             if is_library(&piece.path) {
@@ -118,7 +123,7 @@ impl Sites {
 
     fn knows(&self, thread: Thread, address: u64) -> bool {
         let pieces = self.pieces.get(&thread);
-        pieces.is_some_and(|all| all.iter().any(|piece| (piece.from..piece.to).contains(&address)))
+        pieces.is_some_and(|all| all.iter().any(|piece| piece.range.contains(&address)))
     }
 
     fn resolve(&mut self, path: &str, address: u64, base: u64) -> Option<String> {
