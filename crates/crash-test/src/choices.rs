@@ -197,13 +197,11 @@ pub(crate) fn arrival(model: &Model, choice: Choice, seed: u64) -> Arrival {
         Choice::Torn(inode, index, from, to) => set(&mut chosen, inode, index, Part::Range(from, to)),
         Choice::Hole(inode, index, from, to) => set(&mut chosen, inode, index, Part::Without(from, to)),
         Choice::AllTorn(quarters) => {
-            for (inode, parts) in &mut chosen.data {
-                for (change, part) in model.files[inode].iter().zip(parts) {
-                    let (from, to) = change.span();
-                    let end = (from + (to - from) * u64::from(quarters) / 4).next_multiple_of(SECTOR);
-                    if change.is_write() && end < to {
-                        *part = Part::Range(from, end);
-                    }
+            for (_, change, part) in model.data_of(&mut chosen) {
+                let (from, to) = change.span();
+                let end = (from + (to - from) * u64::from(quarters) / 4).next_multiple_of(SECTOR);
+                if change.is_write() && end < to {
+                    *part = Part::Range(from, end);
                 }
             }
         }
@@ -222,11 +220,9 @@ fn set(chosen: &mut Arrival, inode: Inode, index: usize, part: Part) {
 
 /// Takes away what `stays` does not name.
 fn each(model: &Model, chosen: &mut Arrival, stays: impl Fn(Inode, &DataChange) -> bool) {
-    for (inode, parts) in &mut chosen.data {
-        for (change, part) in model.files[inode].iter().zip(parts) {
-            if !stays(*inode, change) {
-                *part = Part::Nothing;
-            }
+    for (inode, change, part) in model.data_of(chosen) {
+        if !stays(inode, change) {
+            *part = Part::Nothing;
         }
     }
 }

@@ -67,11 +67,9 @@ fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
         for (change, name) in model.names.iter().zip(&mut arrival.names) {
             *name = arrived(change.event);
         }
-        for (inode, parts) in &mut arrival.data {
-            for (change, part) in model.files[inode].iter().zip(parts) {
-                if !change.is_write() && !arrived(change.event) {
-                    *part = Part::Nothing;
-                }
+        for (_, change, part) in model.data_of(&mut arrival) {
+            if !change.is_write() && !arrived(change.event) {
+                *part = Part::Nothing;
             }
         }
         add(arrival);

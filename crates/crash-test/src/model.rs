@@ -229,30 +229,21 @@ impl Model {
             }
             Call::Sync { inode, data_only } => {
                 let changed = self.changed.get(inode).copied().unwrap_or_default();
-                let keeps = if *data_only && !self.seen.is_folder(*inode) { changed.data } else { changed.at_all };
-                self.pending.push(Pending {
-                    place,
-                    ended: event.ended,
-                    inode: Some(*inode),
-                    keeps,
-                    data_only: *data_only,
-                });
+                let keeps =
+                    if *data_only && !self.seen.is_folder(*inode) { changed.data } else { changed.at_all };
+                self.pend(place, event, Some(*inode), keeps, *data_only);
             }
             Call::SyncFailed { inode } => {
                 let changes = self.files.get_mut(inode).into_iter().flatten();
                 changes.filter(|change| change.is_write()).for_each(|change| change.dropped = true);
             }
-            Call::SyncAll => {
-                self.pending.push(Pending {
-                    place,
-                    ended: event.ended,
-                    inode: None,
-                    keeps: self.journal,
-                    data_only: false,
-                });
-            }
+            Call::SyncAll => self.pend(place, event, None, self.journal, false),
             Call::Acknowledge { .. } => {}
         }
+    }
+
+    fn pend(&mut self, place: usize, event: &Event, inode: Option<Inode>, keeps: usize, data_only: bool) {
+        self.pending.push(Pending { place, ended: event.ended, inode, keeps, data_only });
     }
 
     fn size(&self, inode: Inode) -> u64 {
@@ -313,9 +304,7 @@ impl Model {
             for change in self.files.values_mut().flatten().filter(|change| covered(change)) {
                 change.durable = true;
             }
-            for change in self.names.iter_mut().filter(|change| change.event < sync.place) {
-                change.durable = true;
-            }
+            self.keep(sync.place, |_| true);
             self.committed = self.committed.max(sync.keeps);
             self.fold();
             return;
@@ -336,10 +325,9 @@ impl Model {
             Rule::Ext4 | Rule::Xfs => {
                 self.committed = self.committed.max(sync.keeps);
                 let committed = self.committed;
-                self.names
-                    .iter_mut()
-                    .filter(|change| change.sequence <= committed)
-                    .for_each(|c| c.durable = true);
+                for change in &mut self.names {
+                    change.durable |= change.sequence <= committed;
+                }
                 for change in self.files.values_mut().flatten() {
                     change.durable |= change.sequence.is_some_and(|sequence| sequence <= committed);
                 }
@@ -496,25 +484,32 @@ impl Model {
         }
     }
 
+    /// Each open change of a content, with what of it `arrival` has.
+    pub(crate) fn data_of<'a>(
+        &'a self,
+        arrival: &'a mut Arrival,
+    ) -> impl Iterator<Item = (Inode, &'a DataChange, &'a mut Part)> {
+        arrival.data.iter_mut().flat_map(|(inode, parts)| {
+            self.files[inode].iter().zip(parts).map(|(change, part)| (*inode, change, part))
+        })
+    }
+
     /// Makes `arrival` one that the rule allows, by taking away or adding as little as may be.
     pub(crate) fn close(&self, arrival: &mut Arrival) {
-        match self.rule {
-            Rule::Posix => {}
-            Rule::Ext4 | Rule::Xfs | Rule::Btrfs => self.close_journal(arrival),
+        if self.rule != Rule::Posix {
+            self.close_journal(arrival);
         }
         self.close_names(arrival);
-        for (inode, parts) in &mut arrival.data {
-            for (change, part) in self.files[inode].iter().zip(parts) {
-                // Elsewhere the size follows the last page that arrived.
-                let (begin, end) = change.span();
-                *part = match *part {
-                    _ if change.durable => Part::Whole,
-                    Part::Size if self.rule != Rule::Posix => Part::Nothing,
-                    Part::Without(from, to) if to >= end && self.rule != Rule::Posix => {
-                        Part::Range(begin, from)
-                    }
-                    ref other => other.clone(),
-                };
+        for (_, change, part) in self.data_of(arrival) {
+            // Elsewhere the size follows the last page that arrived.
+            let (begin, end) = change.span();
+            match *part {
+                _ if change.durable => *part = Part::Whole,
+                Part::Size if self.rule != Rule::Posix => *part = Part::Nothing,
+                Part::Without(from, to) if to >= end && self.rule != Rule::Posix => {
+                    *part = Part::Range(begin, from);
+                }
+                _ => {}
             }
         }
     }
@@ -546,11 +541,9 @@ impl Model {
         for (change, arrived) in self.names.iter().zip(&mut arrival.names) {
             *arrived = change.sequence < end || change.durable;
         }
-        for (inode, parts) in &mut arrival.data {
-            for (change, part) in self.files[inode].iter().zip(parts) {
-                if let Some(sequence) = change.sequence {
-                    *part = if sequence < end || change.durable { Part::Whole } else { Part::Nothing };
-                }
+        for (_, change, part) in self.data_of(arrival) {
+            if let Some(sequence) = change.sequence {
+                *part = if sequence < end || change.durable { Part::Whole } else { Part::Nothing };
             }
         }
     }
@@ -590,11 +583,9 @@ impl Model {
         for (change, arrived) in self.names.iter().zip(&mut arrival.names) {
             *arrived |= change.sequence <= sequence;
         }
-        for (inode, parts) in &mut arrival.data {
-            for (change, part) in self.files[inode].iter().zip(parts) {
-                if change.sequence.is_some_and(|own| own <= sequence) {
-                    *part = Part::Whole;
-                }
+        for (_, change, part) in self.data_of(arrival) {
+            if change.sequence.is_some_and(|own| own <= sequence) {
+                *part = Part::Whole;
             }
         }
     }
@@ -675,12 +666,9 @@ impl Model {
             for (change, arrived) in self.names.iter().zip(&mut arrival.names) {
                 *arrived &= change.event != *event;
             }
-            for (inode, parts) in &mut arrival.data {
-                for (change, arrived) in self.files[inode].iter().zip(parts) {
-                    if change.event == *event {
-                        *arrived = part.clone();
-                    }
-                }
+            for (_, _, arrived) in self.data_of(&mut arrival).filter(|(_, change, _)| change.event == *event)
+            {
+                *arrived = part.clone();
             }
         }
         self.close(&mut arrival);
