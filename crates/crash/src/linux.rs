@@ -122,7 +122,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Victim(options)) => crate::apart::end_with_parent()
             .map_err(Into::into)
             .and_then(|()| victim::run(options).map(|()| true)),
-        Some(Command::Feed(options)) => options.feed_out().map(|()| true).map_err(Into::into),
+        Some(Command::Feed(options)) => options.feed(io::stdout().lock()).map(|()| true).map_err(Into::into),
         Some(Command::Soak(options)) => crate::soak::run(options, arguments.common.seed),
         Some(Command::SoakLife(life)) => crate::soak::live(life).map(|()| true),
         Some(Command::Replay { file, state }) => repeat(file, *state),

@@ -145,14 +145,6 @@ impl VictimOptions {
         ))
     }
 
-    /// Writes the records for the binary to standard output.
-    ///
-    /// # Errors
-    /// The other end was closed.
-    pub(crate) fn feed_out(&self) -> io::Result<()> {
-        self.feed(io::stdout().lock())
-    }
-
     /// Runs the child process to its end.
     ///
     /// # Errors
@@ -167,7 +159,10 @@ impl VictimOptions {
     }
 
     /// Feeds the records to the binary, a few at a time so that batches differ.
-    fn feed(&self, mut input: impl Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The other end was closed.
+    pub(crate) fn feed(&self, mut input: impl Write) -> io::Result<()> {
         let mut rng = Rng::new(mix(self.seed));
         let mut start = Lsn::new(self.start);
         for _ in 0..self.transactions {

@@ -116,7 +116,7 @@ struct Choice {
 }
 
 /// Walks through a recording and yields its states.
-pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
+struct Windows<'a, F: FnMut(State) -> bool> {
     /// What is certain.
     below: Content,
     hashes: Hashes,
@@ -126,16 +126,15 @@ pub(crate) struct Windows<'a, F: FnMut(State) -> bool> {
     seen: HashSet<u64>,
     rng: Rng,
     number: u64,
-    walked: u64,
     recording: &'a Recording,
     see: F,
 }
 
-/// Calls `see` with every state of `recording` until it returns false; returns the number of windows.
+/// Calls `see` with every state of `recording` until it returns false.
 ///
 /// # Errors
 /// A mark without meaning.
-pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<u64, UnknownMark> {
+pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<(), UnknownMark> {
     let mut windows = Windows {
         below: recording.start.clone(),
         hashes: Hashes::default(),
@@ -145,12 +144,10 @@ pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Res
         seen: HashSet::new(),
         rng: Rng::new(mix(recording.seed)),
         number: 0,
-        walked: 0,
         recording,
         see,
     };
-    windows.run()?;
-    Ok(windows.walked)
+    windows.run()
 }
 
 impl<F: FnMut(State) -> bool> Windows<'_, F> {
@@ -264,7 +261,6 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
 
     /// Yields the states of the window that ends here.
     fn states(&mut self) -> bool {
-        self.walked += 1;
         let ledger = Arc::new(self.timeline.ledger().clone());
         for choice in self.choices() {
             let mut image = self.below.clone();
