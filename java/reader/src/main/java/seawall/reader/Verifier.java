@@ -9,6 +9,7 @@
 package seawall.reader;
 
 import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -17,26 +18,20 @@ import seawall.reader.LogFormatException.Reason;
 final class Verifier {
     private static final long NO_LIMIT = -1;
 
-    /** A file that holds, or held, a part of the log. */
-    private static final class Part {
-        final Segments.File file;
-        /** Its header; null if there is no batch to walk. */
-        final SegmentHeader header;
-        /** Whether the header was made up from the first intact batch. */
-        final boolean madeUp;
-        /** What is wrong with it as a whole, or null. */
-        final String wrong;
-        /** Whether it is a part of the log, and not one that a recovery gave up. */
-        boolean joined;
-        /** Whether it is walked from its first batch on. */
-        final boolean isWhole;
+    /**
+     * A file that holds, or held, a part of the log.
+     *
+     * @param header made up from the first intact batch if the file lost its own; null if there is no batch to walk
+     * @param wrong what is wrong with it as a whole, or null
+     */
+    private record Part(Segments.File file, SegmentHeader header, String wrong) {
+        boolean madeUp() {
+            return file.header == null;
+        }
 
-        Part(Segments.File file, SegmentHeader header, String wrong) {
-            this.file = file;
-            this.header = header;
-            this.wrong = wrong;
-            madeUp = file.header == null;
-            isWhole = header != null && (!madeUp || file.firstBatchAt == header.dataStart());
+        /** Whether it is walked from its first batch on. */
+        boolean isWhole() {
+            return header != null && (!madeUp() || file.firstBatchAt == header.dataStart());
         }
     }
 
@@ -67,9 +62,9 @@ final class Verifier {
         boolean headerLeft = newest != null;
         newest = headerLeft ? newest : madeUpFromAny();
         List<Part> parts = parts();
-        chain(parts);
+        ArrayDeque<Part> chain = chain(parts);
         epoch = newest.epoch();
-        Part oldest = next(parts, -1);
+        Part oldest = chain.peekFirst();
         end = oldest == null ? 0 : oldest.header.firstLsn();
         for (int i = 0; i < parts.size(); i++) {
             Part part = parts.get(i);
@@ -77,8 +72,9 @@ final class Verifier {
                 long at = part.file.damage == null ? 0 : part.file.damage.offset();
                 damage.add(new Damage(part.file.path, at, part.header == null ? end : part.header.firstLsn(), part.wrong));
             }
-            if (part.joined) {
-                segment(part, i + 1 < parts.size() ? parts.get(i + 1) : null, next(parts, i));
+            if (part == chain.peekFirst()) {
+                chain.removeFirst();
+                segment(part, i + 1 < parts.size() ? parts.get(i + 1) : null, chain.peekFirst());
             }
         }
         for (Part part : lostBehind) {
@@ -104,11 +100,6 @@ final class Verifier {
                 witnessed,
                 List.copyOf(damage),
                 List.copyOf(found.foreign));
-    }
-
-    /** The next part behind place {@code at} that is walked, or null. */
-    private static Part next(List<Part> parts, int at) {
-        return parts.stream().skip(at + 1L).filter(part -> part.joined).findFirst().orElse(null);
     }
 
     /** Every file that holds, or held, a part of the log, up to the newest with a header; counts those that wait to be started. */
@@ -226,17 +217,17 @@ final class Verifier {
         return null;
     }
 
-    /** Marks the parts that belong to the log; reports those that are missing, leaves out those that were abandoned. */
-    private void chain(List<Part> parts) throws IOException {
-        Part newer = null;
+    /** The parts that are walked, oldest first: reports those that are missing, leaves out those that a recovery gave up. */
+    private ArrayDeque<Part> chain(List<Part> parts) throws IOException {
+        ArrayDeque<Part> chain = new ArrayDeque<>();
         for (int i = parts.size() - 1; i >= 0; i--) {
             Part part = parts.get(i);
-            if (part.header != null && (newer == null || joins(part, newer))) {
-                part.joined = true;
-                segments++;
-                newer = part;
+            if (part.header != null && (chain.isEmpty() || joins(part, chain.peekFirst()))) {
+                chain.addFirst(part);
             }
         }
+        segments += chain.size();
+        return chain;
     }
 
     private boolean joins(Part part, Part newer) throws LogFormatException {
@@ -246,12 +237,12 @@ final class Verifier {
             throw LogFormatException.of(Reason.FOREIGN_SEGMENT, part.file.path, "it belongs to another log than the newest segment");
         }
         // A segment that lost its header does not name the one before it.
-        boolean skipped = !newer.madeUp && Layout.before(next.previous(), header.number());
-        if (skipped && part.madeUp || header.firstLsn() == next.firstLsn() && (skipped || newer.madeUp)) {
+        boolean skipped = !newer.madeUp() && Layout.before(next.previous(), header.number());
+        if (skipped && part.madeUp() || header.firstLsn() == next.firstLsn() && (skipped || newer.madeUp())) {
             return false;
         }
         String what = null;
-        if (!newer.madeUp && header.number() != next.previous()) {
+        if (!newer.madeUp() && header.number() != next.previous()) {
             boolean there = found.files.stream().anyMatch(file -> file.number == next.previous());
             what = there ? null : "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one";
         } else if (Layout.before(next.firstLsn(), header.firstLsn()) || header.blockBytes() != next.blockBytes()) {
@@ -271,10 +262,10 @@ final class Verifier {
      */
     private void segment(Part part, Part following, Part next) throws IOException {
         boolean adjoins = next != null
-                && (next.madeUp ? next.isWhole && following == next : next.header.previous() == part.file.number);
+                && (next.madeUp() ? next.isWhole() && following == next : next.header.previous() == part.file.number);
         try (SegmentFile open = new SegmentFile(part.file.path)) {
             BatchWalk walk = new BatchWalk(part.header, open);
-            boolean atStart = !part.madeUp || walk.skipToFirst();
+            boolean atStart = !part.madeUp() || walk.skipToFirst();
             while (atStart) {
                 if (next != null && next.header.link() == walk.link && !Layout.before(walk.lsn, next.header.firstLsn())) {
                     break;
