@@ -32,6 +32,11 @@ final class Handle {
         long make(Arena arena, MemorySegment pointer) throws SeawallException;
     }
 
+    /** A call that is given a structure of the library. */
+    interface Using {
+        long make(MemorySegment at) throws SeawallException;
+    }
+
     /** Makes a handle that {@code free} frees; {@code name} is what its user calls it. */
     static Handle of(String name, MethodHandle free, Making making) throws SeawallException {
         return new Handle(name, free, pointer(making));

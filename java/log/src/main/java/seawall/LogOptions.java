@@ -156,14 +156,10 @@ public final class LogOptions {
         return set("method", method);
     }
 
-    /** A call with the options of the library; NULL for the defaults. */
-    interface Use {
-        long with(MemorySegment options) throws SeawallException;
-    }
-
-    long use(Use use) throws SeawallException {
+    /** Makes a call with the options of the library; NULL for the defaults. */
+    long use(Handle.Using call) throws SeawallException {
         if (set.isEmpty()) {
-            return use.with(NULL);
+            return call.make(NULL);
         }
         MemorySegment options = Native.pointerFrom(Native.OPTIONS_NEW);
         try (Arena arena = Arena.ofConfined()) {
@@ -173,7 +169,7 @@ public final class LogOptions {
                         ? Native.call(Native.OPTIONS_SET_TEXT, options, name, arena.allocateFrom(text))
                         : Native.call(Native.OPTIONS_SET, options, name, option.getValue()));
             }
-            return use.with(options);
+            return call.make(options);
         } finally {
             Native.call(Native.OPTIONS_FREE, options);
         }

@@ -20,16 +20,11 @@ public record LogRecord(long lsn, long endLsn, boolean endsTransaction, int stre
 
     static final int ENDS_TRANSACTION = 1;
 
-    /** A call that leaves a record at the address that it is given. */
-    interface Reading {
-        long read(MemorySegment record) throws SeawallException;
-    }
-
-    /** Reads a record with memory of its own; null if there is none. */
-    static LogRecord from(Reading reading) throws SeawallException {
+    /** Reads a record by a call that is given memory for one; null if there is none. */
+    static LogRecord from(Handle.Using reading) throws SeawallException {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment record = arena.allocate(Structs.RECORD);
-            if (reading.read(record) == 0) {
+            if (reading.make(record) == 0) {
                 return null;
             }
             try {

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import org.junit.jupiter.api.function.Executable;
 
 /** Interprets the table of cases that every front end runs, tests/behaviour/cases.txt, whose head describes its language. */
 final class Behaviour {
@@ -192,7 +193,7 @@ final class Behaviour {
             gave = "! " + refused.code().label();
         } catch (IllegalArgumentException refused) {
             gave = "! invalid_argument";
-        } catch (Exception thrown) {
+        } catch (Throwable thrown) {
             gave = "! " + thrown;
         }
         boolean fits = wanted == null ? gave.startsWith("=") : gave.equals(wanted);
@@ -202,27 +203,23 @@ final class Behaviour {
         return fits;
     }
 
-    private interface Act {
-        void run() throws Exception;
-    }
-
     /** What a step gives that gives nothing. */
-    private static String done(Act act) throws Exception {
-        act.run();
+    private static String done(Executable act) throws Throwable {
+        act.execute();
         return "";
     }
 
     private interface Look {
-        String at(View view) throws Exception;
+        String at(View view) throws Throwable;
     }
 
-    private String viewed(Look look) throws Exception {
+    private String viewed(Look look) throws Throwable {
         try (View view = View.open(dir)) {
             return look.at(view);
         }
     }
 
-    private String run(String name, List<String> words) throws Exception {
+    private String run(String name, List<String> words) throws Throwable {
         return switch (name) {
             case "at" -> done(() -> dir = folder.resolve(words.get(0)));
             case "file" -> done(() -> Files.writeString(Files.createDirectories(dir).resolve(words.get(0)), words.get(1)));
