@@ -5,59 +5,20 @@
 //! Invariants: a counter only grows; a family whose help nobody described is shown all the same; samples are in the order of their labels.
 
 use crate::exposition::{Family, Kind};
-use metrics::{
-    Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
+use metrics::atomics::AtomicU64;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-#[derive(Default)]
-struct Count(AtomicU64);
-
-impl CounterFn for Count {
-    fn increment(&self, by: u64) {
-        self.0.fetch_add(by, Ordering::Relaxed);
-    }
-
-    fn absolute(&self, value: u64) {
-        self.0.fetch_max(value, Ordering::Relaxed);
-    }
-}
-
-/// A value: its bits.
-#[derive(Default)]
-struct Level(AtomicU64);
-
-impl Level {
-    fn add(&self, by: f64) {
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
-            Some((f64::from_bits(bits) + by).to_bits())
-        });
-    }
-}
-
-impl GaugeFn for Level {
-    fn increment(&self, by: f64) {
-        self.add(by);
-    }
-
-    fn decrement(&self, by: f64) {
-        self.add(-by);
-    }
-
-    fn set(&self, value: f64) {
-        self.0.store(value.to_bits(), Ordering::Relaxed);
-    }
-}
 
 type Labels = Vec<(String, String)>;
 
 #[derive(Default)]
 struct Kept {
     help: BTreeMap<String, String>,
-    counts: BTreeMap<String, BTreeMap<Labels, Arc<Count>>>,
-    levels: BTreeMap<String, BTreeMap<Labels, Arc<Level>>>,
+    counts: BTreeMap<String, BTreeMap<Labels, Arc<AtomicU64>>>,
+    /// The bits of each value.
+    levels: BTreeMap<String, BTreeMap<Labels, Arc<AtomicU64>>>,
 }
 
 #[derive(Clone, Default)]
@@ -93,14 +54,14 @@ impl Recorded {
             // The exposition adds it.
             let short = name.strip_suffix("_total").unwrap_or(name).to_owned();
             samples.iter().fold(Family::new(short, Kind::Counter, help(name)), |family, (labels, count)| {
-                with(family, labels, &count.0.load(Ordering::Relaxed))
+                with(family, labels, &count.load(Ordering::Relaxed))
             })
         });
         let gauges = kept.levels.iter().map(|(name, samples)| {
             samples.iter().fold(
                 Family::new(name.clone(), Kind::Gauge, help(name)),
                 |family, (labels, level)| {
-                    with(family, labels, &f64::from_bits(level.0.load(Ordering::Relaxed)))
+                    with(family, labels, &f64::from_bits(level.load(Ordering::Relaxed)))
                 },
             )
         });
