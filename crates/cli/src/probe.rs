@@ -119,33 +119,18 @@ impl Answer {
     }
 }
 
-/// What a preset says, or why it says nothing.
-enum PresetOutcome {
-    Is(&'static str),
-    CannotBeJudged(String),
-}
-
-impl PresetOutcome {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Is(name) => name,
-            Self::CannotBeJudged(_) => "cannot be judged",
-        }
-    }
-
-    fn why_none(&self) -> Option<&str> {
-        match self {
-            Self::Is(_) => None,
-            Self::CannotBeJudged(why) => Some(why),
-        }
-    }
-}
-
 /// A preset held against the probe: the method that it is about, and the outcome.
 struct Judged {
     preset: &'static Preset,
     method: String,
-    outcome: PresetOutcome,
+    /// What the preset says, or why it says nothing.
+    outcome: Result<&'static str, String>,
+}
+
+impl Judged {
+    fn name(&self) -> &'static str {
+        self.outcome.as_ref().copied().unwrap_or("cannot be judged")
+    }
 }
 
 fn judged(answer: &Answer) -> Vec<Judged> {
@@ -161,16 +146,14 @@ fn judge(answer: &Answer, preset: &'static Preset) -> Judged {
     let outcome = match (tried, bound) {
         _ if answer.wrong.is_some() => {
             let why = answer.wrong.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
-            PresetOutcome::CannotBeJudged(format!("cannot tell: {why}"))
+            Err(format!("cannot tell: {why}"))
         }
         _ if probe.class.is_some_and(|class| class != Durability::PowerLoss) => {
-            PresetOutcome::CannotBeJudged("nothing here outlives a power cut".to_owned())
+            Err("nothing here outlives a power cut".to_owned())
         }
-        (Some(tried), Some(bound_ns)) => {
-            PresetOutcome::Is(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name())
-        }
-        _ if method == "none" => PresetOutcome::CannotBeJudged("no method was tried here".to_owned()),
-        _ => PresetOutcome::CannotBeJudged(format!("{method} was not tried here")),
+        (Some(tried), Some(bound_ns)) => Ok(tried.against(Duration::from_secs_f64(bound_ns / 1e9)).name()),
+        _ if method == "none" => Err("no method was tried here".to_owned()),
+        _ => Err(format!("{method} was not tried here")),
     };
     Judged { preset, method: method.to_owned(), outcome }
 }
@@ -194,8 +177,8 @@ fn as_json(answer: &Answer) -> Value {
                 "preset": one.preset.name,
                 "demand": one.preset.conditions,
                 "method": one.method,
-                "verdict": one.outcome.why_none().is_none().then(|| one.outcome.name()),
-                "why_none": one.outcome.why_none(),
+                "verdict": one.outcome.as_ref().ok(),
+                "why_none": one.outcome.as_ref().err(),
             })
         })
         .collect();
@@ -248,10 +231,10 @@ fn as_text(answer: &Answer) -> String {
     }
     for one in judged(answer) {
         let demand = one.preset.conditions.join(", ");
-        let name = one.outcome.name();
-        let verdict = match one.outcome.why_none() {
-            Some(why) => format!("{name}: {why}"),
-            None => format!("{name}, by {}", one.method),
+        let name = one.name();
+        let verdict = match &one.outcome {
+            Err(why) => format!("{name}: {why}"),
+            Ok(_) => format!("{name}, by {}", one.method),
         };
         lines.push(("verdict", format!("{} ({demand}): {verdict}", one.preset.name)));
     }

@@ -16,8 +16,7 @@ pub(super) fn text(answer: &Answer, form: Form) -> String {
         probe.tried.iter().map(sample)
     });
     let judged = judged(answer);
-    let verdicts =
-        judged.iter().map(|one| (vec![("preset", one.preset.name), ("verdict", one.outcome.name())], 1));
+    let verdicts = judged.iter().map(|one| (vec![("preset", one.preset.name), ("verdict", one.name())], 1));
     let mut families = vec![
         Family::new("seawall_probe_success", Kind::Gauge, "Whether the probe ran without a problem.")
             .with(&[], &up),
