@@ -339,7 +339,7 @@ mod tests {
     use super::*;
     use crate::require::{self, RequirementOutcome};
     use crate::row::Outcome;
-    use crate::sample::{durability, healthy, latency, measured, run, volatile};
+    use crate::sample::{durability, healthy, latency, measured, run, samples, volatile};
     use crate::testbed::sim::Plant;
     use seawall_sys::durability::{DeviceCache, FileState, Lie};
     use seawall_sys::inspect::{FoundLie, Limit, LimitKind};
@@ -349,8 +349,7 @@ mod tests {
 
     const WRONG: [Planted; 8] = [
         ("too-fast", |r| {
-            *latency(measured(r, "buffered+fdatasync")) = crate::latency::Latency::new();
-            (0..12_000).for_each(|_| latency(measured(r, "buffered+fdatasync")).record(500));
+            *latency(measured(r, "buffered+fdatasync")) = samples(12_000, 500);
         }),
         ("lies", |r| {
             let evidence = "libeatmydata.so".to_owned();

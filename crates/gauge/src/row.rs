@@ -288,7 +288,7 @@ impl Tail {
 }
 
 /// One block: a row's share of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Round {
     /// The round, from 0.
     pub round: u32,

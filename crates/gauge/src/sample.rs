@@ -51,6 +51,13 @@ pub(crate) fn durability<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Dur
     measured(result, id).durability.as_mut().expect("a class")
 }
 
+/// So many samples of one length.
+pub(crate) fn samples(count: u64, ns: u64) -> Latency {
+    let mut latency = Latency::new();
+    (0..count).for_each(|_| latency.record(ns));
+    latency
+}
+
 pub(crate) fn latency(measured: &mut Measured) -> &mut Latency {
     &mut measured.latencies[0].latency
 }

@@ -342,16 +342,7 @@ mod tests {
 
     #[test]
     fn blocks_add_up_and_a_gap_in_the_counters_makes_the_sum_unknown() {
-        let round = Round {
-            round: 0,
-            start_ns: 0,
-            elapsed_ns: 1,
-            commits: 1,
-            p50_ns: 1,
-            p99_ns: 1,
-            max_ns: 1,
-            counts: None,
-        };
+        let round = Round { elapsed_ns: 1, commits: 1, ..Round::default() };
         let counts = Some(Counts { writes: 2, sectors: 16, flushes: 1 });
         let block = |counts| Measured { elapsed_ns: 5, counts, rounds: vec![round], ..measured(10) };
         let mut sum = Measured::default();

@@ -362,8 +362,7 @@ fn row_words(row: &Ranked<'_>) -> String {
 mod tests {
     use super::*;
     use crate::advise::products::PRODUCTS;
-    use crate::latency::Latency;
-    use crate::sample::{latency, measured, run, volatile};
+    use crate::sample::{latency, measured, run, samples, volatile};
     use crate::testbed::sim::Plant;
 
     fn find<'a>(all: &'a [Expectation], product: &str, setting: &str) -> &'a Expectation {
@@ -374,9 +373,8 @@ mod tests {
     /// Eighty commits of the fast and twenty of the slow, a hundred times over.
     fn spread(result: &mut crate::result::RunResult, id: &str, fast_ns: u64, slow_ns: u64) {
         let latency = latency(measured(result, id));
-        *latency = Latency::new();
-        (0..8000).for_each(|_| latency.record(fast_ns));
-        (0..2000).for_each(|_| latency.record(slow_ns));
+        *latency = samples(8000, fast_ns);
+        latency.add(&samples(2000, slow_ns));
     }
 
     #[test]

@@ -186,9 +186,7 @@ mod on_the_simulated_rig {
         let comparison = own(|result| {
             let spoilt = measured(result, "dsync");
             let slower: Vec<u64> = spoilt.rounds.iter().map(|round| round.p50_ns * 3).collect();
-            let mut latency = crate::latency::Latency::new();
-            (0..1000).for_each(|_| latency.record(slower[0]));
-            spoilt.latencies[0].latency = latency;
+            spoilt.latencies[0].latency = crate::sample::samples(1000, slower[0]);
             spoilt.rounds.iter_mut().zip(slower).for_each(|(round, p50_ns)| round.p50_ns = p50_ns);
         });
         let slower = difference(&comparison, "dsync");

@@ -284,16 +284,8 @@ mod tests {
 
     #[test]
     fn windows_are_cut_from_the_blocks_and_a_span_without_commits_counts() {
-        let round = |round: u32, start_ns| Round {
-            round,
-            start_ns,
-            elapsed_ns: 10 * SECOND,
-            commits: 0,
-            p50_ns: 0,
-            p99_ns: 0,
-            max_ns: 0,
-            counts: None,
-        };
+        let round =
+            |round: u32, start_ns| Round { round, start_ns, elapsed_ns: 10 * SECOND, ..Round::default() };
         let point = |at_ns| SeriesPoint { at_ns, max_ns: 1, commits: 100 };
         let points: Vec<_> = (0..4).map(|index| point(index * SECOND)).chain([point(59 * SECOND)]).collect();
         let cut = windows(&[round(0, 0), round(1, 50 * SECOND)], &points);

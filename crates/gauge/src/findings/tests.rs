@@ -3,7 +3,7 @@
 use super::*;
 use crate::result::RunResult;
 use crate::row::{NamedLatency, Outcome, Tail};
-use crate::sample::{durability, healthy, latency, measured, volatile};
+use crate::sample::{durability, healthy, latency, measured, samples, volatile};
 use crate::testbed::sim::Plant;
 use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium};
 use seawall_sys::inspect::FoundLie;
@@ -89,8 +89,7 @@ fn what_is_planted_is_found() {
         ("single-round", |r| r.plan.rounds = 1),
         ("clock", |r| r.environment.clock.tick_ns = 100_000),
         ("queueing", |r| {
-            let mut response = crate::latency::Latency::new();
-            (0..5000).for_each(|_| response.record(9_000_000));
+            let response = samples(5000, 9_000_000);
             measured(r, "direct").latencies.push(NamedLatency::new("response", "response", response));
         }),
         ("outside-range", |r| r.environment.devices[0].rotational = Some(true)),
@@ -286,9 +285,7 @@ fn a_flush_that_costs_nothing_is_doubted_and_one_that_costs_a_round_trip_is_not(
     let doubted = |flushed_ns: u64| {
         let mut result = volatile(Vec::new());
         for (id, p50_ns) in [("direct", 37_700), ("buffered+fdatasync", flushed_ns)] {
-            let latency = latency(measured(&mut result, id));
-            *latency = crate::latency::Latency::new();
-            (0..12_000).for_each(|_| latency.record(p50_ns));
+            *latency(measured(&mut result, id)) = samples(12_000, p50_ns);
         }
         ids(&result).contains(&"free-flush")
     };
@@ -303,8 +300,7 @@ fn without_slow_commits_the_wait_of_all_of_them_is_named_and_the_device_is_not_b
         let one = measured(&mut result, id);
         one.tail = Tail::default();
         one.cpu.wait_ns = Some(u64::MAX / 8);
-        *latency(one) = crate::latency::Latency::new();
-        (0..200).for_each(|_| latency(one).record(3_990_000));
+        *latency(one) = samples(200, 3_990_000);
         one.rounds[3].p50_ns *= 3;
     }
     let found = ids(&result);

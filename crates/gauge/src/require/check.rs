@@ -257,8 +257,7 @@ mod tests {
             );
         }
         let mut few = volatile(Vec::new());
-        *latency(measured(&mut few, "dsync")) = crate::latency::Latency::new();
-        (0..50).for_each(|_| latency(measured(&mut few, "dsync")).record(60_000));
+        *latency(measured(&mut few, "dsync")) = crate::sample::samples(50, 60_000);
         let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
         assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("too few"), "{sentence}");
         let lying = volatile(vec![Plant::NoFlushes]);

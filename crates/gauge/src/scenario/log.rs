@@ -525,6 +525,7 @@ fn of_streams(study: &Study) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::Round;
 
     /// A study of one row with these figures.
     fn judged(id: &str, figures: &[(&str, f64)]) -> Vec<String> {
@@ -581,16 +582,8 @@ mod tests {
     #[test]
     fn a_row_is_compared_with_its_base_round_by_round_and_in_peers_with_the_fastest_other_log() {
         let row = |id: &str, per_round: [u64; 2], resident: f64| {
-            let round = |round: u32, commits| crate::row::Round {
-                round,
-                start_ns: 0,
-                elapsed_ns: 1_000_000_000,
-                commits,
-                p50_ns: 0,
-                p99_ns: 0,
-                max_ns: 0,
-                counts: None,
-            };
+            let round =
+                |round: u32, commits| Round { round, elapsed_ns: 1_000_000_000, commits, ..Round::default() };
             let mut row = Row::waiting(id, id);
             if let Some(measured) = row.measured_mut() {
                 measured.set(MEANS[0].0, 2.0 * resident);
@@ -629,20 +622,8 @@ mod tests {
             latencies: vec![named(("commit", ""), 1_000_000), named(MEANWHILE, 90_000), named(ALONE, 60_000)],
             ..Measured::default()
         };
-        let (round, case) = (
-            crate::row::Round {
-                round: 0,
-                start_ns: 0,
-                elapsed_ns: 1_000_000,
-                commits: 1,
-                p50_ns: 0,
-                p99_ns: 0,
-                max_ns: 0,
-                counts: None,
-            },
-            case(one, &Settings::default()),
-        );
-        measured.rounds.push(round);
+        let case = case(one, &Settings::default());
+        measured.rounds.push(Round { elapsed_ns: 1_000_000, commits: 1, ..Round::default() });
         derive(&mut measured, &case);
         assert!(measured.figure("p99_vs_alone").is_some_and(|ratio| (ratio - 1.5).abs() < 0.01));
         assert!(

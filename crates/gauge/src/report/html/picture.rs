@@ -265,14 +265,12 @@ mod tests {
     #[test]
     fn each_block_stands_at_its_middle_with_its_longest_commit() {
         let round = Round {
-            round: 0,
             start_ns: 1_000_000_000,
             elapsed_ns: 2_000_000_000,
             commits: 5,
             p50_ns: 10,
-            p99_ns: 20,
             max_ns: 30,
-            counts: None,
+            ..Round::default()
         };
         let empty = Round { commits: 0, ..round };
         let picture = over_time("t".into(), &[("a".into(), &[round, empty], true)]);
