@@ -83,58 +83,16 @@ enum Volume {
 
 /// Models of clouds' disks, as the drivers of their machines report them; the longer of two that begin alike first.
 const CLOUD_DISKS: [CloudDisk; 10] = [
-    CloudDisk {
-        model: "Amazon Elastic Block Store",
-        provider: EC2,
-        volume: Volume::Network,
-        published: EBS,
-        bursts: EBS_BURSTS,
-    },
-    CloudDisk {
-        model: "Amazon EC2 NVMe Instance Storage",
-        provider: EC2,
-        volume: Volume::Local,
-        published: "",
-        bursts: "",
-    },
-    CloudDisk {
-        model: "Google PersistentDisk",
-        provider: GCE,
-        volume: Volume::Network,
-        published: PD,
-        bursts: "",
-    },
-    CloudDisk { model: "PersistentDisk", provider: GCE, volume: Volume::Network, published: PD, bursts: "" },
-    CloudDisk {
-        model: "Google EphemeralDisk",
-        provider: GCE,
-        volume: Volume::Local,
-        published: LOCAL_SSD,
-        bursts: "",
-    },
-    CloudDisk {
-        model: "EphemeralDisk",
-        provider: GCE,
-        volume: Volume::Local,
-        published: LOCAL_SSD,
-        bursts: "",
-    },
-    CloudDisk { model: "nvme_card-pd", provider: GCE, volume: Volume::Network, published: PD, bursts: "" },
-    CloudDisk { model: "nvme_card", provider: GCE, volume: Volume::Local, published: LOCAL_SSD, bursts: "" },
-    CloudDisk {
-        model: "Microsoft NVMe Direct Disk",
-        provider: AZURE,
-        volume: Volume::Local,
-        published: "",
-        bursts: "",
-    },
-    CloudDisk {
-        model: "MSFT NVMe Accelerator",
-        provider: AZURE,
-        volume: Volume::Network,
-        published: "Premium SSD v2 and Ultra Disk are made for less than 1 ms: https://learn.microsoft.com/en-us/azure/virtual-machines/disks-types",
-        bursts: AZURE_BURSTS,
-    },
+    disk("Amazon Elastic Block Store", EC2, Volume::Network, EBS, EBS_BURSTS),
+    disk("Amazon EC2 NVMe Instance Storage", EC2, Volume::Local, "", ""),
+    disk("Google PersistentDisk", GCE, Volume::Network, PD, ""),
+    disk("PersistentDisk", GCE, Volume::Network, PD, ""),
+    disk("Google EphemeralDisk", GCE, Volume::Local, LOCAL_SSD, ""),
+    disk("EphemeralDisk", GCE, Volume::Local, LOCAL_SSD, ""),
+    disk("nvme_card-pd", GCE, Volume::Network, PD, ""),
+    disk("nvme_card", GCE, Volume::Local, LOCAL_SSD, ""),
+    disk("Microsoft NVMe Direct Disk", AZURE, Volume::Local, "", ""),
+    disk("MSFT NVMe Accelerator", AZURE, Volume::Network, AZURE_DISKS, AZURE_BURSTS),
 ];
 
 /// When what is published was noted here: providers change their disks.
@@ -144,6 +102,7 @@ const GCE: &str = "Google Compute Engine";
 const AZURE: &str = "Microsoft Azure";
 const EBS: &str = "io2 Block Express is made for a mean below 500 µs at 16 KiB; the model does not tell it from gp3: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-optimization.html";
 const EBS_BURSTS: &str = "a gp2 volume below 1 TiB lives on I/O credits, which last for 30 minutes at 3,000 a second: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html";
+const AZURE_DISKS: &str = "Premium SSD v2 and Ultra Disk are made for less than 1 ms: https://learn.microsoft.com/en-us/azure/virtual-machines/disks-types";
 const AZURE_BURSTS: &str = "Premium SSDs of up to 512 GiB live on burst credits: https://learn.microsoft.com/en-us/azure/virtual-machines/disk-bursting";
 const PD: &str = "a network volume, with more latency than a local disk: https://docs.cloud.google.com/compute/docs/disks/performance";
 const LOCAL_SSD: &str = "about 1.3 ms a sync in a report: https://github.com/etcd-io/etcd/issues/13053";
@@ -157,6 +116,16 @@ struct CloudDisk {
     published: &'static str,
     /// What is published of its burst credits, and where; empty if it has none, or nothing is known.
     bursts: &'static str,
+}
+
+const fn disk(
+    model: &'static str,
+    provider: &'static str,
+    volume: Volume,
+    published: &'static str,
+    bursts: &'static str,
+) -> CloudDisk {
+    CloudDisk { model, provider, volume, published, bursts }
 }
 
 fn cloud_disk(model: &str) -> Option<&'static CloudDisk> {
@@ -307,7 +276,7 @@ fn site(result: &RunResult) -> Option<Site> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::sample::{healthy, latency, measured};
+    use crate::sample::{healthy, latency, measured, samples};
     use seawall_sys::inspect::Environment;
 
     fn names(change: fn(&mut Environment)) -> Vec<&'static str> {
@@ -352,9 +321,7 @@ mod tests {
     fn a_result_is_within_below_above_or_memory() {
         let with = |id: &str, p50_ns| {
             let mut result = healthy();
-            let latency = latency(measured(&mut result, id));
-            *latency = crate::latency::Latency::new();
-            (0..100).for_each(|_| latency.record(p50_ns));
+            *latency(measured(&mut result, id)) = samples(100, p50_ns);
             expected(&Ranking::new(&result)).position
         };
         assert_eq!(with("direct", 24_000), Position::Within);
@@ -367,9 +334,7 @@ mod tests {
         let position = |p50_ns, change: fn(&mut RunResult)| {
             let mut result = healthy();
             result.environment.hypervisor = Some("KVM".to_owned());
-            let latency = latency(measured(&mut result, "direct"));
-            *latency = crate::latency::Latency::new();
-            (0..200).for_each(|_| latency.record(p50_ns));
+            *latency(measured(&mut result, "direct")) = samples(200, p50_ns);
             result.study.rows.retain(|row| row.id == "direct");
             change(&mut result);
             let expected = expected(&Ranking::new(&result));
