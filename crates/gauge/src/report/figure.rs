@@ -156,7 +156,7 @@ fn by_group(result: &RunResult) -> Vec<Band<'_>> {
 }
 
 /// How far a row's range goes: to p99.9, or as far as its samples carry.
-fn far_ns(latency: &Latency) -> u64 {
+pub(super) fn far_ns(latency: &Latency) -> u64 {
     let carried = [99.9, 99.0].into_iter().find_map(|percent| latency.percentile(percent).ns());
     carried.unwrap_or(latency.p50_ns()).max(latency.p50_ns())
 }

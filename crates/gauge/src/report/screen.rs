@@ -13,6 +13,7 @@
 //! disturbed run gets no recommendation; nothing here is computed that the whole report ([`super::table`]) does not have.
 
 use super::columns::{UNKNOWN, percentile};
+use super::figure::far_ns;
 use super::grid::missing;
 use super::markdown::add;
 use super::table::{heading, role, verdict};
@@ -183,7 +184,7 @@ impl Layout {
             kept.pop();
         }
         let left = width.saturating_sub(taken(&kept) + 1).min(RANGE_MAX);
-        let ends = ranking.rows.iter().map(|row| (row.p50_ns(), far_ns(row)));
+        let ends = ranking.rows.iter().map(|row| (row.p50_ns(), far_ns(row.measured.main())));
         let low_ns = ends.clone().map(|(p50_ns, _)| p50_ns).min().unwrap_or(1).max(1) as f64;
         let high_ns = ends.map(|(_, far_ns)| far_ns).max().unwrap_or(1) as f64;
         Self {
@@ -258,7 +259,7 @@ impl Layout {
         let latency = row.measured.main();
         let p50 = self.at(row.p50_ns() as f64);
         let p99 = latency.percentile(99.0).ns().map_or(p50, |ns| self.at(ns as f64));
-        let far = self.at(far_ns(row) as f64);
+        let far = self.at(far_ns(latency) as f64);
         let glyph = |at: usize| match at {
             _ if at == p50 => '●',
             _ if at < p50 => ' ',
@@ -283,13 +284,6 @@ impl Layout {
             parts.into_iter().filter(|(shown, _)| *shown).map(|(_, words)| words).collect();
         parts.join("; ")
     }
-}
-
-/// How far a row's range goes: to p99.9, or as far as its samples carry.
-fn far_ns(row: &Ranked<'_>) -> u64 {
-    let latency = row.measured.main();
-    let carried = [99.9, 99.0].into_iter().find_map(|percent| latency.percentile(percent).ns());
-    carried.unwrap_or(row.p50_ns()).max(row.p50_ns())
 }
 
 /// `10µs`, without the zeros that would make it look measured.
