@@ -9,14 +9,14 @@
 //! the page cache or out of it; a record that comes back is the one that was written, or the row fails.
 
 use super::contest::{SEGMENT_BYTES, configured, seawall};
-use super::real::{Bench, Folder, failed, files, forget_files, opening, read_files, read_records};
+use super::real::{
+    Bench, Folder, all_came_back, failed, files, forget_files, opening, read_files, read_records,
+};
 use super::streams::stream;
 use super::workloads::{PointsBy, READ_RECORD_BYTES, Work};
 use super::{ALONE, Case, MEANWHILE};
-use crate::block::Sample;
 use crate::latency::Latency;
 use crate::row::{Measured, NamedLatency};
-use crate::scenario::commit::tally;
 use crate::scenario::settings::Settings;
 use crate::testbed::real::{Fault, RealTestbed};
 use crate::testbed::{Block, BlockError, Until};
@@ -151,7 +151,7 @@ impl<'a> StreamedLog<'a> {
             }
             _ => (self.direct_reads(testbed, &bench)?, None),
         };
-        let mut measured = tally(&Block { counts: None, ..block }, case.bytes as u64);
+        let mut measured = bench.uncounted(block);
         for ((name, title), latency) in commits.into_iter().flatten() {
             measured.latencies.push(NamedLatency::new(name, title, latency));
         }
@@ -221,24 +221,28 @@ impl<'a> StreamedLog<'a> {
         let commits = Mutex::new([(MEANWHILE, Latency::new()), (ALONE, Latency::new())]);
         let block = bench.alone(testbed, |sample| {
             let log = self.log()?;
-            while sample.latency.count() == 0 || sample.elapsed_ns < bench.until.block_ns && !bench.stopped()
-            {
+            bench.again(sample, || {
                 place(&self.files, cold)?;
                 let alone = beside_commits(log, || {
                     sleep_until(monotonic_ns() + ALONE_NS);
                     Ok(())
                 })?;
-                let meanwhile = beside_commits(log, || self.follow(log, sample))?;
+                let mut took = 0;
+                let meanwhile = beside_commits(log, || {
+                    took = self.follow(log)?;
+                    Ok(())
+                })?;
                 let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
                 commits[0].1.add(&meanwhile);
                 commits[1].1.add(&alone);
-            }
-            Ok(())
+                Ok(took)
+            })
         })?;
         Ok((block, Some(commits.into_inner().unwrap_or_else(PoisonError::into_inner))))
     }
 
-    fn follow(&self, log: &Log, sample: &mut Sample) -> Result<(), Fault> {
+    /// How long it took, nanoseconds.
+    fn follow(&self, log: &Log) -> Result<u64, Fault> {
         let began = monotonic_ns();
         let mut follower = log.follow(Lsn::ZERO)?;
         let mut records = 0;
@@ -250,20 +254,14 @@ impl<'a> StreamedLog<'a> {
             }
         }
         let took = monotonic_ns() - began;
-        let written = read_records(self.settings);
-        if records != written {
-            return Err(format!("{records} of {written} records came back").into());
-        }
-        sample.latency.record(took);
-        sample.elapsed_ns += took;
-        Ok(())
+        all_came_back(records, self.settings)?;
+        Ok(took)
     }
 
     /// Opens the log again and again, with its files out of the page cache.
     fn openings(&self, testbed: &RealTestbed, bench: &Bench<'_>) -> Result<Block, BlockError> {
         bench.alone(testbed, |sample| {
-            while sample.latency.count() == 0 || sample.elapsed_ns < bench.until.block_ns && !bench.stopped()
-            {
+            bench.again(sample, || {
                 place(&self.files, true)?;
                 let opening = opening(&self.folder, self.method, self.settings);
                 let options = configured(&opening, Options::default());
@@ -275,10 +273,8 @@ impl<'a> StreamedLog<'a> {
                     return Err(format!("it was opened with {streams} streams").into());
                 }
                 log.close()?;
-                sample.latency.record(took);
-                sample.elapsed_ns += took;
-            }
-            Ok(())
+                Ok(took)
+            })
         })
     }
 
@@ -287,8 +283,7 @@ impl<'a> StreamedLog<'a> {
         let files = open_all(&self.files, Access::Direct)?;
         bench.alone(testbed, |sample| {
             let mut buf = Aligned::zeroed(1 << 20);
-            while sample.latency.count() == 0 || sample.elapsed_ns < bench.until.block_ns && !bench.stopped()
-            {
+            bench.again(sample, || {
                 place(&self.files, true)?;
                 let began = monotonic_ns();
                 for (file, _) in &files {
@@ -301,11 +296,8 @@ impl<'a> StreamedLog<'a> {
                         offset += read as u64;
                     }
                 }
-                let took = monotonic_ns() - began;
-                sample.latency.record(took);
-                sample.elapsed_ns += took;
-            }
-            Ok(())
+                Ok(monotonic_ns() - began)
+            })
         })
     }
 }

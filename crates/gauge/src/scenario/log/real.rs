@@ -329,6 +329,11 @@ pub(super) fn read_records(settings: &Settings) -> u64 {
     settings.log_bytes / READ_RECORD_BYTES as u64
 }
 
+pub(super) fn all_came_back(records: u64, settings: &Settings) -> Result<(), Fault> {
+    let written = read_records(settings);
+    if records == written { Ok(()) } else { Err(format!("{records} of {written} records came back").into()) }
+}
+
 pub(super) fn opening<'a>(folder: &'a Path, method: &'static Method, settings: &Settings) -> Opening<'a> {
     let engine = settings.log_engine;
     Opening { folder, threads: 1, streams: 0, bytes: READ_RECORD_BYTES, method, engine }
@@ -363,6 +368,25 @@ impl Bench<'_> {
         let elapsed_ns = samples.iter().map(|sample| sample.elapsed_ns).sum();
         let counts = before.zip(after).map(|(before, after)| after.since(&before));
         Ok(Block { samples, elapsed_ns, counts, load_bytes: 0 })
+    }
+
+    /// The figures of a block in which the device's counters say nothing.
+    pub(super) fn uncounted(&self, block: Block) -> Measured {
+        tally(&Block { counts: None, ..block }, self.case.bytes as u64)
+    }
+
+    /// Does it again and again, at least once; `one` returns how long it took, nanoseconds.
+    pub(super) fn again(
+        &self,
+        sample: &mut Sample,
+        mut one: impl FnMut() -> Result<u64, Fault>,
+    ) -> Result<(), Fault> {
+        while sample.latency.count() == 0 || sample.elapsed_ns < self.until.block_ns && !self.stopped() {
+            let took = one()?;
+            sample.latency.record(took);
+            sample.elapsed_ns += took;
+        }
+        Ok(())
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -498,7 +522,7 @@ impl Bench<'_> {
             }
             Ok(())
         })?;
-        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+        Ok(self.uncounted(block))
     }
 
     /// Appends into the memory of a new log, once for the rate and once with a clock around each.
@@ -562,7 +586,7 @@ impl Bench<'_> {
             }
             Ok(())
         })?;
-        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+        Ok(self.uncounted(block))
     }
 
     /// The floor of commits that outlive the process only: a buffered write of each record, as above.
@@ -577,7 +601,7 @@ impl Bench<'_> {
             std::fs::remove_dir_all(self.folder)?;
             Ok(())
         })?;
-        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+        Ok(self.uncounted(block))
     }
 
     /// Reads the log again and again: its files plainly, or its records through a log that is opened for it.
@@ -592,32 +616,25 @@ impl Bench<'_> {
             if !cold {
                 read_plainly(self.folder)?;
             }
-            while sample.latency.count() == 0 || sample.elapsed_ns < self.until.block_ns && !self.stopped() {
+            self.again(sample, || {
                 if cold {
-                    forget(self.folder)?;
+                    forget_files(&files(self.folder)?)?;
                 }
                 let began = monotonic_ns();
-                let took = if log {
-                    let opening = opening(self.folder, method, self.settings);
-                    let log = Log::open(self.folder, configured(&opening, Options::default()))?;
-                    let records = count_records(&log)?;
-                    let took = monotonic_ns() - began;
-                    let written = read_records(self.settings);
-                    if records != written {
-                        return Err(format!("{records} of {written} records came back").into());
-                    }
-                    log.close()?;
-                    took
-                } else {
+                if !log {
                     read_plainly(self.folder)?;
-                    monotonic_ns() - began
-                };
-                sample.latency.record(took);
-                sample.elapsed_ns += took;
-            }
-            Ok(())
+                    return Ok(monotonic_ns() - began);
+                }
+                let opening = opening(self.folder, method, self.settings);
+                let log = Log::open(self.folder, configured(&opening, Options::default()))?;
+                let records = count_records(&log)?;
+                let took = monotonic_ns() - began;
+                all_came_back(records, self.settings)?;
+                log.close()?;
+                Ok(took)
+            })
         })?;
-        Ok(tally(&Block { counts: None, ..block }, self.case.bytes as u64))
+        Ok(self.uncounted(block))
     }
 }
 
@@ -672,10 +689,6 @@ pub(super) fn read_files(files: &[PathBuf]) -> Result<(), Fault> {
         while file.read(&mut buf)? > 0 {}
     }
     Ok(())
-}
-
-fn forget(folder: &Path) -> Result<(), Fault> {
-    forget_files(&files(folder)?)
 }
 
 /// Has the page cache forget files; what it holds of them is synced first.
