@@ -9,7 +9,8 @@ use crate::workload::Workload;
 use seawall_sys::Error;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
-use seawall_sys::starting_line::run_together;
+use seawall_sys::starting_line::{run_together, spawn_scoped};
+use std::panic::resume_unwind;
 
 /// What all writers of a block have in common.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +41,14 @@ pub(crate) fn slice(base: u64, capacity: u64, until: Until<'_>) -> Slice {
         slow_ns: None,
         warm: capacity,
     }
+}
+
+/// Runs `work` in a thread of its own, whose accounts are the block's alone and which may be pinned.
+pub(crate) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, BlockError> {
+    let ended: Result<_, Error> =
+        std::thread::scope(|scope| Ok(spawn_scoped(scope, "the writer", work)?.join()));
+    let ended = ended.map_err(BlockError::run)?.unwrap_or_else(|panic| resume_unwind(panic));
+    Ok(ended?)
 }
 
 pub(crate) fn run<L: Lane>(

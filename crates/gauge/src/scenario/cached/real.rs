@@ -6,11 +6,11 @@
 use super::{BlockRequest, ReadIn, SYNC, Trace, WRITE};
 use crate::row::CallTally;
 use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::writers::apart;
 use crate::testbed::{BlockError, Until};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::journal::sync_and_evict;
 use seawall_sys::residency::cached_bytes;
-use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::store::{Access, StoreFile};
 use seawall_sys::thread::{Accounts, cpu_ns, pin};
 use seawall_sys::{Error, clock};
@@ -40,15 +40,7 @@ pub(super) fn run(
     }
     let cached = cached_bytes(&file, &path)?;
     let before = testbed.counts_of(request.place);
-    // A thread of its own, because its accounts are the block's and the caller's must not stay pinned.
-    let timed = std::thread::scope(|scope| {
-        let thread = spawn_scoped(scope, "the writer", || rewrite(&mut file, &path, request, until));
-        Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
-    })?;
-    let mut trace = match timed {
-        Ok(trace) => trace?,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
+    let mut trace = apart(|| rewrite(&mut file, &path, request, until))?;
     let counts = testbed.counts_of(request.place);
     trace.counts = before.zip(counts).map(|(before, after)| after.since(&before));
     trace.cached_bytes = cached;

@@ -7,10 +7,10 @@ use super::{BlockRequest, FILE_BYTES, NativeWrite, Pace, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::testbed::real::{Content, RealTestbed};
+use crate::testbed::writers::apart;
 use crate::testbed::{BlockError, Until};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Sync;
-use seawall_sys::starting_line::spawn_scoped;
 use seawall_sys::thread::{Accounts, pin};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{CommitHandle, Error, Target, clock};
@@ -40,16 +40,7 @@ pub(super) fn run(
     };
     writer.warm(0..file_bytes)?;
     let before = request.quiesce.then(|| testbed.counts_of(0)).flatten();
-    // A thread of its own, because the caller's must not stay pinned.
-    let timed = std::thread::scope(|scope| {
-        let thread =
-            spawn_scoped(scope, "the writer", || time(&mut *writer, request, file_bytes / bytes, until));
-        Ok::<_, BlockError>(thread.map_err(BlockError::run)?.join())
-    })?;
-    let mut trace = match timed {
-        Ok(trace) => trace?,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
+    let mut trace = apart(|| time(&mut *writer, request, file_bytes / bytes, until))?;
     if request.quiesce {
         trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
         RealTestbed::rest(&target.path)?;
