@@ -418,7 +418,7 @@ impl<W: Write> Intake<W> {
     /// Appends a record, or the whole transaction that it ends.
     fn append(&mut self, log: &Log, record: &mut Vec<u8>, is_last: bool) -> Result<(), Stop> {
         if is_last && self.open.is_empty() {
-            self.waiting.push(log.append(record).map_err(refused)?);
+            self.waiting.push(log.append(record).map_err(refused)?.end);
             return Ok(());
         }
         self.open.push(std::mem::take(record));

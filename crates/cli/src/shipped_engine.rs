@@ -279,7 +279,7 @@ impl EngineClient for ShippedEngine {
             let sending = done_ns < end_ns && !until.stop.load(Ordering::Relaxed);
             while sending && flying.len() < request.in_flight {
                 let sent_ns = monotonic_ns();
-                let lsn = log.append(payload.as_slice())?;
+                let lsn = log.append(payload.as_slice())?.end;
                 flying.push_back((sent_ns, lsn, log.commit_async(lsn)));
             }
             let Some((sent_ns, lsn, commit)) = flying.pop_front() else { break };

@@ -504,7 +504,7 @@ fn a_follow_that_waits_for_its_pipe_while_the_log_is_trimmed_goes_on_with_the_fi
     let mut follow = Follow::start(&[path(&log)]);
     assert!(follow.line().starts_with("0 "));
     let end = append("forgotten".to_owned());
-    assert_eq!(writer.trim(end).expect("trims"), end);
+    assert_eq!(writer.trim(end.end).expect("trims"), end.end);
     // The files go away in the background.
     let until = seawall_sys::clock::monotonic_ns() + 60_000_000_000;
     let is_old = |name: &std::ffi::OsStr| {

@@ -35,7 +35,7 @@ fn written(dir: &Path, records: u8) -> Lsn {
     let log = Log::open(dir, Options::default().segment_bytes(64 << 10)).expect("opens");
     let end = (0..records).map(|i| log.append_commit(&vec![i; 3000]).expect("commits")).last();
     log.close().expect("closes");
-    end.expect("some")
+    end.expect("some").end
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
         tagged: false,
         payload: payload.clone(),
     });
-    let lsn = log.append_commit(&payload)?;
+    let lsn = log.append_commit(&payload)?.end;
     ledger.acknowledged = lsn;
     Ok(())
 }

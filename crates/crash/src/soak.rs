@@ -230,7 +230,7 @@ pub(crate) fn live(life: &Life) -> crate::error::Result<()> {
 fn write(log: &Log, mut acks: &File, life: u32, writer: u32) -> Result<Infallible, Finding> {
     let mut number = 0;
     loop {
-        let end = log.append_commit(&payload(life, writer, number)).map_err(during("a commit"))?;
+        let end = log.append_commit(&payload(life, writer, number)).map_err(during("a commit"))?.end;
         // One write of the system, behind the commit: a kill leaves it whole or leaves it out.
         acks.write_all(&entry(writer, life, number, end.get()))?;
         number += 1;
@@ -554,7 +554,7 @@ mod tests {
             .expect("opens");
         let mut acks = Vec::new();
         for number in 0..20 {
-            let end = log.append_commit(&payload(0, 1, number)).expect("commits");
+            let end = log.append_commit(&payload(0, 1, number)).expect("commits").end;
             acks.extend(entry(1, 0, number, end.get()));
         }
         log.close().expect("closes");

@@ -1050,23 +1050,17 @@ int64_t seawall_log_try_append(struct seawall_log *log,
                                uint64_t bytes);
 
 /**
- * Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write.
+ * Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write. Appending waits as
+ * `seawall_log_append`; after that it waits for at most `timeout_ns` nanoseconds, without end if that is negative, as
+ * `seawall_log_commit`.
  *
- * Errors: as `seawall_log_append` and `seawall_log_commit`.
+ * Errors: as `seawall_log_append` and `seawall_log_commit`. With `SEAWALL_TIMED_OUT` the record was appended, `at` of the error is the
+ * LSN of its end, and it may become durable at any time: do not append it again, but wait for it by `seawall_log_commit`.
  */
-int64_t seawall_log_append_commit(struct seawall_log *log, const void *data, uint64_t bytes);
-
-/**
- * As `seawall_log_append_commit`, but waits for at most `timeout_ns` nanoseconds until the record that was appended is durable, without
- * end if that is negative. Appending it waits as `seawall_log_append`.
- *
- * Errors: `SEAWALL_TIMED_OUT`: the record was appended, `at` of the error is the LSN of its end, and it may become durable at any time.
- * It is not to be appended again, but to be waited for by `seawall_log_commit`. Otherwise as `seawall_log_append_commit`.
- */
-int64_t seawall_log_append_commit_timeout(struct seawall_log *log,
-                                          const void *data,
-                                          uint64_t bytes,
-                                          int64_t timeout_ns);
+int64_t seawall_log_append_commit(struct seawall_log *log,
+                                  const void *data,
+                                  uint64_t bytes,
+                                  int64_t timeout_ns);
 
 /**
  * Appends `count` records and trims, truncates and removes streams, in the order of the parts, all or none of it: after a crash

@@ -234,7 +234,7 @@ pub unsafe extern "C" fn seawall_log_append(log: *mut Log, data: *const c_void, 
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
-        number(log.append(record)?.get())
+        number(log.append(record)?.end.get())
     })
 }
 
@@ -252,31 +252,18 @@ pub unsafe extern "C" fn seawall_log_try_append(log: *mut Log, data: *const c_vo
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
-        number(log.try_append(record)?.get())
+        number(log.try_append(record)?.end.get())
     })
 }
 
-/// Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write.
+/// Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write. Appending waits as
+/// `seawall_log_append`; after that it waits for at most `timeout_ns` nanoseconds, without end if that is negative, as
+/// `seawall_log_commit`.
 ///
-/// Errors: as `seawall_log_append` and `seawall_log_commit`.
+/// Errors: as `seawall_log_append` and `seawall_log_commit`. With `SEAWALL_TIMED_OUT` the record was appended, `at` of the error is the
+/// LSN of its end, and it may become durable at any time: do not append it again, but wait for it by `seawall_log_commit`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn seawall_log_append_commit(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
-        number(log.append_commit(record)?.get())
-    })
-}
-
-/// As `seawall_log_append_commit`, but waits for at most `timeout_ns` nanoseconds until the record that was appended is durable, without
-/// end if that is negative. Appending it waits as `seawall_log_append`.
-///
-/// Errors: `SEAWALL_TIMED_OUT`: the record was appended, `at` of the error is the LSN of its end, and it may become durable at any time.
-/// It is not to be appended again, but to be waited for by `seawall_log_commit`. Otherwise as `seawall_log_append_commit`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn seawall_log_append_commit_timeout(
+pub unsafe extern "C" fn seawall_log_append_commit(
     log: *mut Log,
     data: *const c_void,
     bytes: u64,
@@ -287,11 +274,13 @@ pub unsafe extern "C" fn seawall_log_append_commit_timeout(
         let log = unsafe { inner(log) }?;
         // SAFETY: as the header asks.
         let record = unsafe { slice(data, bytes) }?;
-        let end = log.append(record)?;
-        match u64::try_from(timeout_ns) {
-            Ok(timeout) => log.commit_timeout(end, Duration::from_nanos(timeout))?,
-            Err(_) => log.commit(end)?,
-        }
+        let end = match u64::try_from(timeout_ns) {
+            Ok(timeout) => {
+                let end = log.append(record)?.end;
+                log.commit_async(end).wait_timeout(Duration::from_nanos(timeout))?
+            }
+            Err(_) => log.append_commit(record)?.end,
+        };
         number(end.get())
     })
 }
@@ -401,7 +390,9 @@ pub unsafe extern "C" fn seawall_log_commit(
         match (class, u64::try_from(timeout_ns).ok().map(Duration::from_nanos)) {
             (None, None) => log.commit(lsn)?,
             (Some(class), None) => log.commit_as(lsn, class)?,
-            (None, Some(timeout)) => log.commit_timeout(lsn, timeout)?,
+            (None, Some(timeout)) => {
+                log.commit_async(lsn).wait_timeout(timeout)?;
+            }
             (Some(class), Some(timeout)) => {
                 log.commit_async_as(lsn, class)?.wait_timeout(timeout)?;
             }

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 scope.spawn(|| {
                     let record = vec![b'x'; bytes];
                     while !over.load(Ordering::Relaxed) {
-                        let lsn = log.append(&record)?;
+                        let lsn = log.append(&record)?.end;
                         log.commit_as(lsn, class)?;
                         committed.fetch_add(1, Ordering::Relaxed);
                     }

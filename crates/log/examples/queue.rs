@@ -33,7 +33,7 @@ fn exchange(dir: &str) -> std::result::Result<Vec<String>, Box<dyn std::error::E
             let Some(message) = waiting.next_record()? else { break };
             println!("{}: {}", message.lsn, String::from_utf8_lossy(&message.payload));
             received.push(String::from_utf8_lossy(&message.payload).into_owned());
-            let done = consumer.append_commit(&message.end.get().to_le_bytes())?;
+            let done = consumer.append_commit(&message.end.get().to_le_bytes())?.end;
             // Only the last place counts.
             consumer.trim(Lsn::new(done.get().saturating_sub(12)))?;
             messages.trim(message.end)?;

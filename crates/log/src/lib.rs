@@ -5,8 +5,8 @@
 //! use seawall::{Log, Lsn, Options};
 //!
 //! let log = Log::open("orders", Options::default())?; // locks, recovers
-//! let lsn = log.append(b"one")?; // in memory, in order, not yet durable
-//! log.commit(lsn)?; // durable
+//! let at = log.append(b"one")?; // in memory, in order, not yet durable
+//! log.commit(at.end)?; // durable
 //! log.append_commit(b"two")?; // the two in one; shares its write with concurrent commits
 //! let end = log.transaction::<seawall::Error>(|tx| {
 //!     tx.append(b"debit")?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::durability::Class;
@@ -21,7 +21,7 @@ use crate::commit::stats::Stats;
 use crate::commit::sync::{Mutex, lock};
 use crate::commit::transaction::Transaction;
 use crate::error::{Error, Result};
-use crate::format::{RECORD_HEADER_BYTES, Tag, TagKind};
+use crate::format::{Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::options::Options;
@@ -38,7 +38,7 @@ use crate::repair::backup::{Backup, backup_of};
 use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
 use crate::stream::state::{HeldTrims, Numbering};
-use accept::OpenTransaction;
+use accept::{OpenTransaction, range_of};
 pub use opening::Opened;
 
 /// A transaction log in one directory, opened for writing.
@@ -117,26 +117,15 @@ impl Log {
         self.dir.path()
     }
 
-    /// Copies a record into memory and assigns its LSN. It is not durable yet: see [`Log::commit`]. Waits only
-    /// when the memory is full or no prepared segment is left.
+    /// Copies a record into memory and returns where it begins, which [`Log::read_at`] takes, and where it ends, exclusive, which
+    /// [`Log::commit`] takes. It is not durable yet. Waits only when the memory is full or no prepared segment is left.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::DiskFull`] and [`Error::DiskCap`] (nothing was written and the log stays open),
     /// [`Error::Failed`], [`Error::Closed`], [`Error::Forked`].
     #[inline]
-    pub fn append(&self, record: &[u8]) -> Result<Lsn> {
-        self.accept_record::<true>(record).map(|(lsn, _)| lsn)
-    }
-
-    /// As [`Log::append`], and returns where the record begins, which [`Log::read_at`] takes, and where it ends, exclusive.
-    ///
-    /// # Errors
-    /// As [`Log::append`].
-    pub fn append_range(&self, record: &[u8]) -> Result<Range<Lsn>> {
-        let end = self.append(record)?;
-        // It lies in one piece, with its header in front.
-        let begin = Lsn::new(end.get() - (RECORD_HEADER_BYTES + record.len()) as u64);
-        Ok(begin..end)
+    pub fn append(&self, record: &[u8]) -> Result<Range<Lsn>> {
+        self.accept_record::<true>(record).map(|(end, _)| range_of(record, end))
     }
 
     /// As [`Log::append`], but returns [`Error::WouldBlock`] where that would wait: nothing was accepted, and the missing memory or segment
@@ -147,7 +136,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::append`], and [`Error::WouldBlock`] when the memory is full or no prepared segment has room.
-    pub fn append_no_wait(&self, record: &[u8]) -> Result<Lsn> {
+    pub fn append_no_wait(&self, record: &[u8]) -> Result<Range<Lsn>> {
         let tried = self.try_in_line(record);
         if tried.is_err() && self.is_large(record) {
             self.pass_on_memory();
@@ -163,12 +152,12 @@ impl Log {
     /// # Errors
     /// As [`Log::append_no_wait`].
     #[inline]
-    pub fn try_append(&self, record: &[u8]) -> Result<Lsn> {
+    pub fn try_append(&self, record: &[u8]) -> Result<Range<Lsn>> {
         self.check_length(record.len())?;
         if self.is_large(record) {
             return Err(Error::WouldBlock);
         }
-        self.group.try_accept(|core| core.append(record))
+        self.group.try_accept(|core| core.append(record)).map(|end| range_of(record, end))
     }
 
     /// As [`Log::append`], as a future: it appends the record as soon as there is memory and a segment for it, and blocks no
@@ -176,7 +165,7 @@ impl Log {
     /// are polled; callers of [`Log::append`] are not part of that queue.
     ///
     /// Dropping the future before it is ready is safe: nothing of the record was appended, and the next one takes its turn.
-    /// Like `append` it takes the log's short internal lock and copies the record, in the poll that returns its LSN.
+    /// Like `append` it takes the log's short internal lock and copies the record, in the poll that returns its place.
     ///
     /// # Errors
     /// As [`Log::append`].
@@ -215,25 +204,14 @@ impl Log {
         self.group.commit(lsn, self.group.level(class)?)
     }
 
-    /// As [`Log::commit`], but waits for at most `timeout`. The caller never writes the batch itself, because nothing could
-    /// interrupt it in the system call: a thread of the log does. That costs a hand-over between threads, which a commit without
-    /// a deadline avoids.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`] when the time is over: what was appended may still become durable, see there. Otherwise as
-    /// [`Log::commit`].
-    pub fn commit_timeout(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
-        self.commit_async(lsn).wait_timeout(timeout).map(|_| ())
-    }
-
     /// Appends a record and returns when it is durable.
     ///
     /// # Errors
     /// As [`Log::append`] and [`Log::commit`].
-    pub fn append_commit(&self, record: &[u8]) -> Result<Lsn> {
-        let (lsn, core) = self.accept_record::<true>(record)?;
-        self.group.commit_and_wait(core, lsn, self.group.config().own())?;
-        Ok(lsn)
+    pub fn append_commit(&self, record: &[u8]) -> Result<Range<Lsn>> {
+        let (end, core) = self.accept_record::<true>(record)?;
+        self.group.commit_and_wait(core, end, self.group.config().own())?;
+        Ok(range_of(record, end))
     }
 
     /// Applies what `work` appends, trims, cuts and removes as a unit; not durable yet:

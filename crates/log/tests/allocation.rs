@@ -48,7 +48,7 @@ fn commits_that_outlive_the_process_only_allocate_nothing() {
     let (_dir, log) = log();
     let record = [0x5A; 256];
     let commit = || {
-        let lsn = log.append(&record).expect("there is memory");
+        let lsn = log.append(&record).expect("there is memory").end;
         log.commit_as(lsn, Durability::ProcessCrash).expect("commits");
     };
     // The first one makes the memory.

@@ -92,7 +92,7 @@ fn tasks(log: &Log, record: &[u8], until_ns: u64) -> seawall::Result<u64> {
                 if ended {
                     break;
                 }
-                *commit = Some(log.commit_async(log.append(record)?));
+                *commit = Some(log.commit_async(log.append(record)?.end));
             }
         }
         if ended && pending.iter().all(Option::is_none) {

@@ -52,7 +52,7 @@ mod _seawall {
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
-    use crate::record::{Record, StreamAppend};
+    use crate::record::{Append, Record, StreamAppend};
     #[pymodule_export]
     use crate::repair::{backup, salvage, verify};
     #[pymodule_export]

@@ -15,7 +15,7 @@ use crate::follower::{self, Follower};
 use crate::options::options;
 use crate::pin::Pin;
 use crate::reader::{self, Reader, lock};
-use crate::record::Record;
+use crate::record::{Append, Record};
 use crate::repair::backed_up;
 use crate::results::{class_of, made, seconds, tail_name};
 use crate::stream::{Stream, stream_id};
@@ -75,7 +75,7 @@ impl Log {
     }
 
     /// Appends a record, and waits for room if there is none.
-    fn append_record(&self, py: Python<'_>, record: &[u8]) -> PyResult<Lsn> {
+    fn append_record(&self, py: Python<'_>, record: &[u8]) -> PyResult<Append> {
         let log = self.open(py)?;
         let tried = if record.len() <= COPIED_HELD_MAX {
             log.append_no_wait(record)
@@ -89,9 +89,9 @@ impl Log {
                     std::future::Future::poll(std::pin::Pin::new(&mut append), context)
                 };
                 // Without a time limit there is always a result.
-                wait::ready(py, None, poll)?.unwrap_or(Err(Error::WouldBlock)).or_raise(py)
+                wait::ready(py, None, poll)?.unwrap_or(Err(Error::WouldBlock)).or_raise(py).map(Append::from)
             }
-            tried => tried.or_raise(py),
+            tried => tried.or_raise(py).map(Append::from),
         }
     }
 
@@ -158,44 +158,37 @@ impl Log {
         Ok(Self { path, state: Mutex::new(State::Open(Arc::new(log))), event_loops: Mutex::default() })
     }
 
-    /// Copies a record into memory and gives it its place; returns the LSN of its end. It is not durable yet: ``commit``. Waits
-    /// only when the memory is full or no prepared segment is left; a task of asyncio calls ``append_async``.
+    /// Copies a record into memory and gives it its place. It is not durable yet: ``commit`` its ``end``. Waits only when the memory is full or no prepared segment is left; a task of asyncio calls ``append_async``.
     ///
     /// Raises ``TooLong``, ``DiskFull`` (nothing was written and the log stays open), ``DiskCap``, ``Failed``, ``Closed``.
-    fn append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
-        self.append_record(py, &record).map(Lsn::get)
-    }
-
-    /// As ``append``; returns where the record begins, which ``read_at`` takes, and where it ends.
-    fn append_range(&self, py: Python<'_>, record: Data) -> PyResult<(u64, u64)> {
-        let end = self.append_record(py, &record)?.get();
-        Ok((end - (seawall::RECORD_HEADER_BYTES + record.len()) as u64, end))
+    fn append(&self, py: Python<'_>, record: Data) -> PyResult<Append> {
+        self.append_record(py, &record)
     }
 
     /// The append that never waits: raises ``WouldBlock`` where ``append`` would wait, where another thread is in the log just now, and
     /// for a record that fills a batch of its own.
-    fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
-        self.open(py)?.try_append(&record).or_raise(py).map(Lsn::get)
+    fn try_append(&self, py: Python<'_>, record: Data) -> PyResult<Append> {
+        self.open(py)?.try_append(&record).or_raise(py).map(Append::from)
     }
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
-    fn _append_no_wait(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+    fn _append_no_wait(&self, py: Python<'_>, record: Data) -> PyResult<Append> {
         let log = self.open(py)?;
-        py.detach(|| log.append_no_wait(&record)).or_raise(py).map(Lsn::get)
+        py.detach(|| log.append_no_wait(&record)).or_raise(py).map(Append::from)
     }
 
-    /// Appends a record and returns the LSN of its end when it is durable. Threads that do so at once share a write.
-    fn append_commit(&self, py: Python<'_>, record: Data) -> PyResult<u64> {
+    /// Appends a record and returns when it is durable. Threads that do so at once share a write.
+    fn append_commit(&self, py: Python<'_>, record: Data) -> PyResult<Append> {
         let log = self.open(py)?;
         let done = py.detach(|| match log.append_no_wait(&record) {
             Err(Error::WouldBlock) => None,
-            appended => Some(appended.and_then(|lsn| log.commit(lsn).map(|()| lsn))),
+            appended => Some(appended.and_then(|placed| log.commit(placed.end).map(|()| placed))),
         });
         if let Some(done) = done {
-            return done.or_raise(py).map(Lsn::get);
+            return done.or_raise(py).map(Append::from);
         }
-        let lsn = self.append_record(py, &record)?;
-        py.detach(|| log.commit(lsn)).or_raise(py).map(|()| lsn.get())
+        let appended = self.append_record(py, &record)?;
+        py.detach(|| log.commit(Lsn::new(appended.end))).or_raise(py).map(|()| appended)
     }
 
     /// Returns when everything before ``lsn`` is durable, or everything that was appended.
@@ -245,7 +238,7 @@ impl Log {
         EventLoop::running(py, self, &log, class)?.get().commit(py, lsn, None)
     }
 
-    /// Appends a record; the future gives the LSN of its end when it is durable. Never blocks the event loop: where ``append``
+    /// Appends a record; the future gives its ``Append`` when it is durable. Never blocks the event loop: where ``append``
     /// would wait the record is appended later, and others may come before it.
     fn append_commit_async<'py>(
         this: &Bound<'py, Self>,
@@ -255,7 +248,11 @@ impl Log {
         let data: Data = record.extract()?;
         let log = this.get().open(py)?;
         match log.append_no_wait(&data) {
-            Ok(lsn) => EventLoop::running(py, this.get(), &log, None)?.get().commit(py, lsn, None),
+            Ok(placed) => {
+                let end = placed.end;
+                let value = Py::new(py, Append::from(placed))?.into_any();
+                EventLoop::running(py, this.get(), &log, None)?.get().commit(py, end, Some(value))
+            }
             Err(Error::WouldBlock) => {
                 py.import("seawall._tasks")?.call_method1("append_commit", (this, record))
             }
@@ -263,7 +260,7 @@ impl Log {
         }
     }
 
-    /// As ``append``; the future gives the LSN of the record's end when there was room for it. Never blocks the event loop.
+    /// As ``append``; the future gives its ``Append`` when there was room for it. Never blocks the event loop.
     fn append_async<'py>(
         this: &Bound<'py, Self>,
         py: Python<'py>,

@@ -1,7 +1,10 @@
 //! Records as Python sees them.
 
+use std::ops::Range;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use seawall::Lsn;
 
 /// One durable record.
 #[pyclass(module = "seawall", frozen)]
@@ -59,12 +62,40 @@ impl Record {
     }
 }
 
+/// A record that was appended.
+#[pyclass(module = "seawall", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Append {
+    /// Where it begins in the log: what ``Log.read_at`` takes.
+    #[pyo3(get)]
+    start: u64,
+    /// Where it ends in the log: what ``Log.commit`` takes.
+    #[pyo3(get)]
+    pub(crate) end: u64,
+}
+
+impl From<Range<Lsn>> for Append {
+    fn from(placed: Range<Lsn>) -> Self {
+        Self { start: placed.start.get(), end: placed.end.get() }
+    }
+}
+
+#[pymethods]
+impl Append {
+    fn __repr__(&self) -> String {
+        format!("Append(start={}, end={})", self.start, self.end)
+    }
+}
+
 /// A record that was appended to a stream.
 #[pyclass(module = "seawall", frozen)]
 pub(crate) struct StreamAppend {
     /// Its sequence number in the stream.
     #[pyo3(get)]
     seq: u64,
+    /// Where it begins in the log: what ``Log.read_at`` takes.
+    #[pyo3(get)]
+    start: u64,
     /// Where it ends in the log: what ``Log.commit`` takes.
     #[pyo3(get)]
     end: u64,
@@ -72,13 +103,13 @@ pub(crate) struct StreamAppend {
 
 impl From<seawall::StreamAppend> for StreamAppend {
     fn from(appended: seawall::StreamAppend) -> Self {
-        Self { seq: appended.seq, end: appended.end.get() }
+        Self { seq: appended.seq, start: appended.start.get(), end: appended.end.get() }
     }
 }
 
 #[pymethods]
 impl StreamAppend {
     fn __repr__(&self) -> String {
-        format!("StreamAppend(seq={}, end={})", self.seq, self.end)
+        format!("StreamAppend(seq={}, start={}, end={})", self.seq, self.start, self.end)
     }
 }

@@ -176,13 +176,13 @@ class Case:
         self.held.close()
 
     def do_append(self, *words: str) -> int:
-        return [self.held.append(payload(word)) for word in words][-1]
+        return [self.held.append(payload(word)).end for word in words][-1]
 
     def do_try_append(self, word: str) -> int:
-        return self.held.try_append(payload(word))
+        return self.held.try_append(payload(word)).end
 
     def do_append_commit(self, word: str) -> int:
-        return self.held.append_commit(payload(word))
+        return self.held.append_commit(payload(word)).end
 
     def do_transaction(self, *parts: str) -> int | None:
         with self.held.transaction() as transaction:

@@ -19,7 +19,7 @@ assert (Path(seawall.__file__).parent / "py.typed").exists()
 async def commit() -> int:
     """Commits from a task."""
     async with seawall.Log(folder / "log") as log:
-        return await log.append_commit_async(b"record")
+        return (await log.append_commit_async(b"record")).end
 
 
 assert asyncio.run(commit()) == 10

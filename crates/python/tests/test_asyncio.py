@@ -16,7 +16,7 @@ import pytest
 from conftest import SMALL, payloads
 
 import seawall
-from seawall import Log, _seawall, errors
+from seawall import Append, Log, _seawall, errors
 
 
 def calls_of_readers(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -41,7 +41,8 @@ def test_ten_thousand_commits_at_once_complete_by_groups(tmp_path: Path, monkeyp
         # No append has to wait: then a wake-up is the end of a batch.
         async with Log(tmp_path / "log", **SMALL | {"segment_bytes": 4 << 20}) as log:
             done = await asyncio.gather(*(log.append_commit_async(b"%d" % i) for i in range(10_000)))
-            assert list(done) == sorted(set(done)) and log.durable_lsn == done[-1]
+            ends = [one.end for one in done]
+            assert ends == sorted(set(ends)) and log.durable_lsn == ends[-1]
             stats = log.stats()
             assert stats.records == 10_000 and stats.batches < 1_000
             assert 0 < woken[0] <= stats.batches
@@ -56,7 +57,7 @@ def test_tasks_that_each_commit_again_and_again_share_batches(tmp_path: Path) ->
 
             async def write() -> None:
                 for _ in range(50):
-                    lsn = await log.append_commit_async(bytes(100))
+                    lsn = (await log.append_commit_async(bytes(100))).end
                     assert lsn <= log.durable_lsn
 
             await asyncio.gather(*(write() for _ in range(64)))
@@ -90,7 +91,7 @@ def test_where_there_is_no_room_the_task_waits_and_not_the_loop(tmp_path: Path) 
 
             async def write() -> None:
                 for _ in range(25):
-                    ends.append(await log.append_commit_async(bytes(10_000)))
+                    ends.append((await log.append_commit_async(bytes(10_000))).end)
 
             async def trim() -> None:
                 while len(ends) < 100:
@@ -100,7 +101,7 @@ def test_where_there_is_no_room_the_task_waits_and_not_the_loop(tmp_path: Path) 
 
             await asyncio.gather(trim(), *(write() for _ in range(4)))
             assert len(set(ends)) == 100
-            assert await log.append_async(b"more") == log.appended_lsn
+            assert (await log.append_async(b"more")).end == log.appended_lsn
 
     asyncio.run(main())
 
@@ -112,9 +113,9 @@ def test_a_commit_that_is_cancelled_harms_no_other(tmp_path: Path) -> None:
             for future in futures[::2]:
                 future.cancel()
             done = await asyncio.gather(*futures, return_exceptions=True)
-            assert all(isinstance(one, int) for one in done[1::2])
+            assert all(isinstance(one, Append) for one in done[1::2])
             # One that was ready before it could be cancelled is no error.
-            assert all(isinstance(one, (int, asyncio.CancelledError)) for one in done)
+            assert all(isinstance(one, (Append, asyncio.CancelledError)) for one in done)
             await log.commit_async()
             assert len(payloads(log)) == 200
 
@@ -124,7 +125,7 @@ def test_a_commit_that_is_cancelled_harms_no_other(tmp_path: Path) -> None:
 def test_commits_of_any_order_and_class_complete(tmp_path: Path) -> None:
     async def main() -> None:
         async with Log(tmp_path / "log", **SMALL) as log:
-            ends = [log.append(b"%d" % i) for i in range(50)]
+            ends = [log.append(b"%d" % i).end for i in range(50)]
             waiting = [log.commit_async(end) for end in reversed(ends)]
             relaxed = log.commit_async(ends[-1], durability="process-crash")
             assert await asyncio.gather(*waiting) == ends[::-1]
@@ -153,8 +154,8 @@ def test_closing_completes_what_waits_and_ends_followers(tmp_path: Path) -> None
         await log.stream(1).append_commit_async(b"of a stream")
         futures = [log.append_commit_async(b"%d" % i) for i in range(100)]
         await log.close_async()
-        done = await asyncio.gather(*futures)
-        assert list(done) == sorted(done)
+        ends = [one.end for one in await asyncio.gather(*futures)]
+        assert ends == sorted(ends)
         assert await followed == [b"of a stream", *(b"%d" % i for i in range(100))]
         assert await streamed == [b"of a stream"]
         with pytest.raises(errors.Closed):
@@ -208,7 +209,7 @@ def test_what_is_awaited_is_a_task_as_well_and_need_not_be(tmp_path: Path) -> No
                 async with asyncio.TaskGroup() as group:
                     one = group.create_task(log.append_commit_async(b"d"))
                     group.create_task(log.commit_async())
-                assert one.result() <= log.durable_lsn
+                assert one.result().end <= log.durable_lsn
             # No trim passes a record that a stream needs.
             stream.trim(stream.next_seq)
             # One that waits for room, and is cancelled, is a task like any other.
@@ -288,7 +289,7 @@ def test_a_log_serves_one_event_loop_after_the_other_and_lets_them_go(tmp_path: 
     log = Log(tmp_path / "log", **SMALL)
 
     async def commit() -> int:
-        return await log.append_commit_async(b"record")
+        return (await log.append_commit_async(b"record")).end
 
     ends = [asyncio.run(commit()) for _ in range(5)]
     assert ends == sorted(ends)
@@ -304,7 +305,7 @@ def test_many_threads_with_loops_of_their_own_use_one_log(log: Log) -> None:
     async def write() -> int:
         lsn = 0
         for _ in range(20):
-            lsn = await log.append_commit_async(b"record")
+            lsn = (await log.append_commit_async(b"record")).end
         return lsn
 
     interval = sys.getswitchinterval()
@@ -328,7 +329,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
     log = seawall.Log(sys.argv[1], segment_bytes=64 << 10, batch_bytes=16 << 10, memory_bytes=1 << 20, method="buffered+fdatasync")
     await log.append_commit_async(b"one")
-    ends = [log.append(b"two") for _ in range(20)]
+    ends = [log.append(b"two").end for _ in range(20)]
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
     done = await asyncio.gather(*(log.commit_async(end) for end in ends), return_exceptions=True)
     assert all(isinstance(one, seawall.errors.Failed) and one.errno == 27 for one in done), done

@@ -27,12 +27,13 @@ from seawall import Log, View, errors
 def test_records_come_back_in_order_and_outlive_closing(tmp_path: Path) -> None:
     with Log(tmp_path / "log", **SMALL) as log:
         assert log.opened.tail == "new"
-        end = log.append(b"one")
+        end = log.append(b"one").end
         assert (log.appended_lsn, log.durable_lsn) == (end, 0)
         log.commit(end)
         assert log.durable_lsn == end
-        assert log.append_range(b"two") == (end, end + 7)
-        assert log.append_commit(b"") == log.appended_lsn
+        placed = log.append(b"two")
+        assert (placed.start, placed.end) == (end, end + 7)
+        assert log.append_commit(b"").end == log.appended_lsn
         assert payloads(log) == [b"one", b"two", b""]
         assert bytes(next(iter(log.read(end)))) == b"two"
     assert log.closed and (log.appended_lsn, log.durable_lsn) == (end + 11, end + 11)
@@ -55,7 +56,7 @@ def test_whatever_has_a_buffer_is_a_record_and_nothing_else(log: Log) -> None:
 
 
 def test_a_record_says_where_it_is(log: Log) -> None:
-    end = log.append_commit(b"one")
+    end = log.append_commit(b"one").end
     log.stream(7).append_commit(b"two")
     one, two = log
     assert (one.lsn, one.end, one.payload, one.stream, one.seq, len(one)) == (0, end, b"one", None, None, 3)
@@ -106,7 +107,7 @@ def test_streams_have_their_own_order_numbers_and_trims(log: Log) -> None:
 
 def test_reading_by_position_backwards_and_by_time(log: Log) -> None:
     before = time.time()
-    ends = [log.append_commit(b"%d" % i) for i in range(5)]
+    ends = [log.append_commit(b"%d" % i).end for i in range(5)]
     assert log.read_at(ends[1]).payload == b"2"
     found, backwards = log.read_before(ends[-1]), []
     while found is not None:
@@ -121,7 +122,7 @@ def test_reading_by_position_backwards_and_by_time(log: Log) -> None:
 
 
 def test_trims_stop_at_pins_and_cuts_hide_the_tail(log: Log) -> None:
-    ends = [log.append_commit(bytes(20_000)) for _ in range(5)]
+    ends = [log.append_commit(bytes(20_000)).end for _ in range(5)]
     with log.pin(ends[1]) as pin:
         assert log.trim(ends[3]) == ends[1] == log.stats().pinned == pin.lsn
         pin.advance(ends[2])
@@ -142,7 +143,7 @@ def test_trims_stop_at_pins_and_cuts_hide_the_tail(log: Log) -> None:
 
 def test_a_commit_may_ask_for_less_and_not_for_more(tmp_path: Path) -> None:
     with Log(tmp_path / "log", **SMALL) as log:
-        end = log.append(b"one")
+        end = log.append(b"one").end
         log.commit(end, durability="process-crash")
         assert log.safe_lsn("process-crash") == end
         log.commit(end, timeout=30)
@@ -174,12 +175,11 @@ def test_what_was_closed_is_refused_and_closing_twice_is_not(tmp_path: Path) -> 
     stream = log.stream(1)
     transaction = log.transaction()
     transaction.__enter__()
-    end = log.append(b"one")
+    end = log.append(b"one").end
     log.close()
     log.close()
     uses: list[Callable[[], object]] = [
         lambda: log.append(b"x"),
-        lambda: log.append_range(b"x"),
         lambda: log.try_append(b"x"),
         lambda: log.append_commit(b"x"),
         lambda: log.commit(),
@@ -340,7 +340,7 @@ def test_every_number_is_taken_or_refused_at_both_of_its_ends(log: Log, number: 
 
 
 def test_times_far_away_are_the_ends_of_the_log(log: Log) -> None:
-    end = log.append_commit(b"one")
+    end = log.append_commit(b"one").end
     for far in (8e9, 1e18, 9.2e18, 2.0**63, 1.8e19, 1e20, 2**63):
         assert log.lsn_at(far) == end
     for early in (-1, -1e300, datetime.datetime(1, 1, 2, tzinfo=datetime.timezone.utc)):
@@ -364,7 +364,7 @@ def test_a_trim_beside_reading_from_the_start_is_no_error(tmp_path: Path, what: 
         def trim() -> None:
             while not ended.is_set():
                 log.stream(1).append(bytes(9_000))
-                log.commit(log.append(bytes(9_000)))
+                log.commit(log.append(bytes(9_000)).end)
                 log.stream(1).trim(log.stream(1).next_seq - 1)
                 log.trim(log.durable_lsn)
 
@@ -386,7 +386,7 @@ def test_a_trim_beside_reading_from_the_start_is_no_error(tmp_path: Path, what: 
 
 def test_damage_is_refused_reported_and_salvaged(tmp_path: Path) -> None:
     with Log(tmp_path / "log", **SMALL) as log:
-        lsn = log.append_commit(b"first")
+        lsn = log.append_commit(b"first").end
         log.append_commit(b"damaged record")
         log.append_commit(b"third")
     (segment,) = (path for path in (tmp_path / "log").glob("*.seg") if b"damaged record" in path.read_bytes())
@@ -423,7 +423,7 @@ def test_a_full_disk_by_its_bound_refuses_and_the_log_stays_open(tmp_path: Path)
         appended = 0
         with pytest.raises(errors.DiskCap) as full:
             for _ in range(1000):
-                appended = log.append_commit(bytes(10_000))
+                appended = log.append_commit(bytes(10_000)).end
         assert full.value.bytes_max == 6 * (64 << 10) and full.value.needed > 0
         assert 0 < full.value.disk_bytes <= full.value.bytes_max
         assert full.value.path == str(log.path)
@@ -439,7 +439,7 @@ options = dict(segment_bytes=256 << 10, batch_bytes=64 << 10, memory_bytes=1 << 
 with seawall.Log(sys.argv[1] + "/log", **options) as log:
     try:
         for _ in range(1000):
-            end = log.append_commit(bytes(50_000))
+            end = log.append_commit(bytes(50_000)).end
     except seawall.errors.DiskFull as full:
         assert full.errno == errno.ENOSPC and "log" in full.path and isinstance(full, OSError), full
     else:
@@ -448,7 +448,7 @@ with seawall.Log(sys.argv[1] + "/log", **options) as log:
     log.trim(end)
     for _ in range(1000):
         try:
-            print(log.append_commit(b"after the trim"))
+            print(log.append_commit(b"after the trim").end)
             break
         except seawall.errors.DiskFull:
             pass
@@ -552,7 +552,7 @@ with seawall.Log(sys.argv[1], segment_bytes=65536, batch_bytes=16384, memory_byt
         print("waits", flush=True)
         {wait}
     except KeyboardInterrupt:
-        print(log.append_commit(b"after"))
+        print(log.append_commit(b"after").end)
 """
     with child(program, tmp_path / "log") as waiting:
         assert waiting.stdout is not None and waiting.stdout.readline() == "waits\n"
@@ -569,7 +569,7 @@ def test_an_append_that_waits_for_room_lets_other_threads_make_it(tmp_path: Path
 
         def fill() -> None:
             for _ in range(100):
-                ends.append(log.append_commit(bytes(10_000)))
+                ends.append(log.append_commit(bytes(10_000)).end)
 
         thread = threading.Thread(target=fill)
         thread.start()
@@ -628,7 +628,7 @@ if os.fork() == 0:
             print("refused", flush=True)
     os._exit(0)
 os.wait()
-print(log.append_commit(b"two"))
+print(log.append_commit(b"two").end)
 log.close()
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, tmp_path / "log"], capture_output=True, text=True, timeout=60)

@@ -34,8 +34,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(record=RECORDS)
     def append(self, record: bytes) -> None:
-        begin, _ = self.log.append_range(record)
-        self.records.append((begin, record))
+        self.records.append((self.log.append(record).start, record))
 
     @rule(records=st.lists(RECORDS, max_size=4))
     def transaction(self, records: list[bytes]) -> None:

@@ -255,7 +255,7 @@ fn fill(dir: &Path, gib: f64) -> Result<(), Fault> {
     let mut end = log.appended_lsn();
     let mut records: u32 = 0;
     while f64::from(records) * ARCHIVED_RECORD as f64 / GIB < gib {
-        end = log.append(&record)?;
+        end = log.append(&record)?.end;
         records += 1;
         if records.is_multiple_of(16) {
             log.commit(end)?;

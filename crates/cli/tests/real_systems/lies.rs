@@ -103,7 +103,7 @@ fn classed(folder: &Path, classes: [Class; 5]) {
     }
     let options = seawall::Options::default().segment_bytes(1 << 20);
     let log = seawall::Log::open(folder.join("log"), options).expect("a log");
-    let end = log.append_commit(b"durable").expect("a commit");
+    let end = log.append_commit(b"durable").expect("a commit").end;
     log.close().expect("closed");
     let report = seawall::verify(folder.join("log")).expect("a report");
     assert_eq!((report.damage.len(), report.end), (0, end));

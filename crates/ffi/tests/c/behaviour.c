@@ -292,7 +292,7 @@ static int of_log(char **words, int count) {
     if (!strcmp(words[0], "transaction")) return append(words, count, 1);
     if (is(words, "try_append", count, 2) || is(words, "append_commit", count, 2)) {
         char *data = payload(words[1], &bytes);
-        code = words[0][0] == 't' ? seawall_log_try_append(hand, data, bytes) : seawall_log_append_commit(hand, data, bytes);
+        code = words[0][0] == 't' ? seawall_log_try_append(hand, data, bytes) : seawall_log_append_commit(hand, data, bytes, -1);
         free(data);
         return end(code);
     }

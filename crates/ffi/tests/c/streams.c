@@ -17,7 +17,7 @@ int main(int count, char **arguments) {
     char record[1000];
     memset(record, 'r', sizeof record);
     for (int i = 0; i < 200; i++) {
-        if (seawall_log_append_commit(log, record, sizeof record) < 0) return 3;
+        if (seawall_log_append_commit(log, record, sizeof record, -1) < 0) return 3;
         char text[] = "a warning of another library\n";
         for (int fd = 0; fd < 3; fd++) {
             /* Of a stream that is closed this must fail. */

@@ -137,10 +137,8 @@ static void no_pointer_is_needed(void) {
     CHECK(seawall_log_append(log, NULL, 0) == 4);
     CHECK(seawall_log_try_append(NULL, "x", 1) == refused);
     CHECK(seawall_log_try_append(log, NULL, 1) == refused);
-    CHECK(seawall_log_append_commit(NULL, "x", 1) == refused);
-    CHECK(seawall_log_append_commit(log, NULL, 1) == refused);
-    CHECK(seawall_log_append_commit_timeout(NULL, "x", 1, -1) == refused);
-    CHECK(seawall_log_append_commit_timeout(log, NULL, 1, -1) == refused);
+    CHECK(seawall_log_append_commit(NULL, "x", 1, -1) == refused);
+    CHECK(seawall_log_append_commit(log, NULL, 1, -1) == refused);
     CHECK(seawall_log_notify_fd(NULL) == refused);
     CHECK(seawall_log_transaction(NULL, &part, 1) == refused);
     CHECK(seawall_log_transaction(log, NULL, 1) == refused);
@@ -229,7 +227,7 @@ static void records_and_reports(void) {
     CHECK(found->dir[0] == '/' && says(found->dir, "use"));
     CHECK(found->evidence >= SEAWALL_EVIDENCE_NOT_CONFIRMED && found->evidence <= SEAWALL_EVIDENCE_NOT_NEEDED);
     CHECK((found->evidence_because != NULL) == (found->evidence == SEAWALL_EVIDENCE_NOT_CONFIRMED));
-    CHECK(seawall_log_append_commit(log, "one", 3) == 7);
+    CHECK(seawall_log_append_commit(log, "one", 3, -1) == 7);
     CHECK(*seawall_log_durable_word(log) == 7);
     CHECK(seawall_log_try_append(log, "two", 3) == 14);
     CHECK(seawall_log_lsn(log, SEAWALL_LSN_APPENDED) == 14 && seawall_log_lsn(log, SEAWALL_LSN_DURABLE) == 7);
@@ -399,7 +397,7 @@ static void numbers_at_both_ends(void) {
         {"read_at", seawall_log_read_at(log, most, &record), past},
         {"read_before", seawall_log_read_before(log, 0, &record), 0},
         {"read_before, above", seawall_log_read_before(log, most, &record), past},
-        {"append_commit, time below", seawall_log_append_commit_timeout(log, NULL, 0, INT64_MIN), 38},
+        {"append_commit, time below", seawall_log_append_commit(log, NULL, 0, INT64_MIN), 38},
         {"stream_append, above", seawall_stream_append(log, 1 << 24, "x", 1, &seq), refused},
         {"stream_append, none", seawall_stream_append(log, SEAWALL_NO_STREAM, "x", 1, &seq), refused},
         {"stream_get", seawall_stream_get(log, 0, most, &record), behind},
@@ -433,13 +431,13 @@ static void what_a_closed_log_says(void) {
     seawall_record record;
     seawall_stats stats;
     const seawall_part part = {"x", 1, SEAWALL_NO_STREAM, 0};
-    CHECK(seawall_log_append_commit(log, "one", 3) == 7);
+    CHECK(seawall_log_append_commit(log, "one", 3, -1) == 7);
     CHECK(seawall_log_read(log, 0, &follower) == 0 && seawall_log_pin(log, 0, &pin) == 0);
     CHECK(seawall_log_append(log, "two", 3) == 14);
     CHECK(seawall_log_close(log) == 0 && seawall_log_close(log) == 0);
     CHECK(seawall_log_append(log, "x", 1) == SEAWALL_CLOSED && strcmp(seawall_error_last()->message, "the log was closed") == 0);
     CHECK(seawall_log_try_append(log, "x", 1) == SEAWALL_CLOSED);
-    CHECK(seawall_log_append_commit(log, "x", 1) == SEAWALL_CLOSED);
+    CHECK(seawall_log_append_commit(log, "x", 1, -1) == SEAWALL_CLOSED);
     CHECK(seawall_log_transaction(log, &part, 1) == SEAWALL_CLOSED);
     CHECK(seawall_stream_append(log, 1, "x", 1, NULL) == SEAWALL_CLOSED);
     CHECK(seawall_stream_try_append(log, 1, "x", 1, NULL) < 0);
@@ -500,7 +498,7 @@ static void a_disk_that_fails_is_named(void) {
     seawall_log *log = opened("failing");
     seawall_cursor *cursor = NULL;
     seawall_record record;
-    CHECK(seawall_log_append_commit(log, "one", 3) == 7);
+    CHECK(seawall_log_append_commit(log, "one", 3, -1) == 7);
     CHECK(seawall_log_read(log, 7, &cursor) == 0);
     disk_fails = 1;
     CHECK(seawall_log_append(log, "two", 3) == 14);
@@ -517,7 +515,7 @@ static void a_disk_that_fails_is_named(void) {
     seawall_cursor_free(cursor);
     seawall_log_free(log);
     log = opened("failing");
-    CHECK(seawall_log_opened(log)->tail == SEAWALL_TAIL_TORN && seawall_log_append_commit(log, "three", 5) > 7);
+    CHECK(seawall_log_opened(log)->tail == SEAWALL_TAIL_TORN && seawall_log_append_commit(log, "three", 5, -1) > 7);
     CHECK(seawall_log_close(log) == 0);
     seawall_log_free(log);
 }
@@ -530,7 +528,7 @@ static seawall_cursor *shared_cursor;
 static void *appender(void *argument) {
     intptr_t refused = 0;
     for (int i = 0; i < RECORDS; i++) {
-        int64_t end = i % 4 == 0 ? seawall_log_append_commit(shared, "record", 6) : seawall_log_try_append(shared, "record", 6);
+        int64_t end = i % 4 == 0 ? seawall_log_append_commit(shared, "record", 6, -1) : seawall_log_try_append(shared, "record", 6);
         if (end == SEAWALL_WOULD_BLOCK) end = seawall_log_append(shared, "record", 6);
         if (end < 0) refused++;
     }
@@ -588,7 +586,7 @@ static void a_descriptor_says_that_more_is_durable(void) {
     CHECK(seawall_log_append(log, "one", 3) == 7 && !readable(fd, 0));
     /* By whichever thread it was written, and however much: once. */
     CHECK(seawall_log_commit(log, 7, 0, -1) == 0 && readable(fd, 1));
-    CHECK(seawall_log_append_commit(log, "two", 3) == 14 && seawall_log_append_commit(log, "three", 5) == 23);
+    CHECK(seawall_log_append_commit(log, "two", 3, -1) == 14 && seawall_log_append_commit(log, "three", 5, -1) == 23);
     CHECK(readable(fd, 1) && read(fd, bytes, sizeof bytes) > 0);
     while (readable(fd, 0)) CHECK(read(fd, bytes, sizeof bytes) > 0);
     for (int i = 0; i < 3; i++) CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD);
@@ -599,7 +597,7 @@ static void a_descriptor_says_that_more_is_durable(void) {
     while (seawall_log_lsn(log, SEAWALL_LSN_DURABLE) < 31) CHECK(readable(fd, 1) && read(fd, bytes, sizeof bytes) > 0);
     CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD && is(&record, "four"));
     /* A record of another thread wakes one that sleeps in poll(). */
-    CHECK(seawall_log_append_commit_timeout(log, "five", 4, INT64_C(60000000000)) == 39);
+    CHECK(seawall_log_append_commit(log, "five", 4, INT64_C(60000000000)) == 39);
     while (readable(fd, 0)) CHECK(read(fd, bytes, sizeof bytes) > 0);
     CHECK(seawall_log_close(log) == 0 && readable(fd, 0) && seawall_log_notify_fd(log) == fd);
     CHECK(seawall_cursor_next(cursor, 0, &record) == SEAWALL_RECORD && seawall_cursor_next(cursor, -1, &record) == 0);
@@ -611,7 +609,7 @@ static void a_descriptor_says_that_more_is_durable(void) {
     fd = seawall_log_notify_fd(log);
     CHECK(read(fd, bytes, sizeof bytes) > 0);
     disk_fails = 1;
-    CHECK(seawall_log_append_commit_timeout(log, "one", 3, -1) == SEAWALL_FAILED && readable(fd, 1));
+    CHECK(seawall_log_append_commit(log, "one", 3, -1) == SEAWALL_FAILED && readable(fd, 1));
     disk_fails = 0;
     CHECK(seawall_log_close(log) == SEAWALL_FAILED);
     seawall_log_free(log);
@@ -626,7 +624,7 @@ static void *is_cancelled(void *call) {
     static seawall_record record;
     for (;;) {
         switch (*(const char *)call) {
-        case 'c': (void)seawall_log_append_commit(shared, "x", 1); break;
+        case 'c': (void)seawall_log_append_commit(shared, "x", 1, -1); break;
         case 'n': (void)seawall_cursor_next(shared_cursor, 1000000, &record); break;
         default:
             if (seawall_verify(path_of_case, &report) == 0) seawall_report_free(report);
@@ -639,7 +637,7 @@ static void *is_cancelled(void *call) {
 static void a_cancelled_thread_ends_behind_its_call(void) {
     const char *const calls[] = {"commit", "next", "verify"};
     shared = opened("cancelled");
-    CHECK(seawall_log_append_commit(shared, "first", 5) == 9);
+    CHECK(seawall_log_append_commit(shared, "first", 5, -1) == 9);
     for (int i = 0; i < 30; i++) {
         pthread_t thread;
         void *result = NULL;
@@ -650,7 +648,7 @@ static void a_cancelled_thread_ends_behind_its_call(void) {
         CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
         seawall_cursor_free(shared_cursor);
     }
-    CHECK(seawall_log_append_commit(shared, "after", 5) > 9);
+    CHECK(seawall_log_append_commit(shared, "after", 5, -1) > 9);
     CHECK(seawall_log_close(shared) == 0);
     seawall_log_free(shared);
 }
@@ -661,7 +659,7 @@ static void a_forked_child_is_refused(void) {
     seawall_view *view = NULL;
     seawall_pin *pin = NULL;
     seawall_stats stats;
-    CHECK(seawall_log_append_commit(log, "one", 3) == 7);
+    CHECK(seawall_log_append_commit(log, "one", 3, -1) == 7);
     CHECK(seawall_log_read(log, 0, &cursor) == 0 && seawall_view_open(path("forked"), &view) == 0 && seawall_log_pin(log, 0, &pin) == 0);
     pid_t child = fork();
     if (child == 0) {
@@ -682,7 +680,7 @@ static void a_forked_child_is_refused(void) {
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(seawall_log_append_commit(log, "two", 3) == 14);
+    CHECK(seawall_log_append_commit(log, "two", 3, -1) == 14);
     seawall_pin_free(pin);
     seawall_cursor_free(cursor);
     seawall_view_free(view);

@@ -325,11 +325,11 @@ impl State {
             ["close"] => return Ok(log.close_async().wait().map(|()| String::new())?),
             ["append", ref payloads @ ..] => {
                 let ends: Result<Vec<Lsn>, Error> =
-                    payloads.iter().map(|word| log.append(&payload(word))).collect();
+                    payloads.iter().map(|word| Ok(log.append(&payload(word))?.end)).collect();
                 ends?.pop().ok_or("nothing to append")?
             }
-            ["try_append", word] => log.try_append(&payload(word))?,
-            ["append_commit", word] => log.append_commit(&payload(word))?,
+            ["try_append", word] => log.try_append(&payload(word))?.end,
+            ["append_commit", word] => log.append_commit(&payload(word))?.end,
             ["transaction", ref parts @ ..] => log.transaction::<Failed>(|transaction| {
                 for part in parts {
                     match *part.split(':').collect::<Vec<_>>() {

@@ -1,6 +1,7 @@
 //! The future of an append that waits for memory or a segment without blocking a thread.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -34,7 +35,7 @@ impl std::fmt::Debug for AppendFuture<'_> {
 }
 
 impl Future for AppendFuture<'_> {
-    type Output = Result<Lsn>;
+    type Output = Result<Range<Lsn>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { log, record, place, ended } = self.get_mut();

@@ -2,6 +2,8 @@
 //!
 //! Invariant: whatever ends a transaction, also a panic, its memory goes back to the log.
 
+use std::ops::Range;
+
 use super::Log;
 use crate::commit::large::accept_large;
 use crate::commit::state::{Core, Refusal};
@@ -15,6 +17,12 @@ use crate::lsn::Lsn;
 use crate::read::stream::StreamAppend;
 use crate::stream::StreamId;
 use crate::stream::state::Numbering;
+
+/// Where `record` lies if it ends at `end`: in one piece, with its header in front.
+#[inline]
+pub(super) fn range_of(record: &[u8], end: Lsn) -> Range<Lsn> {
+    Lsn::new(end.get() - (RECORD_HEADER_BYTES + record.len()) as u64)..end
+}
 
 impl Log {
     pub(super) fn check_length(&self, bytes: usize) -> Result<()> {
@@ -31,8 +39,8 @@ impl Log {
     }
 
     /// As [`Log::append_no_wait`], for a future that is in line itself.
-    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Lsn> {
-        self.accept_record::<false>(record).map(|(lsn, _)| lsn)
+    pub(crate) fn try_in_line(&self, record: &[u8]) -> Result<Range<Lsn>> {
+        self.accept_record::<false>(record).map(|(end, _)| range_of(record, end))
     }
 
     /// Whether the record fills a batch of its own.
@@ -72,7 +80,7 @@ impl Log {
             return Err(Error::WouldBlock);
         }
         let (end, seq) = self.group.try_accept(|core| core.append_to(stream, record))?;
-        Ok(StreamAppend { seq, end })
+        Ok(StreamAppend::new(record, seq, end))
     }
 
     pub(crate) fn append_to_stream<const WAIT: bool>(
@@ -90,7 +98,7 @@ impl Log {
                 seq = number;
                 Ok(end)
             });
-            return accepted.map(|(end, _)| StreamAppend { seq, end });
+            return accepted.map(|(end, _)| StreamAppend::new(record, seq, end));
         }
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
         let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
@@ -102,7 +110,7 @@ impl Log {
         if !WAIT && end.is_err() {
             self.pass_on_memory();
         }
-        end.map(|end| StreamAppend { seq, end })
+        end.map(|end| StreamAppend::new(record, seq, end))
     }
 
     /// Appends a transaction whose records are complete.

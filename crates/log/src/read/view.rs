@@ -540,7 +540,7 @@ mod tests {
     fn fill(log: &Log, records: u32, byte: u8) -> Lsn {
         let mut last = Lsn::ZERO;
         for _ in 0..records {
-            last = log.append(&vec![byte; 64 << 10]).expect("appends");
+            last = log.append(&vec![byte; 64 << 10]).expect("appends").end;
         }
         log.commit(last).expect("commits");
         last

@@ -86,9 +86,9 @@ fn a_failure_reaches_every_waiter() {
                 }
             });
         }
-        let lsn = log.append(b"asynchronous").ok();
-        if let Some(lsn) = lsn {
-            let _ = log.commit_async(lsn).wait();
+        let placed = log.append(b"asynchronous").ok();
+        if let Some(placed) = placed {
+            let _ = log.commit_async(placed.end).wait();
         }
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
         scope.spawn(move || while follower.next_record().is_ok_and(|record| record.is_some()) {});
@@ -267,7 +267,7 @@ fn damage_to_the_last_record_of_a_closed_log_is_corruption() {
 fn an_idle_log_marks_what_is_durable() {
     let dir = scratch();
     let log = Log::open(dir.path(), small().idle_mark(Duration::from_millis(1))).expect("opens");
-    let end = log.append_commit(b"record").expect("commits");
+    let end = log.append_commit(b"record").expect("commits").end;
     let mut waited = 0;
     while seawall::View::open(dir.path()).expect("looks").end_lsn() < end {
         std::thread::sleep(Duration::from_millis(2));
@@ -493,7 +493,7 @@ fn small_commits_go_on_while_a_large_record_is_copied() {
                 let end = if in_transaction {
                     log.transaction::<Error>(|transaction| transaction.append(large))?
                 } else {
-                    log.append(large)?
+                    log.append(large)?.end
                 };
                 log.commit(end)
             });

@@ -102,7 +102,7 @@ async fn append_and_commit(log: Arc<Log>, number: u64, polls: Arc<AtomicU64>) {
         let appended = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut append).poll(context))).await;
         assert!(!matches!(appended, Poll::Ready(Err(_))));
     }
-    let end = Counted(log.append_async(&record), Arc::clone(&polls)).await.expect("appends");
+    let end = Counted(log.append_async(&record), Arc::clone(&polls)).await.expect("appends").end;
     assert_eq!(Counted(log.commit_async(end), polls).await.expect("commits"), end);
     assert!(log.durable_lsn() >= end);
 }
@@ -215,7 +215,7 @@ fn a_dropped_append_appended_nothing_and_keeps_nobody_waiting() {
     let mut ends = Vec::new();
     for (append, task, kept_one) in left {
         if kept_one {
-            ends.push(wait(append, &task).expect("appends"));
+            ends.push(wait(append, &task).expect("appends").end);
         }
     }
     assert!(ends.is_sorted(), "they were not served in line");
@@ -352,7 +352,7 @@ fn wakers_that_panic_harm_no_append_no_follower_and_no_close() {
     // The first one was woken, and will not look: it is dropped at last.
     std::thread::sleep(SHORT);
     drop(bad);
-    let end = wait(append, &sound).expect("appends");
+    let end = wait(append, &sound).expect("appends").end;
     log.commit(end).expect("commits");
     let _ = follower.poll_next_record(&mut Context::from_waker(&panics));
     assert!(matches!(follower.next_record_timeout(LONG), Ok(Some(_))));
@@ -366,9 +366,9 @@ fn a_deadline_passes_on_a_disk_that_hangs() {
     let (faults, options) = faulty();
     let log = Log::open(dir.path(), options).expect("opens");
     let _released = Released(&faults);
-    let end = log.append(b"record").expect("appends");
+    let end = log.append(b"record").expect("appends").end;
     faults.hang_commits(true);
-    let late = log.commit_timeout(end, SHORT);
+    let late = log.commit_async(end).wait_timeout(SHORT);
     // Whatever a test finds, the disk goes on, otherwise the log could not end.
     let (durable, mut again) = (log.durable_lsn(), log.commit_async(end));
     let later = again.wait_timeout(SHORT);
@@ -379,8 +379,11 @@ fn a_deadline_passes_on_a_disk_that_hangs() {
     assert!(durable < end && matches!(later, Err(Error::TimedOut { .. })));
     assert_eq!(third.expect("the disk has gone on"), end);
     assert!(log.durable_lsn() >= end);
-    assert!(matches!(log.commit_timeout(end.saturating_add(1), LONG), Err(Error::BeyondEnd { .. })));
-    log.commit_timeout(end, Duration::ZERO).expect("is durable already");
+    assert!(matches!(
+        log.commit_async(end.saturating_add(1)).wait_timeout(LONG),
+        Err(Error::BeyondEnd { .. })
+    ));
+    log.commit_async(end).wait_timeout(Duration::ZERO).expect("is durable already");
 }
 
 #[test]
@@ -402,8 +405,8 @@ fn deadlines_pass_while_a_leader_hangs() {
         let late: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
-                    let end = log.append(b"waits").expect("there is memory");
-                    (log.commit_timeout(end, SHORT), end)
+                    let end = log.append(b"waits").expect("there is memory").end;
+                    (log.commit_async(end).wait_timeout(SHORT), end)
                 })
             })
             .map(|waiter| waiter.join().expect("ends"))
@@ -411,7 +414,7 @@ fn deadlines_pass_while_a_leader_hangs() {
         faults.hang_commits(false);
         for (result, end) in late {
             assert!(matches!(result, Err(Error::TimedOut { .. })), "{result:?}");
-            log.commit_timeout(end, LONG).expect("the disk has gone on");
+            log.commit_async(end).wait_timeout(LONG).expect("the disk has gone on");
         }
         leader.join().expect("ends").expect("commits");
     });
@@ -422,7 +425,7 @@ fn close_on_a_disk_that_hangs() {
     let (faults, options) = faulty();
     let log = Log::open(dir.path(), options).expect("opens");
     let _released = Released(&faults);
-    let end = log.append(b"record").expect("appends");
+    let end = log.append(b"record").expect("appends").end;
     faults.hang_commits(true);
     let (mut close, first) = (log.close_async(), task());
     until("nothing is written", || faults.hanging_commits() > 0);
@@ -545,7 +548,7 @@ fn a_stall_is_seen_while_it_lasts() {
             let stats = log.stats();
             assert!(stats.stalled_for.is_some_and(|stalled| stalled >= SHORT), "{stats:?}");
             // A second batch that hangs with the first one is the same stall, however long it lasts.
-            let end = log.append(b"more").expect("there is memory");
+            let end = log.append(b"more").expect("there is memory").end;
             drop(log.commit_async(end));
             std::thread::sleep(4 * SHORT);
             assert_eq!((calls(), log.stats().stalls_seen), (before + 1, before + 1));
@@ -632,7 +635,7 @@ mod streams {
 
     async fn write(log: Arc<Log>, records: u64) {
         for number in 0..records {
-            let end = log.append_async(&number.to_le_bytes()).await.expect("appends");
+            let end = log.append_async(&number.to_le_bytes()).await.expect("appends").end;
             if number % 7 == 0 {
                 log.commit_async(end).await.expect("commits");
             }

@@ -75,11 +75,11 @@ fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
             }
         }
         assert_eq!(log.stats().stalls, 0, "an append waited");
-        log.commit(*accepted.last().expect("some")).expect("commits");
+        log.commit(accepted.last().expect("some").end).expect("commits");
         let mut count = 0;
-        for (read, end) in log.read(Lsn::ZERO).expect("reads").zip(&accepted) {
+        for (read, at) in log.read(Lsn::ZERO).expect("reads").zip(&accepted) {
             let read = read.expect("sound");
-            assert_eq!((read.end, &read.payload[..8]), (*end, &u64::to_le_bytes(count)[..]));
+            assert_eq!((read.end, &read.payload[..8]), (at.end, &u64::to_le_bytes(count)[..]));
             count += 1;
         }
         assert_eq!(count, accepted.len() as u64);
@@ -92,7 +92,7 @@ fn an_append_that_does_not_wait_is_refused_for_the_same_reasons_as_one_that_does
     let dir = scratch();
     let log = Log::open(dir.path(), small().record_bytes_max(1000)).expect("opens");
     assert!(matches!(log.append_no_wait(&[0; 1001]), Err(Error::TooLong { bytes: 1001, bytes_max: 1000 })));
-    let end = log.append_no_wait(&[0; 1000]).expect("there is room");
+    let end = log.append_no_wait(&[0; 1000]).expect("there is room").end;
     assert_eq!(end, log.appended_lsn());
 }
 
@@ -101,7 +101,7 @@ fn dropped_commits_take_no_wake_up_from_others() {
     let dir = scratch();
     let log = Log::open(dir.path(), small()).expect("opens");
     for round in 0..200 {
-        let end = log.append(b"record").expect("appends");
+        let end = log.append(b"record").expect("appends").end;
         // Several tasks wait for one LSN; some are dropped unpolled, some polled, one is polled by two tasks in turn.
         let mut commits: Vec<(CommitFuture, Arc<Task>)> =
             (0..6).map(|_| (log.commit_async(end), task())).collect();
@@ -119,7 +119,7 @@ fn dropped_commits_take_no_wake_up_from_others() {
         }
         assert!(log.durable_lsn() >= end);
     }
-    let end = log.append(b"left alone").expect("appends");
+    let end = log.append(b"left alone").expect("appends").end;
     drop(log.commit_async(end));
     log.commit(end).expect("commits");
 }
@@ -130,7 +130,7 @@ fn a_hundred_thousand_commits_wait_at_once() {
     let log = Log::open(dir.path(), Options::default().segment_bytes(16 << 20)).expect("opens");
     let waiting: Vec<(CommitFuture, Arc<Task>)> = (0..100_000_u64)
         .map(|number| {
-            let end = log.append(&number.to_le_bytes()).expect("appends");
+            let end = log.append(&number.to_le_bytes()).expect("appends").end;
             let (mut commit, task) = (log.commit_async(end), task());
             let _ = poll(&mut commit, &task);
             (commit, task)

@@ -85,7 +85,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
         std::fs::metadata(to.join(segment_name(2))).and_then(|meta| meta.modified()).expect("is there"),
         kept
     );
-    let cut = ends[usize::from(RECORDS) - 1];
+    let cut = ends[usize::from(RECORDS) - 1].end;
     let segments = log.stats().segments;
     log.trim(cut).expect("trims");
     while log.stats().segments == segments {
@@ -186,7 +186,7 @@ fn each_state_that_an_interrupted_backup_leaves_is_whole_and_is_gone_on_with() {
         ends.push(log.append_commit(&record(i)).expect("commits"));
     }
     let before = log.backup(&old).expect("backs up").report.end;
-    log.trim(ends[20]).expect("trims");
+    log.trim(ends[20].end).expect("trims");
     for i in 0..RECORDS {
         log.append_commit(&record(i)).expect("commits");
     }
@@ -302,7 +302,7 @@ fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
                 record[..8].copy_from_slice(&number.to_le_bytes());
                 ends.push_back(log.append_commit(&record).expect("commits"));
                 if ends.len() > 300 {
-                    log.trim(ends.drain(..150).next_back().expect("some")).expect("trims");
+                    log.trim(ends.drain(..150).next_back().expect("some").end).expect("trims");
                 }
             }
         });

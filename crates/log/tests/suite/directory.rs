@@ -53,7 +53,7 @@ fn alone(test: &str, limits: &str, work: impl FnOnce()) {
 /// Commits so many records of this byte, and trims behind itself if it `trims`.
 fn commit(log: &Log, byte: u8, records: usize, trims: bool) {
     for _ in 0..records {
-        let end = log.append_commit(&[byte; RECORD_BYTES]).expect("commits");
+        let end = log.append_commit(&[byte; RECORD_BYTES]).expect("commits").end;
         if trims {
             log.trim(Lsn::new(end.get().saturating_sub(10 * RECORD_BYTES as u64))).expect("trims");
         }
@@ -184,7 +184,7 @@ fn a_child_that_was_forked_off_can_neither_use_the_log_nor_keep_it() {
         let [log_dir, go] = ["log", "go"].map(|name| dir.path().join(name));
         let log = Log::open(&log_dir, by(method)).expect("opens");
         commit(&log, 1, 20, false);
-        let end = log.append(&[1; RECORD_BYTES]).expect("appends");
+        let end = log.append(&[1; RECORD_BYTES]).expect("appends").end;
         let mut held = Some(log);
         let child = Child::run(|| {
             let Some(log) = held.take() else { return 1 };

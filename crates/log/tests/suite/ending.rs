@@ -66,7 +66,7 @@ fn poll(commit: &mut CommitFuture, waker: &Waker) -> Poll<seawall::Result<Lsn>> 
 /// A log of one record whose last handle is with the waker of the commit of that record, unless that was durable at once.
 fn owned_by_its_waker(dir: &Path, options: Options) -> (CommitFuture, bool) {
     let log = Arc::new(Log::open(dir, options).expect("opens"));
-    let lsn = log.append(b"record").expect("appends");
+    let lsn = log.append(b"record").expect("appends").end;
     let mut commit = log.commit_async(lsn);
     let waker = Waker::from(Arc::new(Owner(Mutex::new(Some(Arc::clone(&log))))));
     let pending = poll(&mut commit, &waker).is_pending();
@@ -136,7 +136,7 @@ fn a_log_may_be_closed_on_the_thread_that_completes_a_commit() {
         for round in 0..30 {
             let log = Log::open(dir.path(), small()).expect("opens");
             assert!(round == 0 || log.opened().tail == Tail::Clean);
-            let lsn = log.append(b"record").expect("appends");
+            let lsn = log.append(b"record").expect("appends").end;
             let mut commit = log.commit_async(lsn);
             let done = Arc::new(AtomicBool::new(false));
             let closer = Arc::new(Closer(Mutex::default(), Arc::clone(&done)));
@@ -177,10 +177,10 @@ fn a_waker_that_panics_harms_no_commit() {
         let dir = scratch();
         let log = Log::open(dir.path(), small()).expect("opens");
         for _ in 0..50 {
-            let lsn = log.append(b"one").expect("appends");
+            let lsn = log.append(b"one").expect("appends").end;
             let mut panics = log.commit_async(lsn);
             let _ = poll(&mut panics, &Waker::from(Arc::new(Panics)));
-            let lsn = log.append(b"two").expect("appends");
+            let lsn = log.append(b"two").expect("appends").end;
             let mut sound = log.commit_async(lsn);
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
             while poll(&mut sound, &waker).is_pending() {

@@ -50,11 +50,11 @@ fn write_everything(dir: &Path, options: &Options) {
         for turn in 0..40_u8 {
             idle(&log);
             end = match turn % 5 {
-                0 => log.append_commit(&[turn; 100]),
-                1 => (0..7).try_fold(end, |_, i| log.append(&[i, life, turn])),
-                2 => log.append_commit(&vec![turn; 15_000]),
+                0 => log.append_commit(&[turn; 100]).map(|at| at.end),
+                1 => (0..7).try_fold(end, |_, i| Ok(log.append(&[i, life, turn])?.end)),
+                2 => log.append_commit(&vec![turn; 15_000]).map(|at| at.end),
                 3 => log.transaction(|tx| (0..50).try_for_each(|i| tx.append(&vec![i; 1000]))),
-                _ => log.append_commit(&[]),
+                _ => log.append_commit(&[]).map(|at| at.end),
             }
             .expect("is taken in");
             log.commit(end).expect("commits");

@@ -155,7 +155,7 @@ fn a_commit_is_seen_at_once_and_without_an_idle_mark() {
     let dir = scratch();
     let log = Log::open(dir.path(), quiet()).expect("opens");
     assert_eq!(log.opened().channel_refused, None);
-    let first = log.append_commit(&record(0)).expect("commits");
+    let first = log.append_commit(&record(0)).expect("commits").end;
     let mut follower = follow(dir.path());
     assert_eq!(follower.polls(), None);
     for next in 1..100 {
@@ -273,10 +273,10 @@ fn a_follower_that_is_overtaken_by_a_trim_says_so() {
 fn what_is_not_durable_is_not_shown() {
     let dir = scratch();
     let log = Log::open(dir.path(), quiet()).expect("opens");
-    let end = log.append_commit(&record(0)).expect("commits");
+    let end = log.append_commit(&record(0)).expect("commits").end;
     let mut follower = follow(dir.path());
     follower.try_next_record().expect("reads").expect("is durable");
-    let weak = log.append(&record(1)).expect("appends");
+    let weak = log.append(&record(1)).expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (end, weak));
     assert!(follower.try_next_record().expect("reads").is_none(), "it is not durable");
@@ -291,7 +291,7 @@ fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
     let log = Log::open(dir.path(), quiet()).expect("opens");
     let mut renewed = View::open(dir.path()).expect("looks");
     for seq in 0..200 {
-        let end = log.append_commit(&record(seq)).expect("commits");
+        let end = log.append_commit(&record(seq)).expect("commits").end;
         assert_eq!(View::open(dir.path()).expect("looks").end_lsn(), end);
         assert!(renewed.renew().expect("looks"), "record {seq}");
         assert_eq!(renewed.end_lsn(), end);
@@ -302,7 +302,7 @@ fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
         .map(|record| number(&record.expect("is intact").payload))
         .collect();
     assert!(numbers.into_iter().eq(0..200) && renewed.segments() > 2);
-    let weak = log.append(&record(200)).expect("appends");
+    let weak = log.append(&record(200)).expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     assert!(View::open(dir.path()).expect("looks").end_lsn() < weak, "it is not durable");
 }
@@ -321,7 +321,7 @@ fn a_follower_beside_trims_and_new_writers_misses_no_file() {
                 let log = Log::open(dir.path(), options().segment_bytes(bytes)).expect("opens");
                 // Some write nothing: the segment that an opening began is replaced by the next one.
                 for seq in 0..if life % 3 == 0 { 15 } else { 0 } {
-                    let end = log.append_commit(&record(next)).expect("commits");
+                    let end = log.append_commit(&record(next)).expect("commits").end;
                     next += 1;
                     if seq % 7 == 0 {
                         log.trim(end).expect("trims");
@@ -378,7 +378,7 @@ fn a_page_that_speaks_for_another_writer_is_not_believed() {
         // The second opening, so that there was an earlier one.
         Log::open(dir.path(), quiet()).expect("opens").close().expect("closes");
         let log = Log::open(dir.path(), quiet()).expect("opens");
-        let weak = log.append(&record(0)).expect("appends");
+        let weak = log.append(&record(0)).expect("appends").end;
         log.commit_as(weak, ProcessCrash).expect("commits");
         let mut bytes = std::fs::read(page(dir.path())).expect("reads");
         put(&mut bytes, &[(DURABLE, weak.get())]);
@@ -510,7 +510,7 @@ fn what_was_cut_before_a_follower_came_there_is_not_shown() {
     assert_eq!(next(&mut follower), b"kept");
     log.append(b"cut off").expect("appends");
     log.append(b"cut off too").expect("appends");
-    log.truncate_after(kept).expect("cuts");
+    log.truncate_after(kept.end).expect("cuts");
     log.append_commit(b"behind it").expect("commits");
     assert_eq!(next(&mut follower), b"behind it");
 }
@@ -528,7 +528,7 @@ fn a_cut_hides_nothing_from_other_processes_before_it_is_durable() {
         records.map(|record| record.expect("is sound").payload.to_vec()).collect()
     };
     let mut renewed = View::open(dir.path()).expect("looks");
-    let cut = log.truncate_after(kept).expect("cuts");
+    let cut = log.truncate_after(kept.end).expect("cuts");
     log.commit_as(cut, ProcessCrash).expect("commits");
     assert!(log.durable_lsn() < cut);
     renewed.renew().expect("looks");
@@ -569,10 +569,10 @@ fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             log.append(b"cut off").expect("appends");
-            log.truncate_after(in_flight).expect("cuts");
+            log.truncate_after(in_flight.end).expect("cuts");
             faults.hang_commits(false);
         });
-        log.commit(in_flight).expect("commits");
+        log.commit(in_flight.end).expect("commits");
     });
     let counted = || {
         let (file, mut count) = (std::fs::File::open(page(dir.path())).expect("opens"), [0; 8]);
@@ -600,7 +600,7 @@ fn cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does
     let file = std::fs::OpenOptions::new().write(true).open(page(dir.path())).expect("opens");
     std::os::unix::fs::FileExt::write_all_at(&file, &1_u64.to_le_bytes(), CUTS as u64).expect("writes");
     assert_eq!(poll(&mut follower), None);
-    let cut = log.truncate_after(kept).expect("cuts");
+    let cut = log.truncate_after(kept.end).expect("cuts");
     log.commit(cut).expect("commits");
     assert_eq!(poll(&mut follower), None, "it was cut before the follower came there");
 }

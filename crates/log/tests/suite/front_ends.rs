@@ -51,7 +51,7 @@ fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
     let options = small().record_bytes_max(1 << 20).faults(Arc::clone(&faults));
     let log = Log::open(dir.path(), options).expect("opens");
     let released = crate::async_tasks::Released(&faults);
-    assert_eq!(granted(|| log.try_append(b"one")), Lsn::new(7));
+    assert_eq!(granted(|| log.try_append(b"one")).end, Lsn::new(7));
     refused(&log.try_append(&[0; 16 << 10]));
     assert!(matches!(log.try_append(&vec![0; (1 << 20) + 1]), Err(Error::TooLong { .. })));
     // Streams need a thread of the log, which the first append that may wait starts.
@@ -187,12 +187,12 @@ fn every_number_and_time_is_taken_or_refused_at_both_of_its_ends() {
     let dir = scratch();
     let log = Log::open(dir.path(), small()).expect("opens");
     log.stream(id(1)).append(b"of a stream").expect("appends");
-    let end = log.append_commit(b"one").expect("commits");
+    let end = log.append_commit(b"one").expect("commits").end;
     for time in [Duration::ZERO, Duration::from_nanos(u64::MAX), Duration::MAX] {
-        let lsn = log.append(b"x").expect("appends");
-        match log.commit_timeout(lsn, time) {
+        let lsn = log.append(b"x").expect("appends").end;
+        match log.commit_async(lsn).wait_timeout(time) {
             Err(Error::TimedOut { .. }) if time.is_zero() => log.commit(lsn).expect("commits"),
-            done => done.expect("commits"),
+            done => assert_eq!(done.expect("commits"), lsn),
         }
         let mut followers =
             (log.follow(Lsn::ZERO).expect("follows"), log.stream(id(1)).follow(0).expect("follows"));
@@ -215,7 +215,7 @@ fn every_number_and_time_is_taken_or_refused_at_both_of_its_ends() {
         let (lsn, stream) = (Lsn::new(number), log.stream(id(1)));
         let calls = [
             log.commit(lsn),
-            log.commit_timeout(lsn, Duration::MAX),
+            log.commit_async(lsn).wait_timeout(Duration::MAX).map(drop),
             log.commit_as(lsn, seawall::Durability::ProcessCrash),
             log.commit_async(lsn).wait().map(drop),
             log.read(lsn).map(drop),

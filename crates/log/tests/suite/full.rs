@@ -64,7 +64,7 @@ fn a_cut_that_is_stated_again_leaves_a_trim_its_segment() {
     let (mut begins, mut second) = (Lsn::ZERO, None);
     for _ in 0..6 {
         fill(|| {
-            begins = log.append_commit(&RECORD)?;
+            begins = log.append_commit(&RECORD)?.end;
             let cut = log.truncate_after(Lsn::new(begins.get() - RECORD.len() as u64))?;
             log.commit(cut)?;
             if log.stats().segments_started > 0 {
@@ -93,7 +93,11 @@ impl Wake for Task {
 }
 
 /// Polls an append when its waker was called, and never else; returns what it came to.
-fn woken(append: &mut AppendFuture<'_>, task: &Arc<Task>, seen: &mut u64) -> seawall::Result<Lsn> {
+fn woken(
+    append: &mut AppendFuture<'_>,
+    task: &Arc<Task>,
+    seen: &mut u64,
+) -> seawall::Result<std::ops::Range<Lsn>> {
     let waker = Waker::from(Arc::clone(task));
     let began_ns = monotonic_ns();
     loop {
@@ -154,7 +158,7 @@ fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
     let (large, mut refused) = (vec![7; 20_000], 0);
     while refused < 40 {
         match log.append_no_wait(&large) {
-            Ok(end) => log.commit(end).expect("commits"),
+            Ok(at) => log.commit(at.end).expect("commits"),
             Err(Error::WouldBlock) => refused += 1,
             Err(other) => panic!("{other}"),
         }
@@ -381,7 +385,7 @@ fn full_logs_of_an_idle_stream(limit_ns: u64) {
         if is_empty {
             stream.trim(1).expect("trims");
         }
-        fill(|| log.append(&RECORD).and_then(|end| log.commit(end)));
+        fill(|| log.append(&RECORD).and_then(|at| log.commit(at.end)));
         let began_ns = monotonic_ns();
         while log.first_lsn() == Lsn::ZERO {
             assert!(monotonic_ns() - began_ns < limit_ns, "a cap of {bytes_max}, empty: {is_empty}");

@@ -100,7 +100,7 @@ fn what_became_a_hole_is_filled() {
         }
         // A segment that was trimmed is used again: it came from the copy.
         for _ in 0..600 {
-            let end = log.append_commit(&[8; 1000]).expect("commits");
+            let end = log.append_commit(&[8; 1000]).expect("commits").end;
             log.trim(end).expect("trims");
         }
         log.close().expect("closes");

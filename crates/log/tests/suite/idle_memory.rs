@@ -38,7 +38,7 @@ fn burst(log: &Log, round: u8) -> Vec<(u64, u8)> {
     let mut written = Vec::new();
     for i in 0..48_u8 {
         let fill = round.wrapping_mul(48).wrapping_add(i);
-        let end = log.append(&vec![fill; 700 << 10]).expect("appends");
+        let end = log.append(&vec![fill; 700 << 10]).expect("appends").end;
         written.push((end.get(), fill));
     }
     log.commit(log.appended_lsn()).expect("commits");

@@ -77,7 +77,7 @@ fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
     for part in 0..4 {
         let mut end = Lsn::ZERO;
         for _ in 0..2000 {
-            end = log.append(&record(written)).expect("appends");
+            end = log.append(&record(written)).expect("appends").end;
             written += 1;
         }
         log.commit(end).expect("commits");
@@ -122,7 +122,7 @@ fn many_threads_share_the_log_and_every_record_is_there_once() {
             let log = &log;
             scope.spawn(move || {
                 for i in 0..200_u64 {
-                    let lsn = log.append_commit(&(thread << 32 | i).to_le_bytes()).expect("commits");
+                    let lsn = log.append_commit(&(thread << 32 | i).to_le_bytes()).expect("commits").end;
                     assert!(log.durable_lsn() >= lsn);
                 }
             });
@@ -166,7 +166,7 @@ fn a_transaction_is_one_and_an_abandoned_one_is_none() {
 fn only_what_is_durable_is_read_and_followed() {
     let dir = scratch();
     let log = open(dir.path());
-    let lsn = log.append(b"one").expect("appends");
+    let lsn = log.append(b"one").expect("appends").end;
     assert!(all(&log, Lsn::ZERO).is_empty());
     log.commit(lsn).expect("commits");
     assert_eq!(all(&log, Lsn::ZERO), [b"one"]);
@@ -198,11 +198,11 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
         record[..4].copy_from_slice(&i.to_le_bytes());
         ends.push(log.append_commit(&record).expect("commits"));
         if i % 50 == 49 {
-            log.trim(ends[i as usize - 20]).expect("trims");
+            log.trim(ends[i as usize - 20].end).expect("trims");
         }
     }
-    let first = log.trim(ends[389]).expect("trims");
-    assert_eq!(first, ends[389]);
+    let first = log.trim(ends[389].end).expect("trims");
+    assert_eq!(first, ends[389].end);
     assert!(matches!(log.read(Lsn::ZERO), Err(Error::Trimmed { .. })));
     assert_eq!(all(&log, first).len(), 10);
     log.close().expect("closes");
@@ -319,7 +319,7 @@ fn many_commits_are_in_flight_from_one_thread_without_a_runtime() {
     let mut context = Context::from_waker(&waker);
     let mut pending = std::collections::VecDeque::new();
     for i in 0..2000_u32 {
-        let lsn = log.append(&i.to_le_bytes()).expect("appends");
+        let lsn = log.append(&i.to_le_bytes()).expect("appends").end;
         pending.push_back(log.commit_async(lsn));
         while pending.len() > 64 {
             match std::pin::Pin::new(&mut pending[0]).poll(&mut context) {
@@ -360,7 +360,7 @@ fn a_commit_that_outlives_its_log_fails_and_writes_nothing() {
     let log = open(dir.path());
     log.append_commit(b"durable").expect("commits");
     let done = log.commit_async(log.durable_lsn());
-    let lsn = log.append(b"never committed").expect("appends");
+    let lsn = log.append(b"never committed").expect("appends").end;
     let (late, mut pending) = (log.commit_async(lsn), log.commit_async(lsn));
     let woken = Arc::new(Woken(false.into()));
     let waker = Waker::from(Arc::clone(&woken));
@@ -398,7 +398,7 @@ fn a_commit_behind_a_full_batch_never_sleeps_for_ever() {
             let mut end = Lsn::ZERO;
             // Six of these fill a batch.
             for _ in 0..=i % 20 {
-                end = log.append(&[7; 600]).expect("appends");
+                end = log.append(&[7; 600]).expect("appends").end;
             }
             log.commit(end).expect("commits");
             assert!(log.durable_lsn() >= end);

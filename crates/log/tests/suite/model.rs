@@ -320,7 +320,7 @@ impl Life {
                 })
             }),
             Change::Append(items) => match items[0] {
-                (None, ..) => log.append(&payload(items[0])),
+                (None, ..) => log.append(&payload(items[0])).map(|placed| placed.end),
                 (Some(stream), ..) => log.stream(id(stream)).append(&payload(items[0])).map(|appended| {
                     let next = self.now.streams.get(&stream).map_or(0, |model| model.next);
                     assert_eq!(appended.seq, next, "the number of a record in stream {stream}");

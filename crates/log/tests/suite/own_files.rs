@@ -45,7 +45,7 @@ fn log(to: &Path) {
     for _ in 1..RECORDS {
         log.append_commit(&[7; 2500]).expect("commits");
     }
-    let end = log.append(b"in memory").expect("appends");
+    let end = log.append(b"in memory").expect("appends").end;
     log.commit_as(end, ProcessCrash).expect("commits");
     assert_eq!(log.stats().process_crash, ProcessCrashCommits::InMemory);
     Hold { lsn: Lsn::ZERO, note: "a note".to_owned() }.write(dir, "copy").expect("writes");
@@ -178,7 +178,7 @@ fn memory_of_any_length_is_replaced() {
             content[..magic.len()].copy_from_slice(magic);
             fs::write(dir.path().join("MEMORY"), content).expect("writes");
             let log = Log::open(dir.path(), options()).expect("opens");
-            let end = log.append(b"a record").expect("appends");
+            let end = log.append(b"a record").expect("appends").end;
             log.commit_as(end, ProcessCrash).expect("commits");
             assert_eq!(log.stats().process_crash, ProcessCrashCommits::InMemory, "{length} bytes");
         }
@@ -192,7 +192,7 @@ fn memory_that_could_not_be_made_is_made_when_it_can_be() {
     let log = Log::open(dir.path(), options()).expect("opens");
     fs::create_dir(dir.path().join("MEMORY")).expect("in its way");
     let commit = || {
-        let end = log.append(b"a record").expect("appends");
+        let end = log.append(b"a record").expect("appends").end;
         log.commit_as(end, ProcessCrash).expect("commits");
     };
     commit();

@@ -7,7 +7,7 @@ use seawall::{Error, Hold, Log, Lsn, Options, Retention, StreamId, View};
 fn a_trim_stops_at_the_lowest_pin_until_it_is_moved_or_dropped() {
     let dir = scratch();
     let log = Log::open(dir.path(), Options::default().segment_bytes(64 << 10)).expect("opens");
-    let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits")).collect();
+    let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits").end).collect();
     assert_eq!(log.stats().pinned, None);
     let mut low = log.pin(ends[5]).expect("pins");
     let (high, twin) = (log.pin(ends[20]).expect("pins"), log.pin(ends[20]).expect("pins"));
@@ -111,16 +111,16 @@ fn read_behind_a_trim() {
     let log = Log::open(dir.path(), Options::default().segment_bytes(64 << 10)).expect("opens");
     let kept = log.append(b"kept").expect("appends");
     log.append(b"cut off").expect("appends");
-    log.commit(log.append(b"cut off").expect("appends")).expect("commits");
+    log.commit(log.append(b"cut off").expect("appends").end).expect("commits");
     let mut reader = log.read(Lsn::ZERO).expect("reads");
     assert!(reader.next_record().expect("reads").is_some_and(|record| &*record.payload == b"kept"));
-    log.truncate_after(kept).expect("cuts");
-    log.trim(log.append_commit(b"behind").expect("commits")).expect("trims");
+    log.truncate_after(kept.end).expect("cuts");
+    log.trim(log.append_commit(b"behind").expect("commits").end).expect("trims");
     // The next segments state what is cut again, which is nothing that is left.
     for _ in 0..40 {
         log.append_commit(&[7; 5000]).expect("commits");
     }
-    let end = log.append_commit(b"another").expect("commits");
+    let end = log.append_commit(b"another").expect("commits").end;
     log.append_commit(b"cut off").expect("commits");
     log.commit(log.truncate_after(end).expect("cuts")).expect("commits");
     let found = reader.next_record().map(|record| record.map(|record| record.payload.to_vec()));

@@ -27,7 +27,12 @@ fn write(log: &Log, lengths: &[usize]) {
             log.transaction::<Error>(|tx| records.iter().try_for_each(|record| tx.append(record)))
                 .expect("appends")
         } else {
-            records.iter().map(|record| log.append(record).expect("appends")).last().expect("one at least")
+            records
+                .iter()
+                .map(|record| log.append(record).expect("appends"))
+                .last()
+                .expect("one at least")
+                .end
         };
         if number % 3 == 0 {
             log.commit(end).expect("commits");
@@ -101,7 +106,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert!(log.read_before(Lsn::ZERO).expect("nothing lies before").is_none());
     write(&log, &[20_000; 30]);
     let durable = log.durable_lsn();
-    let end = log.append(b"not committed").expect("appends");
+    let end = log.append(b"not committed").expect("appends").end;
     assert!(matches!(log.read_at(durable), Err(Error::BeyondEnd { end, .. }) if end == durable));
     assert!(matches!(log.read_before(end), Err(Error::BeyondEnd { end, .. }) if end == durable));
     assert!(matches!(log.read_at(Lsn::MAX), Err(Error::BeyondEnd { .. })));
@@ -144,7 +149,7 @@ fn damage_behind_the_first_read_is_noticed_where_it_lies() {
     for number in 0..20 {
         let mut record = payload(number, 6000);
         record[..8].copy_from_slice(&(0xFEED_0000_u64 + number as u64).to_le_bytes());
-        lsns.push(log.append_commit(&record).expect("commits"));
+        lsns.push(log.append_commit(&record).expect("commits").end);
     }
     for lsn in &lsns[..20] {
         log.read_at(*lsn).expect("reads");
@@ -169,7 +174,7 @@ fn reads_beside_a_writer_that_trims_find_their_record_or_say_that_it_was_trimmed
             let mut starts = vec![Lsn::ZERO];
             for _ in 0..400 {
                 let start = starts[starts.len() - 1];
-                starts.push(log.append_commit(&record(start)).expect("commits"));
+                starts.push(log.append_commit(&record(start)).expect("commits").end);
                 if starts.len() > 8 {
                     log.trim(starts[starts.len() - 8]).expect("trims");
                 }
@@ -227,7 +232,7 @@ fn a_segment_that_was_read_from_and_trimmed_gives_its_space_back() {
     assert_eq!(hold_against_a_reader(&log), 60);
     assert!(log.stats().segments > 15);
     log.trim(log.durable_lsn()).expect("trims");
-    let end = log.append_commit(b"makes the trim durable").expect("commits");
+    let end = log.append_commit(b"makes the trim durable").expect("commits").end;
     for _ in 0..2_000 {
         if log.stats().segments <= 2 && nameless(&path) == 0 {
             break;

@@ -16,7 +16,7 @@ fn an_append_says_where_its_record_begins_and_ends() {
     let mut last = Lsn::ZERO;
     for length in [0, 1, 700, 20_000, 3] {
         let record = vec![7; length];
-        let range = log.append_range(&record).expect("appends");
+        let range = log.append(&record).expect("appends");
         assert_eq!(range.start, last);
         log.commit(range.end).expect("commits");
         let read = log.read_at(range.start).expect("reads");
@@ -33,7 +33,7 @@ fn the_log_is_found_at_a_time_over_segments_openings_and_trims() {
     for _ in 0..3 {
         let log = Log::open(dir.path(), options()).expect("opens");
         for step in 0..60_u8 {
-            let begins = log.append_range(&[step; 2000]).expect("appends").start;
+            let begins = log.append(&[step; 2000]).expect("appends").start;
             log.commit(log.appended_lsn()).expect("commits");
             if step % 7 == 0 {
                 // A time between two batches.

@@ -35,7 +35,7 @@ fn records(log: &Log) -> Vec<Vec<u8>> {
 }
 
 fn commit(log: &Log, record: &[u8]) -> Lsn {
-    let lsn = log.append(record).expect("appends");
+    let lsn = log.append(record).expect("appends").end;
     log.commit_as(lsn, ProcessCrash).expect("commits");
     lsn
 }
@@ -170,7 +170,7 @@ fn cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them() {
     let kept = log.append_commit(b"kept").expect("commits");
     log.append(b"cut off").expect("appends");
     log.append(b"cut off too").expect("appends");
-    let end = log.truncate_after(kept).expect("cuts");
+    let end = log.truncate_after(kept.end).expect("cuts");
     log.append(b"behind it").expect("appends");
     log.commit_as(log.appended_lsn(), ProcessCrash).expect("commits");
     assert!(log.durable_lsn() < end, "the cut lies in memory only");
@@ -178,7 +178,7 @@ fn cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them() {
     let log = open(dir.path());
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Taken { records: 4 });
     let expected = vec![b"kept".to_vec(), b"behind it".to_vec()];
-    assert_eq!(shown(&log, kept), (expected.clone(), expected, false));
+    assert_eq!(shown(&log, kept.end), (expected.clone(), expected, false));
 }
 
 #[cfg(feature = "mutants")]
@@ -244,7 +244,7 @@ fn every_thread_finds_what_it_committed_whatever_else_is_committed() {
                     let mut ends = Vec::new();
                     for i in 0..600_u32 {
                         let record = [thread.to_le_bytes(), i.to_le_bytes()].concat();
-                        let lsn = log.append(&record).expect("appends");
+                        let lsn = log.append(&record).expect("appends").end;
                         match (thread + i) % 5 {
                             0 if i % 20 == 0 => log.commit(lsn),
                             1 => log.commit_as(lsn, SystemCrash),
@@ -283,7 +283,7 @@ fn a_failed_log_stores_nothing_more_and_what_it_had_stored_is_there() {
     let log = Log::open(dir.path(), options().faults(Arc::clone(&faults))).expect("opens");
     let stored = commit(&log, b"stored");
     faults.fail_commit(0);
-    let lsn = log.append(b"fails").expect("appends");
+    let lsn = log.append(b"fails").expect("appends").end;
     assert!(matches!(log.commit(lsn), Err(Error::Io { .. } | Error::Failed { .. })));
     assert!(matches!(log.commit_as(lsn, ProcessCrash), Err(Error::Failed { .. })));
     assert!(log.commit_async_as(lsn, ProcessCrash).expect("begins").wait().is_err());
@@ -299,7 +299,7 @@ fn a_process_that_was_forked_off_stores_nothing() {
     let dir = scratch();
     let log = open(dir.path());
     commit(&log, b"parent");
-    let lsn = log.append(b"not committed").expect("appends");
+    let lsn = log.append(b"not committed").expect("appends").end;
     let child = seawall_sys::fork::Child::run(|| {
         u8::from(!matches!(log.commit_as(lsn, ProcessCrash), Err(Error::Forked)))
     });
@@ -414,8 +414,8 @@ fn what_was_accepted_under_a_cap_is_taken_over_under_it() {
     let mut refused = 0;
     while refused < 100 {
         match log.append_no_wait(&[7; 3000]) {
-            Ok(lsn) => {
-                log.commit_as(lsn, ProcessCrash).expect("commits");
+            Ok(at) => {
+                log.commit_as(at.end, ProcessCrash).expect("commits");
                 (accepted, refused) = (accepted + 1, 0);
             }
             Err(Error::WouldBlock) => {

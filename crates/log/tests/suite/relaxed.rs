@@ -36,19 +36,19 @@ fn a_relaxed_commit_is_not_durable_until_a_stricter_one_is() {
         let dir = scratch();
         let log = Log::open(dir.path(), options(own)).expect("opens");
         let weak = log.append(b"weak").expect("appends");
-        log.commit_as(weak, ProcessCrash).expect("commits");
-        assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (Lsn::ZERO, weak));
+        log.commit_as(weak.end, ProcessCrash).expect("commits");
+        assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (Lsn::ZERO, weak.end));
         assert_eq!(log.safe_lsn(PowerLoss), Lsn::ZERO);
         assert_eq!(count(&log), 0, "readers show what is durable");
         let stats = log.stats();
         assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (1, 1, 0), "{own}");
         // Nothing is left to be written: this is a sync without a batch.
-        log.commit(weak).expect("commits");
-        assert_eq!((log.durable_lsn(), count(&log)), (weak, 1));
+        log.commit(weak.end).expect("commits");
+        assert_eq!((log.durable_lsn(), count(&log)), (weak.end, 1));
         let stats = log.stats();
         assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (1, 1, 1), "{own}");
         // A later batch in full syncs the debt as well.
-        let weak = log.append(b"weak").expect("appends");
+        let weak = log.append(b"weak").expect("appends").end;
         log.commit_as(weak, ProcessCrash).expect("commits");
         log.append_commit(b"strict").expect("commits");
         let stats = log.stats();
@@ -66,7 +66,7 @@ fn what_the_process_wrote_is_there_when_it_is_gone_and_segments_rotate_on_firm_g
         let dir = scratch();
         let log = Log::open(dir.path(), options(own)).expect("opens");
         for i in 0..100_u8 {
-            let lsn = log.append(&[i; 5000]).expect("appends");
+            let lsn = log.append(&[i; 5000]).expect("appends").end;
             log.commit_as(lsn, ProcessCrash).expect("commits");
         }
         let stats = log.stats();
@@ -85,14 +85,14 @@ fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
     let dir = scratch();
     let log = Log::open(dir.path(), options("dsync").idle_mark(Duration::from_millis(1))).expect("opens");
     let weak = log.append(b"weak").expect("appends");
-    log.commit_as(weak, ProcessCrash).expect("commits");
+    log.commit_as(weak.end, ProcessCrash).expect("commits");
     let mut waited = 0;
-    while log.durable_lsn() < weak {
+    while log.durable_lsn() < weak.end {
         std::thread::sleep(Duration::from_millis(2));
         waited += 1;
         assert!(waited < 30_000, "an idle log syncs what it owes");
     }
-    let weak = log.append(b"weak").expect("appends");
+    let weak = log.append(b"weak").expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     log.close().expect("closes");
     let log = Log::open(dir.path(), options("dsync")).expect("opens");
@@ -104,10 +104,10 @@ fn a_failed_debt_sync_fails_the_log_and_every_commit() {
     let dir = scratch();
     let faults = Arc::new(Faults::default());
     let log = Log::open(dir.path(), options("dsync").faults(Arc::clone(&faults))).expect("opens");
-    let weak = log.append(b"weak").expect("appends");
+    let weak = log.append(b"weak").expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     faults.fail_debt_sync(0);
-    let later = log.append(b"strict").expect("appends");
+    let later = log.append(b"strict").expect("appends").end;
     std::thread::scope(|scope| {
         for i in 0..6 {
             let log = &log;
@@ -131,7 +131,7 @@ fn a_failed_debt_sync_fails_the_log_and_every_commit() {
 fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_row_is_used() {
     let dir = scratch();
     let log = Log::open(dir.path(), options("buffered").durability(ProcessCrash)).expect("opens");
-    let lsn = log.append(b"record").expect("appends");
+    let lsn = log.append(b"record").expect("appends").end;
     for class in [SystemCrash, PowerLoss] {
         let refused = log.commit_as(lsn, class);
         assert!(matches!(refused, Err(Error::BeyondPromise { promised: ProcessCrash, .. })), "{refused:?}");
@@ -143,7 +143,7 @@ fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_ro
     drop(log);
     let dir = scratch();
     let log = Log::open(dir.path(), options("buffered+fdatasync")).expect("opens");
-    let lsn = log.append(b"record").expect("appends");
+    let lsn = log.append(b"record").expect("appends").end;
     log.commit_as(lsn, SystemCrash).expect("commits");
     assert_eq!(
         (log.stats().relaxed_batches, log.durable_lsn()),
@@ -163,7 +163,7 @@ fn futures_of_every_grade_are_woken_and_a_group_honours_its_strictest_member() {
                 let log = &log;
                 scope.spawn(move || {
                     for i in 0..150_u8 {
-                        let lsn = log.append(&[thread, i]).expect("appends");
+                        let lsn = log.append(&[thread, i]).expect("appends").end;
                         match (i.wrapping_add(thread)) % 5 {
                             0 => log.commit(lsn).expect("commits"),
                             1 => drop(log.commit_async(lsn).wait().expect("commits")),
@@ -315,7 +315,7 @@ fn a_log_of_a_lower_class_shows_what_is_acknowledged_and_lets_go_of_what_was_tri
     let log = Log::open(dir.path(), lower).expect("opens");
     let mut end = Lsn::ZERO;
     for i in 0..100_u8 {
-        end = log.append_commit(&[i; 5000]).expect("commits");
+        end = log.append_commit(&[i; 5000]).expect("commits").end;
     }
     assert_eq!((log.durable_lsn(), log.stats().durable, count(&log)), (end, end, 100));
     assert!(log.commit_as(end, SystemCrash).is_err(), "more than it promises");

@@ -192,7 +192,7 @@ fn a_record_that_never_fits_is_refused_by_a_log_that_waits_too() {
     let log = Log::open(dir.path(), options().disk_bytes_max(cap)).expect("opens");
     let refused = log.append(&vec![1; usize::try_from(cap / 2).expect("small")]).expect_err("never fits");
     assert!(matches!(refused, Error::DiskCap { needed, .. } if needed > cap / 2), "{refused}");
-    let large = log.append_commit(&vec![1; usize::try_from(2 * SEGMENT).expect("small")]).expect("fits");
+    let large = log.append_commit(&vec![1; usize::try_from(2 * SEGMENT).expect("small")]).expect("fits").end;
     assert!(log.stats().disk_bytes <= cap);
     log.trim(large).expect("trims");
     start(&log, 3);

@@ -148,7 +148,7 @@ fn what_was_trimmed_does_not_come_back() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
     // Many records in one batch: the log begins in the middle of it.
-    let starts: Vec<Lsn> = (0..8).map(|i| log.append(&[i; 100]).expect("appends")).collect();
+    let starts: Vec<Lsn> = (0..8).map(|i| log.append(&[i; 100]).expect("appends").end).collect();
     log.commit(*starts.last().expect("some")).expect("commits");
     let first = log.trim(starts[4]).expect("trims");
     log.append_commit(&[8; 100]).expect("commits");

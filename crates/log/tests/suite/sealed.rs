@@ -114,7 +114,7 @@ fn a_rebuilt_log_has_the_same_bytes_the_same_identity_and_goes_on() {
     assert_eq!(old, new);
     let log = Log::open(&to, options()).expect("opens");
     assert_eq!(log.opened().epoch, 4, "a later epoch than any before");
-    assert!(log.append_commit(b"goes on").expect("commits") > end);
+    assert!(log.append_commit(b"goes on").expect("commits").end > end);
 }
 
 #[test]
@@ -141,14 +141,14 @@ fn a_follower_goes_on_where_any_batch_ended() {
 fn a_follower_of_an_open_log_gets_what_is_durable_and_nothing_else() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
-    let first = log.append_commit(b"one").expect("commits");
+    let first = log.append_commit(b"one").expect("commits").end;
     let mut follower = View::open(dir.path()).expect("opens").follow_sealed(Lsn::ZERO).expect("follows");
     let limit = Duration::from_secs(20);
     let batch = follower.next_batch(limit).expect("reads").expect("it is durable");
     assert_eq!((batch.lsn, batch.end, batch.records), (Lsn::ZERO, first, 1));
     log.append(b"not committed").expect("appends");
     assert!(follower.next_batch(NOW).expect("reads").is_none());
-    let end = log.append_commit(b"committed").expect("commits");
+    let end = log.append_commit(b"committed").expect("commits").end;
     let mut seen = first;
     while seen < end {
         let batch = follower.next_batch(limit).expect("reads").expect("it is durable");
@@ -244,7 +244,7 @@ fn a_rebuilt_log_that_was_trimmed_has_what_the_log_has() {
     let mut pieces = Vec::new();
     let mut last = Lsn::ZERO;
     for i in 0..60_u8 {
-        last = log.append_commit(&vec![i; 4000]).expect("commits");
+        last = log.append_commit(&vec![i; 4000]).expect("commits").end;
         if i == 50 {
             log.trim(last).expect("trims");
         }
@@ -276,7 +276,7 @@ fn a_rebuilt_log_that_was_trimmed_has_what_the_log_has() {
 fn a_hold_stops_trims_of_any_process_until_it_is_moved_or_removed() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
-    let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits")).collect();
+    let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits").end).collect();
     assert_eq!(Hold::read(dir.path(), "a").expect("reads"), None);
     let hold = Hold { lsn: ends[5], note: "of a test\nin two lines".to_owned() };
     hold.write(dir.path(), "a").expect("writes");

@@ -2,7 +2,7 @@
 
 >>> from seawall import Log
 >>> with Log("orders") as log:                 # creates or recovers the log in the directory orders
-...     lsn = log.append_commit(b"order 1")    # on the disk: survives a power cut
+...     log.append_commit(b"order 1")          # on the disk: survives a power cut
 ...     for record in log:
 ...         print(record.payload)
 
@@ -13,6 +13,7 @@ second, ``bench`` every method of committing.
 
 from . import errors
 from ._seawall import (
+    Append,
     Follower,
     Log,
     Pin,
@@ -34,6 +35,7 @@ from .queue import DeadLetter, Message, Queue
 from .results import Backup, Damage, Finding, Opened, Probe, Report, Row, Salvaged, Stats, Summary, Tried
 
 __all__ = [
+    "Append",
     "Backup",
     "BenchResult",
     "Damage",

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from . import errors
-from ._seawall import Follower, Log, Record, Stream, StreamAppend
+from ._seawall import Append, Follower, Log, Record, Stream, StreamAppend
 
 T = TypeVar("T")
 
@@ -89,16 +89,18 @@ async def with_room(log: Log, append: Callable[[], T]) -> T:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def append(log: Log, record: bytes) -> int:
+async def append(log: Log, record: bytes) -> Append:
     """``Log.append_async``."""
     return await with_room(log, lambda: log._append_no_wait(record))
 
 
-async def _append_commit(log: Log, record: bytes) -> int:
-    return await log.commit_async(await append(log, record))
+async def _append_commit(log: Log, record: bytes) -> Append:
+    appended = await append(log, record)
+    await log.commit_async(appended.end)
+    return appended
 
 
-def append_commit(log: Log, record: bytes) -> Pending[int]:
+def append_commit(log: Log, record: bytes) -> Pending[Append]:
     """``Log.append_commit_async`` where there is no room now."""
     return _pending(_append_commit(log, record))
 

@@ -38,7 +38,7 @@ fn quiet(from: &Path, kept: &Path, records: u64) -> Lsn {
     let mut end = Lsn::ZERO;
     for record in 0..records {
         end = if (60..63).contains(&(record % 100)) {
-            log.append_commit(&vec![7; 50 << 10]).expect("commits")
+            log.append_commit(&vec![7; 50 << 10]).expect("commits").end
         } else {
             append(&log, 1)
         };

@@ -18,11 +18,11 @@ fn each_failure_has_its_watermark() {
     let dir = scratch();
     let memory = Memory::new("a");
     let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
-    let first = log.log().append(b"one").expect("appends");
+    let first = log.log().append(b"one").expect("appends").end;
     log.commit_as(first, Failure::Machine).expect("is acknowledged");
     assert!(Failure::ALL[..5].iter().all(|failure| log.safe_lsn(*failure) >= first));
     memory.with(|weather| weather.away = true);
-    let second = log.log().append(b"two").expect("appends");
+    let second = log.log().append(b"two").expect("appends").end;
     // The log's own commit outlives these.
     for failure in [Failure::Process, Failure::System, Failure::PowerHere, Failure::PowerEverywhere] {
         log.commit_as(second, failure).expect("commits");
@@ -46,7 +46,7 @@ fn each_failure_has_its_watermark() {
 fn a_log_that_is_shipped_nowhere_refuses_what_it_cannot_promise() {
     let dir = scratch();
     let log = open(dir.path(), Durability::PowerLoss, &[]);
-    let end = log.log().append(b"one").expect("appends");
+    let end = log.log().append(b"one").expect("appends").end;
     let refused = log.commit_as(end, Failure::Machine).expect_err("there is one copy").to_string();
     assert!(refused.contains("machine") && refused.contains("no destination"), "{refused}");
     assert!(log.commit_async_as(end, Failure::Machine).is_err());
@@ -58,7 +58,7 @@ fn policies_wait_go_on_within_bounds_or_fail() {
     let dir = scratch();
     let memory = Memory::new("a");
     let commit = |log: &ShippedLog| {
-        let end = log.log().append(b"record").expect("appends");
+        let end = log.log().append(b"record").expect("appends").end;
         (end, log.commit_as(end, Failure::Machine))
     };
     let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
@@ -92,11 +92,11 @@ fn a_future_is_ready_when_both_are_done() {
     let dir = scratch();
     let memory = Memory::new("a");
     let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
-    let end = log.log().append(b"one").expect("appends");
+    let end = log.log().append(b"one").expect("appends").end;
     let future = log.commit_async_as(end, Failure::Machine).expect("is promised");
     block_on(future).expect("is acknowledged");
     assert!(log.safe_lsn(Failure::Machine) >= end);
-    let end = log.log().append(b"two").expect("appends");
+    let end = log.log().append(b"two").expect("appends").end;
     block_on(log.commit_async_as(end, Failure::PowerHere).expect("is promised")).expect("commits");
     assert!(log.log().durable_lsn() >= end);
 }

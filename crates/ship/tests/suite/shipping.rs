@@ -152,7 +152,7 @@ fn a_log_that_went_another_way_is_refused() {
     assert!(matches!(refused, Err(Error::Diverged { lsn, .. }) if lsn == end), "{refused:?}");
     // Longer than that, with other records.
     let log = Log::open(&old, options()).expect("opens");
-    while log.append_commit(b"another record").expect("commits") <= end {}
+    while log.append_commit(b"another record").expect("commits").end <= end {}
     let refused = start(&old, &memory).map(drop);
     assert!(matches!(refused, Err(Error::Diverged { .. })), "{refused:?}");
     // Another log, and one without a hold.
@@ -286,7 +286,7 @@ fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored
     let log = Log::open(dir.path(), options()).expect("opens");
     let shipping = start(dir.path(), &memory).expect("starts");
     for _ in 0..20 {
-        let end = log.append_commit(b"a record").expect("commits");
+        let end = log.append_commit(b"a record").expect("commits").end;
         shipping.wait(end, LIMIT).expect("is acknowledged");
     }
     let sound = memory.stored();

@@ -7,7 +7,7 @@ fn main() {
             let mut open = Some(Log::open(directory.join("log"), Options::default()).expect("opens"));
             move |number| {
                 let log = open.as_ref().ok_or("it is closed")?;
-                log.commit(log.append(&libraries::record(number))?)?;
+                log.commit(log.append(&libraries::record(number))?.end)?;
                 if number + 1 == libraries::RECORDS {
                     open.take().map_or(Ok(()), Log::close)?;
                 }

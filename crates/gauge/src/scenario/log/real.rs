@@ -313,7 +313,7 @@ fn readable(folder: PathBuf, method: &'static Method, settings: &Settings) -> Re
     let written = || -> Result<(), Fault> {
         let mut lsn = Lsn::ZERO;
         for number in 0..read_records(settings) {
-            lsn = log.append(&[u8::try_from(number & 0xFF).unwrap_or(0); READ_RECORD_BYTES])?;
+            lsn = log.append(&[u8::try_from(number & 0xFF).unwrap_or(0); READ_RECORD_BYTES])?.end;
         }
         log.commit(lsn)?;
         Ok(())
@@ -425,7 +425,7 @@ impl Bench<'_> {
                     done(since);
                 }
             }
-            let lsn = log.append(record)?;
+            let lsn = log.append(record)?.end;
             let since = since.map(|_| monotonic_ns());
             pending.push_back((since, log.commit_async(lsn)));
             sample.commits += 1;
@@ -539,7 +539,7 @@ impl Bench<'_> {
         how: Outliving,
     ) -> Result<Measured, BlockError> {
         let commit_as = |log: &Log, record: &[u8]| {
-            let lsn = log.append(record)?;
+            let lsn = log.append(record)?.end;
             log.commit_as(lsn, seawall::Durability::ProcessCrash)
         };
         match how {
@@ -550,7 +550,7 @@ impl Bench<'_> {
             Outliving::OpenedCommitAs => self.with_new_logs(testbed, (None, in_memory(true)), commit_as),
             Outliving::OpenedCommit => {
                 let commit = |log: &Log, record: &[u8]| {
-                    let end = log.append_commit(record)?;
+                    let end = log.append_commit(record)?.end;
                     // A block of the disk each: what was written goes, about once in four thousand.
                     if end.get() % TRIMMED_BYTES < record.len() as u64 {
                         log.trim(end)?;

@@ -3,6 +3,7 @@
 //! A real log is copied onto the simulated disk, again and again as it grows and is trimmed. At every step images are
 //! drawn as in the campaign; each must open as the log at least as far as the backup before went.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::disk::{Cache, SimDisk};
@@ -10,9 +11,7 @@ use super::draw::{DRAWS, Draw};
 use super::judge::{Terms, judge};
 use super::media::Media;
 use super::rng::Rng;
-use crate::format::RECORD_HEADER_BYTES;
 use crate::log::Log;
-use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::repair::backup::{Filled, copy_log};
 use crate::testing::oracle::{Issued, Ledger};
@@ -22,8 +21,7 @@ use seawall_sys::durability::Class;
 fn append(log: &Log, ledger: &mut Ledger, records: usize) {
     for number in ledger.issued.len()..ledger.issued.len() + records {
         let payload = Rng::new(number as u64).bytes(3000 + 700 * (number % 9));
-        let end = log.append_commit(&payload).expect("commits");
-        let start = Lsn::new(end.get() - (RECORD_HEADER_BYTES + payload.len()) as u64);
+        let Range { start, end } = log.append_commit(&payload).expect("commits");
         ledger.issued.push(Issued { start, end, ends_transaction: true, tagged: false, payload });
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn append(log: &Log, count: usize) -> Lsn {
     let mut end = Lsn::ZERO;
     for i in 0..count {
         let record = vec![u8::try_from(i % 251).expect("small"); i * 37 % 3000];
-        end = log.append_commit(&record).expect("commits");
+        end = log.append_commit(&record).expect("commits").end;
     }
     end
 }
