@@ -144,17 +144,8 @@ impl Job {
 
     /// Connects to the clusters that were named, if any: with their own clients, and with logs that are shipped there.
     fn connect(&self) -> Result<Engines, Failure> {
-        let connected = seawall_replicated::connect(&self.clusters, &STOP).map_err(not_connected)?;
-        #[cfg_attr(
-            not(any(feature = "kafka", feature = "nats")),
-            expect(unused_mut, reason = "a build without clients ships nothing")
-        )]
-        let mut engines = Engines(connected);
-        #[cfg(any(feature = "kafka", feature = "nats"))]
-        if let Some((folder, _)) = self.places.first() {
-            engines.0.extend(crate::shipped_engine::connect(&self.clusters, folder).map_err(not_connected)?);
-        }
-        Ok(engines)
+        let folder = self.places.first().map(|(folder, _)| folder.as_path());
+        seawall_replicated::connect(&self.clusters, folder, &STOP).map_err(not_connected)
     }
 
     pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {

@@ -40,8 +40,6 @@ mod report_args;
 mod scenario_args;
 mod server;
 mod settle;
-#[cfg(any(feature = "kafka", feature = "nats"))]
-mod shipped_engine;
 mod signals;
 mod trace;
 mod watch;

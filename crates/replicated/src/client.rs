@@ -2,34 +2,28 @@
 
 use seawall_gauge::scenario::replicated::EngineClient;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
+use seawall_ship::Synced;
+use seawall_ship::remote::Policy;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A sync policy, and how it is printed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Policy {
-    pub(crate) sync: SyncPolicy,
-    pub(crate) setting: String,
-    pub(crate) read_from: String,
-    /// The end of the engine's id.
-    pub(crate) id: String,
-}
-
-impl Policy {
-    /// A policy of which nothing is known, because `setting` could not be read, and where it was looked for.
-    pub(crate) fn unknown(setting: &str, read_from: String) -> Self {
-        let setting = format!("{setting} unknown");
-        Self { sync: SyncPolicy::Unknown, setting, read_from, id: "unknown".to_owned() }
-    }
-
-    /// Enters the policy into `facts`; the id becomes one that none of `engines` has.
-    pub(crate) fn enter(self, facts: &mut EngineFacts, engine: &str, engines: &[Box<dyn EngineClient>]) {
-        let id = format!("{engine}/{}", self.id);
-        let taken = |id: &str| engines.iter().any(|engine| engine.facts().id == id);
-        let numbered = (2..).map(|n| format!("{id}-{n}"));
-        facts.id = std::iter::once(id.clone()).chain(numbered).find(|id| !taken(id)).unwrap_or_default();
-        (facts.policy, facts.setting, facts.read_from) = (self.sync, self.setting, self.read_from);
-    }
+/// Enters the policy into `facts`; the id becomes one that none of `engines` has.
+pub(crate) fn enter(
+    policy: Policy,
+    facts: &mut EngineFacts,
+    engine: &str,
+    engines: &[Box<dyn EngineClient>],
+) {
+    let id = format!("{engine}/{}", policy.id);
+    let taken = |id: &str| engines.iter().any(|engine| engine.facts().id == id);
+    let numbered = (2..).map(|n| format!("{id}-{n}"));
+    facts.id = std::iter::once(id.clone()).chain(numbered).find(|id| !taken(id)).unwrap_or_default();
+    facts.policy = match policy.synced {
+        Synced::Before => SyncPolicy::Before,
+        Synced::After => SyncPolicy::After,
+        Synced::Unknown => SyncPolicy::Unknown,
+    };
+    (facts.setting, facts.read_from) = (policy.setting, policy.read_from);
 }
 
 /// The facts of an engine whose policy is not yet known.
@@ -55,13 +49,13 @@ pub(crate) fn facts(
 }
 
 /// A name for a stream of this process; its start names the process, its end no other stream has.
-#[must_use]
-pub fn unique_name(what: &str) -> String {
+pub(crate) fn unique_name(what: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("seawall-{}-{}-{what}-{number}", std::process::id(), seawall_sys::clock::unix_seconds())
 }
 
+#[cfg(feature = "nats")]
 /// `duration` in nanoseconds.
 pub(crate) fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -3,25 +3,13 @@
 //! Invariant: no error is recognised by its text; match on the variant.
 
 use crate::{EngineKind, Known};
+use seawall_ship::remote::{self, Cause};
 use std::fmt;
-use std::io;
-#[cfg(any(test, feature = "kafka", feature = "nats"))]
-use std::path::Path;
-use std::path::PathBuf;
 
 /// Why something was refused or failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation.
-    Io {
-        /// What was being done, as a verb.
-        operation: &'static str,
-        /// The file, folder or program it was done to.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// An option is out of bounds, or of no use without another.
     Option {
         /// The option, with its dashes.
@@ -33,15 +21,8 @@ pub enum Error {
     NoClient(EngineKind),
     /// The caller stopped it.
     Interrupted,
-    /// A request to a cluster, or a program on this machine, failed.
-    Failed {
-        /// What did not happen.
-        what: String,
-        /// The cause, if there is one.
-        source: Option<Cause>,
-        /// What to do about it; may be empty.
-        remedy: String,
-    },
+    /// A request to a cluster failed.
+    Remote(remote::Error),
     /// The same of one of the named clusters.
     Cluster {
         /// Its engine.
@@ -51,6 +32,8 @@ pub enum Error {
         /// The cause.
         source: Box<Self>,
     },
+    /// A log could not be shipped to a cluster.
+    Shipped(Cause),
     /// After an error something could not be cleaned up.
     LeftBehind {
         /// The first error.
@@ -60,23 +43,14 @@ pub enum Error {
     },
 }
 
-/// The error of a client library, of this crate or of the operating system.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
-
 /// The result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-#[cfg(any(test, feature = "kafka", feature = "nats"))]
-#[cfg_attr(test, allow(dead_code, reason = "without a client the tests use some of them"))]
+#[cfg(any(feature = "kafka", feature = "nats"))]
 impl Error {
-    /// Turns the error of `operation` on `path` into one of this crate.
-    pub(crate) fn io(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
-        move |source| Self::Io { operation, path: path.to_owned(), source }
-    }
-
     /// What failed for no cause but its own, and the remedy.
     pub(crate) fn failed(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Failed { what: what.into(), source: None, remedy: remedy.into() }
+        Self::Remote(remote::Error::failed(what, remedy))
     }
 
     /// The same with its cause.
@@ -85,7 +59,13 @@ impl Error {
         source: impl Into<Cause>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::Failed { what: what.into(), source: Some(source.into()), remedy: remedy.into() }
+        Self::Remote(remote::Error::caused(what, source, remedy))
+    }
+}
+
+impl From<remote::Error> for Error {
+    fn from(error: remote::Error) -> Self {
+        if let remote::Error::Interrupted = error { Self::Interrupted } else { Self::Remote(error) }
     }
 }
 
@@ -99,9 +79,6 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { operation, path, source } => {
-                write!(f, "cannot {operation} {}: {source}", path.display())
-            }
             Self::Option { option, reason } => write!(f, "{option} {reason}"),
             Self::NoClient(kind) => {
                 let Known { name, title, .. } = kind.known();
@@ -111,11 +88,8 @@ impl fmt::Display for Error {
                 )
             }
             Self::Interrupted => f.write_str("interrupted"),
-            Self::Failed { what, source, remedy } => {
-                f.write_str(what)?;
-                source.iter().try_for_each(|source| write!(f, " ({source})"))?;
-                if remedy.is_empty() { Ok(()) } else { write!(f, ": {remedy}") }
-            }
+            Self::Remote(error) => error.fmt(f),
+            Self::Shipped(error) => error.fmt(f),
             Self::Cluster { kind, address, source } => {
                 let engine = if *kind == EngineKind::Kafka { "Kafka" } else { "NATS" };
                 write!(f, "{engine} at {address}: {source}")
@@ -133,8 +107,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Failed { source, .. } => source.as_deref().map(|source| source as _),
+            Self::Remote(error) => error.source(),
+            Self::Shipped(error) => error.source(),
             Self::Cluster { source, .. } | Self::LeftBehind { source, .. } => Some(source.as_ref()),
             _ => None,
         }

@@ -7,31 +7,29 @@
 //!
 //! Each cluster gives two engines: a topic as the cluster sets it up, and one with `flush.messages=1`; only one if
 //! the cluster's own setting is that. `linger.ms=0`, because a lone record must not wait for others; records that
-//! arrive while a request is in flight go together in the next (`ONE_REQUEST`).
+//! arrive while a request is in flight go together in the next ([`config`]).
 //!
 //! Invariants: every request to a cluster has a time limit; the sync policy comes from the topic's described
 //! configuration (`policy`) and from nowhere else; the settings that decide the promise and the lone record's
 //! figure (`acks`, `linger.ms`) are set here, after the user's file; a topic is never created by a query for it.
 
-mod answers;
-mod policy;
-
-use crate::client::{facts, ns, unique_name};
-use crate::{Cause, Error, Named, Result};
-pub use answers::block_on;
-
-use answers::{Deliveries, Ended};
-use policy::Described;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use crate::client::{enter, facts, unique_name};
+use crate::{Error, Named, Result};
+use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig, ThreadedProducer};
 use seawall_gauge::block::Sample;
-use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
+use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
+use seawall_ship::remote::Cause;
+use seawall_ship::remote::Cause;
+use seawall_ship::remote::kafka::{
+    Context, Described, FLUSH_EACH, config, create_topic, delete_topic, no_client, on_this_machine, policy,
+    settings,
+};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
 use seawall_sys::thread::Accounts;
@@ -42,17 +40,8 @@ use std::time::Duration;
 
 /// Copies of each record.
 const COPIES: i32 = 3;
-/// A broker answers the requests of a connection one after the other, each when its copies have it. With more than one
-/// in flight the others wait at the broker, each with the few records it was sent with, instead of here, where they would
-/// be joined: that made 64 in flight 10 times slower (`docs/replicated.md`).
-const ONE_REQUEST: (&str, &str) = ("max.in.flight.requests.per.connection", "1");
-/// How long one administrative request may take.
-const REQUEST: Duration = Duration::from_secs(15);
 /// How long the cluster may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long an empty description may stay empty, before it is taken for one that this client may not read: `rdkafka` 0.39
-/// does not say whether a broker does not know the topic yet or forbids its description.
-const SILENT: Duration = Duration::from_secs(5);
 /// How often a wait checks whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -64,11 +53,14 @@ const POLICIES: [TopicSetting; 2] = [&[], &[("flush.messages", "1")]];
 const BOUNDS: TopicSetting =
     &[("min.insync.replicas", "2"), ("retention.bytes", "268435456"), ("segment.bytes", "67108864")];
 
+/// A record's end: its slot, when its acknowledgement came, and what is wrong if it did not.
+type Ended = (usize, u64, Result<(), KafkaError>);
+
 /// A topic that this process created in a cluster.
 struct Kafka {
     bootstrap: String,
     admin: AdminClient<DefaultClientContext>,
-    producer: ThreadedProducer<Deliveries>,
+    producer: ThreadedProducer<Context<usize>>,
     ended: Receiver<Ended>,
     topic: String,
     facts: EngineFacts,
@@ -88,123 +80,30 @@ pub(crate) fn connect(
     engines: &mut Vec<Box<dyn EngineClient>>,
 ) -> Result<()> {
     let config = config(bootstrap, named.kafka_config.as_deref())?;
-    for (number, policy) in POLICIES.into_iter().enumerate() {
+    for (number, requested) in POLICIES.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let mut kafka = Kafka::create(bootstrap, &config, policy, named.ack_timeout)?;
+        let mut kafka = Kafka::create(bootstrap, &config, requested, named.ack_timeout)?;
         // In this order: by then every broker with a copy knows the topic.
         kafka.ready(stop).map_err(|error| kafka.given_up(error))?;
-        let described = kafka.describe(stop).map_err(|error| kafka.given_up(error))?;
-        let policy = policy::of(&described);
-        let own_syncs_first = policy.id == policy::FLUSH_EACH;
+        let settings =
+            settings(&kafka.admin, &kafka.topic, stop).map_err(|error| kafka.given_up(error.into()))?;
+        let (described, policy) = (Described::of(&settings), policy(&settings));
+        let own_syncs_first = policy.id == FLUSH_EACH;
         kafka.facts.acknowledged_by = described.min_insync_replicas.unwrap_or(1);
         kafka.facts.laggard_may_lead = described.laggard_may_lead;
         kafka.facts.name = format!(
             "Kafka, acks=all, {} of {COPIES} copies",
             described.min_insync_replicas.map_or_else(|| "an unknown number".to_owned(), |n| n.to_string())
         );
-        policy.enter(&mut kafka.facts, "kafka", engines);
+        enter(policy, &mut kafka.facts, "kafka", engines);
         engines.push(Box::new(kafka));
         if number == 0 && own_syncs_first {
             break;
         }
     }
     Ok(())
-}
-
-/// The client's configuration: what the user's file may change, the file, and what it may not.
-///
-/// # Errors
-/// The file cannot be read, or a line of it is no property.
-pub fn config(bootstrap: &str, file: Option<&Path>) -> Result<ClientConfig> {
-    let mut config = ClientConfig::new();
-    config.set(ONE_REQUEST.0, ONE_REQUEST.1);
-    if let Some(file) = file {
-        let text = std::fs::read_to_string(file).map_err(Error::io("read --kafka-config", file))?;
-        let properties = policy::properties(&text).map_err(|line| {
-            let what = format!("--kafka-config {} is not understood", file.display());
-            Error::failed(what, format!("line {line} is not `key=value`"))
-        })?;
-        for (key, value) in properties {
-            config.set(key, value);
-        }
-    }
-    config.set("bootstrap.servers", bootstrap);
-    config.set("client.id", "seawall");
-    Ok(config)
-}
-
-/// What is wrong with a client's configuration or connection.
-#[must_use]
-pub fn no_client(error: KafkaError) -> Error {
-    match error {
-        KafkaError::ClientConfig(_, description, key, _) => Error::caused(
-            format!("the property {key} is not understood"),
-            description,
-            "--kafka-config takes librdkafka's properties, which differ from Java's where files are named (ssl.ca.location, sasl.username)",
-        ),
-        other => Error::caused("no client", other, ""),
-    }
-}
-
-/// The settings of `topic` and their values, as the cluster describes them; none if this client may not read them.
-///
-/// # Errors
-/// No answer in time; [`Error::Interrupted`] once `stop` is set.
-pub fn settings(
-    admin: &AdminClient<DefaultClientContext>,
-    topic: &str,
-    stop: &AtomicBool,
-) -> Result<Vec<(String, String)>> {
-    let named = [ResourceSpecifier::Topic(topic)];
-    let start_ns = clock::monotonic_ns();
-    loop {
-        let answer = block_on(admin.describe_configs(&named, &options()));
-        let waited_ns = clock::monotonic_ns() - start_ns;
-        let cause: Cause = match answer.map(|mut answers| answers.pop()) {
-            Ok(Some(Ok(resource))) => {
-                let entries = resource.entries.into_iter();
-                let values: Vec<_> = entries.filter_map(|entry| Some((entry.name, entry.value?))).collect();
-                if !values.is_empty() || waited_ns > ns(SILENT) {
-                    return Ok(values);
-                }
-                "an empty description".into()
-            }
-            Ok(Some(Err(
-                RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed,
-            ))) => return Ok(Vec::new()),
-            Ok(Some(Err(code))) => code.into(),
-            Ok(None) => "an empty answer".into(),
-            Err(error) => error.into(),
-        };
-        if waited_ns > ns(REQUEST) {
-            return Err(Error::caused("the topic's configuration cannot be described", cause, ""));
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
-        }
-        std::thread::sleep(LOOK);
-    }
-}
-
-/// Whether a topic with these [`settings`] is synced before an acknowledgement, `None` if that is unknown, and what says so.
-#[must_use]
-pub fn syncs_before(settings: &[(String, String)]) -> (Option<bool>, String) {
-    let values = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let policy = policy::of(&Described::of(values).unwrap_or_default());
-    let before = match policy.sync {
-        SyncPolicy::Before => Some(true),
-        SyncPolicy::After => Some(false),
-        SyncPolicy::Unknown => None,
-    };
-    (before, format!("{}, read from {}", policy.setting, policy.read_from))
-}
-
-/// Whether every broker is reached by an address of this machine.
-#[must_use]
-pub fn on_this_machine(cluster: &Metadata) -> bool {
-    cluster.brokers().iter().all(|broker| seawall_sys::host::is_here(broker.host()))
 }
 
 impl Kafka {
@@ -221,11 +120,16 @@ impl Kafka {
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
         // Otherwise this client, asking after its topic, would create it again behind its removal.
         own.set("allow.auto.create.topics", "false");
-        let producer: ThreadedProducer<Deliveries> =
-            own.create_with_context(Deliveries::new(sender)).map_err(no_client)?;
+        let producer: ThreadedProducer<Context<usize>> = own
+            .create_with_context(Context::new(move |_, outcome, slot| {
+                let outcome = outcome.as_ref().map(|_| ()).map_err(|(error, _)| error.clone());
+                // The receiver is gone only when the run has failed already.
+                let _ = sender.send((slot, clock::monotonic_ns(), outcome));
+            }))
+            .map_err(no_client)?;
         let admin: AdminClient<DefaultClientContext> = config.create().map_err(no_client)?;
         let metadata = producer.client().fetch_metadata(None, ANSWER).map_err(|error| {
-            let cause = producer.client().context().last_error().map_or_else(|| error.into(), Cause::from);
+            let cause = producer.context().connection.last_error().map_or_else(|| error.into(), Cause::from);
             let what = format!("no answer in {}", humantime::format_duration(ANSWER));
             Error::caused(
                 what,
@@ -241,11 +145,8 @@ impl Kafka {
         }
         let on_this_machine = on_this_machine(&metadata);
         let topic = unique_name("kafka");
-        let mut request = NewTopic::new(&topic, 1, TopicReplication::Fixed(COPIES));
-        for (key, value) in BOUNDS.iter().chain(policy) {
-            request = request.set(key, value);
-        }
-        let made = block_on(admin.create_topics([&request], &options())).map_err(|error| {
+        let own: Vec<_> = BOUNDS.iter().chain(policy).copied().collect();
+        let made = create_topic(&admin, &topic, COPIES, &own).map_err(|error| {
             Error::caused("no answer to the creation of a topic", error, "look at the controller's log")
         })?;
         let kafka = Self {
@@ -258,17 +159,8 @@ impl Kafka {
             ack_timeout,
             open: true,
         };
-        match made.into_iter().next() {
-            Some(Err((_, code))) => Err(kafka_refused(code)),
-            _ => Ok(kafka),
-        }
-    }
-
-    /// The topic's configuration, as the cluster describes it; nothing of it if that is forbidden.
-    fn describe(&self, stop: &AtomicBool) -> Result<Described> {
-        let settings = settings(&self.admin, &self.topic, stop)?;
-        let values = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Ok(Described::of(values).unwrap_or_default())
+        made.map_err(kafka_refused)?;
+        Ok(kafka)
     }
 
     /// Returns when a record was acknowledged.
@@ -391,19 +283,12 @@ impl Drop for Kafka {
 ///
 /// # Errors
 /// It may be left behind, and how to remove it; a file of properties that is not understood.
-pub fn remove_topic(bootstrap: &str, file: Option<&Path>, topic: &str) -> Result<()> {
+pub(crate) fn remove_topic(bootstrap: &str, file: Option<&Path>, topic: &str) -> Result<()> {
     delete(&config(bootstrap, file)?.create().map_err(no_client)?, bootstrap, topic)
 }
 
 fn delete(admin: &AdminClient<DefaultClientContext>, bootstrap: &str, topic: &str) -> Result<()> {
-    let removed = block_on(admin.delete_topics(&[topic], &options()));
-    let cause: Cause = match removed.map(|mut topics| topics.pop()) {
-        Ok(Some(Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) | Ok(_)) | None) => {
-            return Ok(());
-        }
-        Ok(Some(Err((_, code)))) => code.into(),
-        Err(error) => error.into(),
-    };
+    let Err(cause) = delete_topic(admin, topic) else { return Ok(()) };
     let remedy =
         format!("remove it with `kafka-topics --bootstrap-server {bootstrap} --delete --topic {topic}`");
     Err(Error::caused(format!("the topic {topic} may be left behind"), cause, remedy))
@@ -422,10 +307,4 @@ fn kafka_refused(code: RDKafkaErrorCode) -> Error {
         _ => "look at the controller's log",
     };
     Error::caused("it refused to create a topic", code, advice)
-}
-
-/// Every administrative request ends in time.
-#[must_use]
-pub fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(REQUEST)).operation_timeout(Some(REQUEST))
 }

@@ -1,30 +1,29 @@
-//! Clients for replicated engines ([`ENGINES`]), for the gauge.
+//! Measures replicated engines ([`ENGINES`]) for the gauge, and logs that are shipped to their clusters.
 //!
 //! ```text
 //!   seawall bench replicated --kafka … --nats …    connect: one EngineClient for each sync policy found
+//!                                                 shipped: one for each way in which a shipped commit waits
 //! ```
 //!
 //! Invariants: only clusters that the caller named are contacted; every request to a cluster has a time limit; each
 //! engine writes to a stream of its own, named `seawall-PID-…`, which its `close` removes; a password is never
 //! printed.
 
-mod address;
 #[cfg(any(feature = "kafka", feature = "nats"))]
 mod client;
 mod error;
 #[cfg(feature = "kafka")]
-pub mod kafka;
+mod kafka;
 #[cfg(feature = "nats")]
-pub mod nats;
-#[cfg(any(test, feature = "nats"))]
-mod plain;
-
+mod nats;
 #[cfg(any(feature = "kafka", feature = "nats"))]
-pub use client::unique_name;
-pub use error::{Cause, Error, Result};
+mod shipped;
 
-use seawall_gauge::scenario::replicated::EngineClient;
-use std::path::PathBuf;
+pub use error::{Error, Result};
+
+use seawall_gauge::scenario::replicated::Engines;
+use seawall_ship::remote::address;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -137,22 +136,19 @@ impl Named {
 }
 
 /// Connects to the named clusters, creates a stream in each for every sync policy that it offers, and has a record
-/// acknowledged by each. If one cannot be had, those already created are removed again.
+/// acknowledged by each; creates logs in `folder`, if there is one, that are shipped to them. If one cannot be had, those
+/// already created are removed again.
 ///
 /// # Errors
 /// The cluster, what is wrong with it, and the remedy.
-pub fn connect(named: &Named, stop: &'static AtomicBool) -> Result<Vec<Box<dyn EngineClient>>> {
+pub fn connect(named: &Named, folder: Option<&Path>, stop: &'static AtomicBool) -> Result<Engines> {
     named.check()?;
-    let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
-    match connect_each(named, stop, &mut engines) {
+    let mut engines = Engines(Vec::new());
+    match connect_each(named, folder, stop, &mut engines) {
         Ok(()) => Ok(engines),
-        Err(error) => {
-            Err(error.and_left(engines.iter_mut().filter_map(|engine| engine.close().err()).collect()))
-        }
+        Err(error) => Err(error.and_left(engines.close())),
     }
 }
-
-type Engines = Vec<Box<dyn EngineClient>>;
 
 #[cfg_attr(
     not(any(feature = "kafka", feature = "nats")),
@@ -162,15 +158,25 @@ type Engines = Vec<Box<dyn EngineClient>>;
         reason = "a build without clients connects to nothing"
     )
 )]
-fn connect_each(named: &Named, stop: &'static AtomicBool, engines: &mut Engines) -> Result<()> {
+fn connect_each(
+    named: &Named,
+    folder: Option<&Path>,
+    stop: &'static AtomicBool,
+    engines: &mut Engines,
+) -> Result<()> {
     #[cfg(feature = "kafka")]
     for bootstrap in &named.kafka {
-        kafka::connect(bootstrap, named, stop, engines)
+        kafka::connect(bootstrap, named, stop, &mut engines.0)
             .map_err(|error| of_cluster(EngineKind::Kafka, bootstrap, error))?;
     }
     #[cfg(feature = "nats")]
     for url in &named.nats {
-        nats::connect(url, named, stop, engines).map_err(|error| of_cluster(EngineKind::Nats, url, error))?;
+        nats::connect(url, named, stop, &mut engines.0)
+            .map_err(|error| of_cluster(EngineKind::Nats, url, error))?;
+    }
+    #[cfg(any(feature = "kafka", feature = "nats"))]
+    if let Some(folder) = folder {
+        shipped::connect(named, folder, &mut engines.0).map_err(Error::Shipped)?;
     }
     Ok(())
 }

@@ -9,29 +9,24 @@
 //! flight; each record is timed from its sending.
 //!
 //! Invariants: every request has a time limit, because one that is sent before there is a leader is never answered;
-//! the sync policy comes from the servers' monitoring ports ([`monitor`]) and from nowhere else.
+//! the sync policy comes from [`seawall_ship::remote::nats::policy`] and from nowhere else.
 
-mod credentials;
-mod monitor;
-
-use crate::client::{Policy, facts, ns, unique_name};
-use crate::{Cause, Error, Named, Result, plain};
+use crate::client::{enter, facts, ns, unique_name};
+use crate::{Error, Named, Result};
+use async_nats::Client;
 use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
-use async_nats::rustls::{self, AlertDescription};
-use async_nats::{Client, ConnectOptions, ServerAddr};
 use seawall_gauge::block::Sample;
-use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
+use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
+use seawall_ship::remote::{Cause, Policy, nats as remote};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
-use seawall_sys::host::is_here;
 use seawall_sys::thread::Accounts;
 use std::collections::VecDeque;
 use std::future::IntoFuture as _;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -73,9 +68,9 @@ pub(crate) fn connect(
     engines: &mut Vec<Box<dyn EngineClient>>,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let client = runtime.block_on(client(url, named.nats_plain_password))?;
+    let client = runtime.block_on(remote::client(url, named.nats_plain_password))?;
     let version = client.server_info().version.clone();
-    let on_this_machine = on_this_machine(url, &client);
+    let on_this_machine = remote::on_this_machine(url, &client);
     let context = {
         // It starts a task of its own.
         let _inside = runtime.enter();
@@ -98,7 +93,7 @@ pub(crate) fn connect(
         open: true,
     };
     match engine.create(named, stop) {
-        Ok(policy) => policy.enter(&mut engine.facts, "nats", engines),
+        Ok(policy) => enter(policy, &mut engine.facts, "nats", engines),
         // The creation may have gone through although its answer did not come.
         Err(error) => return Err(error.and_left(engine.close().err().into_iter().collect())),
     }
@@ -106,89 +101,12 @@ pub(crate) fn connect(
     Ok(())
 }
 
-const CERTIFICATES: &str = "name the certificates by NATS_CA, NATS_CERT and NATS_KEY";
-
-/// A connection to the cluster at `url`, with the credentials of the environment.
-///
-/// # Errors
-/// What is wrong, and the remedy.
-pub async fn client(url: &str, plain_password: bool) -> Result<Client> {
-    let parsed = url.split(',').map(|one| one.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>();
-    let servers = parsed.map_err(|error| {
-        Error::caused("not an address", error, "write nats://HOST:PORT, several with commas")
-    })?;
-    let found = credentials::find_in_environment()?;
-    if !plain_password {
-        plain::refuse(url, found.has_secret(), found.is_encrypted())?;
-    }
-    let options = found.apply(ConnectOptions::new()).await?;
-    let connected = options.name("seawall").connection_timeout(CONNECT).connect(servers).await;
-    connected.map_err(|error| {
-        let advice = match error.kind() {
-            async_nats::ConnectErrorKind::Authentication
-            | async_nats::ConnectErrorKind::AuthorizationViolation => {
-                "name the credentials by NATS_CREDS, NATS_USER and NATS_PASSWORD, NATS_TOKEN or NATS_CONTEXT"
-            }
-            async_nats::ConnectErrorKind::Tls => CERTIFICATES,
-            async_nats::ConnectErrorKind::Io if is_about_certificates(&error) => CERTIFICATES,
-            _ => "is it running, and is this its client port? docs/replicated.md has a cluster to try",
-        };
-        Error::caused("no connection", error, advice)
-    })
-}
-
-/// Whether a TLS handshake failed because of a certificate, of either side: what it met lies in an input/output error.
-fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut met = std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>());
-    met.any(|met| match met {
-        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => true,
-        rustls::Error::AlertReceived(alert) => matches!(
-            alert,
-            AlertDescription::NoCertificate
-                | AlertDescription::BadCertificate
-                | AlertDescription::UnsupportedCertificate
-                | AlertDescription::CertificateRevoked
-                | AlertDescription::CertificateExpired
-                | AlertDescription::CertificateUnknown
-                | AlertDescription::CertificateRequired
-                | AlertDescription::UnknownCA
-        ),
-        _ => false,
-    })
-}
-
-/// When the servers called `names` sync, by what their monitoring ports report: before they acknowledge, after it, or unknown; and
-/// the setting, with where it was read.
-///
-/// # Errors
-/// The port that cannot be read, and the remedy.
-pub fn syncs_before(names: &[String], monitors: &[String]) -> Result<(Option<bool>, String)> {
-    let policy = monitor::policy(names, &monitor::read_all(monitors)?);
-    let before = match policy.sync {
-        SyncPolicy::Before => Some(true),
-        SyncPolicy::After => Some(false),
-        SyncPolicy::Unknown => None,
-    };
-    Ok((before, format!("{}, read from {}", policy.setting, policy.read_from)))
-}
-
-/// Whether every server is reached by an address of this machine: those named and those that the cluster reports.
-#[must_use]
-pub fn on_this_machine(url: &str, client: &Client) -> bool {
-    let reported = client.server_info().connect_urls.clone();
-    url.split(',').chain(reported.iter().map(String::as_str)).all(is_here)
-}
-
 impl Nats {
     /// Creates the stream, has a record acknowledged and reads the sync policy.
     fn create(&mut self, named: &Named, stop: &AtomicBool) -> Result<Policy> {
         let info = self.runtime.block_on(self.made(stop))?;
         self.runtime.block_on(self.ready(stop))?;
-        let cluster = info.cluster.unwrap_or_default();
-        let servers: Vec<String> =
-            cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
-        Ok(monitor::policy(&servers, &monitor::read_all(&named.nats_monitors)?))
+        Ok(remote::policy(&info, &named.nats_monitors)?)
     }
 
     /// The stream, once there is a leader to create it.
@@ -348,8 +266,8 @@ async fn delete(client: Client, stream: &str) -> Result<()> {
 ///
 /// # Errors
 /// It may be left behind, and how to remove it.
-pub fn remove_stream(url: &str, plain_password: bool, stream: &str) -> Result<()> {
-    runtime()?.block_on(async { delete(client(url, plain_password).await?, stream).await })
+pub(crate) fn remove_stream(url: &str, plain_password: bool, stream: &str) -> Result<()> {
+    runtime()?.block_on(async { delete(remote::client(url, plain_password).await?, stream).await })
 }
 
 fn runtime() -> Result<Runtime> {
@@ -398,28 +316,4 @@ fn refused(refusal: async_nats::jetstream::Error) -> Error {
         _ => "the account must be allowed to create a stream, to publish to it and to delete it",
     };
     Error::caused("it refused to create a stream", refusal, advice)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_about_certificates;
-    use async_nats::rustls::{AlertDescription, CertificateError, Error};
-    use async_nats::{ConnectError, ConnectErrorKind};
-    use std::io::{self, ErrorKind};
-
-    #[test]
-    fn certificates_are_advised_where_one_was_missing_or_refused_and_nowhere_else() {
-        let met =
-            |error: io::Error| is_about_certificates(&ConnectError::with_source(ConnectErrorKind::Io, error));
-        let in_handshake = |error: Error| met(io::Error::new(ErrorKind::InvalidData, error));
-        assert!(in_handshake(CertificateError::UnknownIssuer.into()), "the server's is unknown here");
-        assert!(
-            in_handshake(Error::AlertReceived(AlertDescription::CertificateRequired)),
-            "the server wants one"
-        );
-        assert!(in_handshake(Error::AlertReceived(AlertDescription::UnknownCA)), "ours is unknown there");
-        assert!(!in_handshake(Error::AlertReceived(AlertDescription::ProtocolVersion)));
-        assert!(!met(io::Error::new(ErrorKind::InvalidData, "a port that speaks another protocol")));
-        assert!(!met(ErrorKind::ConnectionRefused.into()));
-    }
 }

@@ -13,7 +13,8 @@
 
 use crate::destination::{Answer, Destination, Mark};
 use crate::error::{Error, Result};
-use crate::failure::{Facts, Synced};
+use crate::failure::Facts;
+use crate::remote::nats;
 use crate::writer::Outcome;
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -86,12 +87,11 @@ impl JetStream {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|source| Error::unavailable("no runtime for the client of NATS", source))?;
-        let client =
-            runtime.block_on(seawall_replicated::nats::client(&settings.url, settings.plain_password));
+        let client = runtime.block_on(nats::client(&settings.url, settings.plain_password));
         let client = client.map_err(|source| Error::unavailable("no connection to NATS", source))?;
         let version = client.server_info().version.clone();
         let payload_max = client.server_info().max_payload;
-        let on_this_machine = seawall_replicated::nats::on_this_machine(&settings.url, &client);
+        let on_this_machine = nats::on_this_machine(&settings.url, &client);
         let context = {
             // It starts a task of its own.
             let _inside = runtime.enter();
@@ -112,19 +112,15 @@ impl JetStream {
             );
             return Err(Error::unfit(what));
         }
-        let cluster = info.cluster.unwrap_or_default();
-        let servers: Vec<String> =
-            cluster.leader.into_iter().chain(cluster.replicas.into_iter().map(|peer| peer.name)).collect();
-        let (before, setting) = seawall_replicated::nats::syncs_before(&servers, &settings.monitors)
+        let policy = nats::policy(&info, &settings.monitors)
             .map_err(|source| Error::unavailable("the sync policy cannot be read", source))?;
         let replicas = info.config.num_replicas;
         let facts = Facts {
             name: format!("NATS JetStream, {replicas} replicas"),
             acknowledged_by: replicas / 2 + 1,
             laggard_may_lead: false,
-            synced: before
-                .map_or(Synced::Unknown, |before| if before { Synced::Before } else { Synced::After }),
-            setting: setting + &bounds(&info.config),
+            synced: policy.synced,
+            setting: policy.stated() + &bounds(&info.config),
             on_this_machine,
             elsewhere: settings.elsewhere,
             keeps_copies: false,

@@ -17,18 +17,17 @@ mod topic;
 
 use crate::destination::{Answer, Destination, Mark};
 use crate::error::{Error, Result};
-use crate::failure::{Facts, Synced};
+use crate::failure::Facts;
+use crate::remote::kafka::{self as client, Connection, Context, kept};
 use crate::writer::Outcome;
 use rdkafka::Message as _;
-use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 use reader::Reader;
-use seawall_replicated::kafka as client;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long one request may take, and a message be in flight.
@@ -67,69 +66,30 @@ struct Sent {
     answer: Mutex<Option<Answer>>,
 }
 
-/// Passes on the outcome of messages, and keeps the last error of a connection.
-#[derive(Default)]
-struct Deliveries {
-    connection: Mutex<Option<String>>,
-    /// The last one that does not pass: a login or a certificate that one side does not accept.
-    refusal: Mutex<Option<String>>,
-}
-
-fn kept<T>(of: &Mutex<Option<T>>) -> std::sync::MutexGuard<'_, Option<T>> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl ClientContext for Deliveries {
-    fn error(&self, error: KafkaError, reason: &str) {
-        let reason = reason.trim().to_owned();
-        match error.rdkafka_error_code() {
-            // It does not say why.
-            Some(RDKafkaErrorCode::AllBrokersDown) => return,
-            Some(
-                RDKafkaErrorCode::Authentication
-                | RDKafkaErrorCode::SaslAuthenticationFailed
-                | RDKafkaErrorCode::SSL,
-            ) => drop(kept(&self.refusal).replace(reason.clone())),
-            _ => {}
-        }
-        kept(&self.connection).replace(reason);
-    }
-}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = Box<Sent>;
-
-    fn delivery(&self, outcome: &DeliveryResult<'_>, sent: Box<Sent>) {
-        let outcome = match outcome {
-            // A broker that has it already from an earlier try does not say where.
-            Ok(message) => match u64::try_from(message.offset()) {
-                Ok(offset) if offset + 1 == sent.position => Outcome::Stored,
-                Ok(offset) => {
-                    Outcome::refused(format!("a message for {} lies at {}", sent.position, offset + 1))
-                }
-                Err(_) => {
-                    Outcome::unknown("an earlier try stored the message, and the broker does not say where")
-                }
-            },
-            Err((error, _)) => {
-                let connection = kept(&self.connection).clone();
-                Outcome::unknown(failed(
-                    "a message was not acknowledged".to_owned(),
-                    error.clone(),
-                    connection,
-                ))
+/// Answers the append of a message with its outcome.
+fn delivered(connection: &Connection, outcome: &DeliveryResult<'_>, sent: &Sent) {
+    let outcome = match outcome {
+        // A broker that has it already from an earlier try does not say where.
+        Ok(message) => match u64::try_from(message.offset()) {
+            Ok(offset) if offset + 1 == sent.position => Outcome::Stored,
+            Ok(offset) => Outcome::refused(format!("a message for {} lies at {}", sent.position, offset + 1)),
+            Err(_) => {
+                Outcome::unknown("an earlier try stored the message, and the broker does not say where")
             }
-        };
-        if let Some(answer) = kept(&sent.answer).take() {
-            answer(outcome);
+        },
+        Err((error, _)) => {
+            Outcome::unknown(failed("a message was not acknowledged", error.clone(), connection))
         }
+    };
+    if let Some(answer) = kept(&sent.answer).take() {
+        answer(outcome);
     }
 }
 
 /// A topic that a log is shipped to.
 pub struct Kafka {
     config: ClientConfig,
-    producer: ThreadedProducer<Deliveries>,
+    producer: ThreadedProducer<Context<Box<Sent>>>,
     /// Made when something is read, and anew after a request without an answer.
     reader: Option<Reader>,
     topic: String,
@@ -144,8 +104,8 @@ impl std::fmt::Debug for Kafka {
 }
 
 /// A client's error, and what its connection said last.
-fn failed(what: String, error: KafkaError, connection: Option<String>) -> Error {
-    match connection {
+fn failed(what: &str, error: KafkaError, connection: &Connection) -> Error {
+    match connection.last_error() {
         Some(why) => Error::unavailable(what, format!("{error}: {why}")),
         None => Error::unavailable(what, error),
     }
@@ -155,12 +115,15 @@ fn no_client(error: KafkaError) -> Error {
     Error::unavailable("no client for Kafka", client::no_client(error))
 }
 
-fn producer(config: &ClientConfig, message_bytes_max: usize) -> Result<ThreadedProducer<Deliveries>> {
+fn producer(config: &ClientConfig, message_bytes_max: usize) -> Result<ThreadedProducer<Context<Box<Sent>>>> {
     let mut own = config.clone();
     own.set("acks", "all").set("enable.idempotence", "true").set("linger.ms", "0");
     own.set("message.timeout.ms", REQUEST.as_millis().to_string());
     own.set("message.max.bytes", (message_bytes_max + ENVELOPE).to_string());
-    own.create_with_context(Deliveries::default()).map_err(no_client)
+    own.create_with_context(Context::new(|connection, outcome, sent: Box<Sent>| {
+        delivered(connection, outcome, &sent);
+    }))
+    .map_err(no_client)
 }
 
 impl Kafka {
@@ -175,15 +138,14 @@ impl Kafka {
         // A topic is made on purpose only.
         config.set("allow.auto.create.topics", "false");
         let found = topic::find(&config, settings, create)?;
-        let (before, setting) = client::syncs_before(&found.settings);
+        let policy = client::policy(&found.settings);
         let message_bytes_max = found.message_bytes_max - ENVELOPE;
         let facts = Facts {
             name: format!("Kafka, acks=all, {} of {} replicas", found.acknowledged_by, found.copies),
             acknowledged_by: found.acknowledged_by,
             laggard_may_lead: found.laggard_may_lead,
-            synced: before
-                .map_or(Synced::Unknown, |before| if before { Synced::Before } else { Synced::After }),
-            setting,
+            synced: policy.synced,
+            setting: policy.stated(),
             on_this_machine: found.on_this_machine,
             elsewhere: settings.elsewhere,
             keeps_copies: false,
@@ -212,8 +174,7 @@ impl Kafka {
     fn settle(&self) -> Result<()> {
         let settled = self.producer.flush(REQUEST + GRACE);
         settled.map_err(|error| {
-            let what = "messages in flight have no answer".to_owned();
-            failed(what, error, kept(&self.producer.context().connection).clone())
+            failed("messages in flight have no answer", error, &self.producer.context().connection)
         })
     }
 }

@@ -15,7 +15,7 @@
 //! * [`writer`]: what is sent, and what counts as acknowledged: a state machine, which `tests/model.rs` checks;
 //! * [`destination`]: the interface of a destination: it stores a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] records its progress in the log's directory; `metrics` counts;
-//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), created by `upload`, read [`ahead`], its [`manifest`]s, [`pack`]s, [`follower`]s and [`retention`]; `jetstream`, `kafka`; [`address`] opens them;
+//! * [`archive`] of objects in a [`folder`] or a bucket (`object`), created by `upload`, read [`ahead`], its [`manifest`]s, [`pack`]s, [`follower`]s and [`retention`]; `jetstream`, `kafka`, by the clients of [`remote`]; [`address`] opens them;
 //! * [`restore`]: rebuilds, takes over, drills; [`beside`] compares a log with a destination; [`guess`] finds the end of a chain by its last messages;
 //! * [`untrimmed`]: skips the history that the log itself had trimmed;
 //! * [`sources`]: reads several destinations at once, and falls back where one is damaged;
@@ -53,6 +53,7 @@ pub mod note;
 pub mod object;
 pub mod pace;
 pub mod pack;
+pub mod remote;
 pub mod restore;
 pub mod retention;
 pub mod shipped_log;

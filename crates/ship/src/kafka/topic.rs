@@ -2,21 +2,21 @@
 //!
 //! Invariant: what the broker does not describe is not assumed.
 
-use super::{Deliveries, ENVELOPE, KafkaSettings, REQUEST, STARTING, kept, no_client};
+use super::{ENVELOPE, KafkaSettings, REQUEST, STARTING, no_client};
 use crate::error::{Cause, Error, Result};
-use rdkafka::admin::{AdminClient, NewTopic, TopicReplication};
+use crate::remote::kafka::{self as client, Context, Described};
+use rdkafka::admin::AdminClient;
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::{Producer as _, ThreadedProducer};
-use seawall_replicated::kafka as client;
 use seawall_sys::clock::monotonic_ns;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 type Admin = AdminClient<DefaultClientContext>;
 /// Unlike an [`Admin`] it says why there is no connection.
-type Probe = ThreadedProducer<Deliveries>;
+type Probe = ThreadedProducer<Context<()>>;
 
 /// How long it waits for an answer before it looks whether a broker refused the connection.
 const LOOK: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub(super) struct Topic {
 /// The topic, once there is a leader.
 pub(super) fn find(config: &ClientConfig, settings: &KafkaSettings, create: bool) -> Result<Topic> {
     let admin: Admin = config.create().map_err(no_client)?;
-    let probe: Probe = config.create_with_context(Deliveries::default()).map_err(no_client)?;
+    let probe: Probe = config.create_with_context(Context::new(|_, _, ()| ())).map_err(no_client)?;
     let (begun, mut limit) = (monotonic_ns(), CONNECTING);
     loop {
         let found = copies(&probe, &settings.topic)?;
@@ -97,14 +97,14 @@ fn copies(probe: &Probe, topic: &str) -> Result<Found> {
     let cluster = match client.fetch_metadata(Some(topic), LOOK) {
         Ok(cluster) => cluster,
         Err(error) => {
-            if let Some(why) = kept(&context.refusal).take() {
+            if let Some(why) = context.connection.take_refusal() {
                 let what = format!(
                     "no connection to Kafka ({why}): TLS, certificates and the login come from --kafka-config, by librdkafka's names \
                      (security.protocol, ssl.ca.location, sasl.mechanism, sasl.username, sasl.password)"
                 );
                 return Err(Error::unfit(what));
             }
-            let said = kept(&context.connection).clone();
+            let said = context.connection.last_error();
             let said = said.unwrap_or_else(|| "no reason was given".to_owned());
             let cause: Box<dyn std::error::Error + Send + Sync> = format!("{error}: {said}").into();
             return Ok(Found::NoAnswer(cause.into()));
@@ -139,16 +139,16 @@ fn copies(probe: &Probe, topic: &str) -> Result<Found> {
 fn make(admin: &Admin, settings: &KafkaSettings) -> Result<(), Cause> {
     let copies = i32::try_from(settings.replicas).unwrap_or(i32::MAX);
     let needed = (settings.replicas / 2 + 1).to_string();
-    let topic = NewTopic::new(&settings.topic, 1, TopicReplication::Fixed(copies))
-        .set("min.insync.replicas", &needed)
-        .set("unclean.leader.election.enable", "false")
-        .set("cleanup.policy", "delete")
-        .set("retention.ms", "-1")
-        .set("retention.bytes", "-1");
-    let made = client::block_on(admin.create_topics([&topic], &client::options()));
-    match made.map(|mut answers| answers.pop()) {
-        Ok(Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists)) | Ok(_)) | None) => Ok(()),
-        Ok(Some(Err((_, code)))) => Err(std::sync::Arc::new(code)),
+    let own = [
+        ("min.insync.replicas", needed.as_str()),
+        ("unclean.leader.election.enable", "false"),
+        ("cleanup.policy", "delete"),
+        ("retention.ms", "-1"),
+        ("retention.bytes", "-1"),
+    ];
+    match client::create_topic(admin, &settings.topic, copies, &own) {
+        Ok(Err(RDKafkaErrorCode::TopicAlreadyExists) | Ok(())) => Ok(()),
+        Ok(Err(code)) => Err(std::sync::Arc::new(code)),
         Err(error) => Err(std::sync::Arc::new(error)),
     }
 }
@@ -196,10 +196,11 @@ fn read(values: &[(String, String)]) -> Result<Topic, String> {
     if let Some((_, what)) = rules.into_iter().find(|(holds, _)| !holds) {
         return Err(what.to_owned());
     }
+    let described = Described::of(values);
     Ok(Topic {
         copies: 0,
-        acknowledged_by: number("min.insync.replicas").unwrap_or(1).max(1),
-        laggard_may_lead: of("unclean.leader.election.enable") != Some("false"),
+        acknowledged_by: described.min_insync_replicas.unwrap_or(1).max(1),
+        laggard_may_lead: described.laggard_may_lead,
         message_bytes_max,
         on_this_machine: false,
         cluster: None,

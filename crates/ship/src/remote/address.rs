@@ -1,10 +1,11 @@
 //! Reads addresses of servers: their hosts, and how they print without passwords.
 
-#[cfg(any(test, feature = "kafka", feature = "nats"))]
+#[cfg(any(test, feature = "nats"))]
 use std::net::IpAddr;
 
 /// Addresses separated by commas, without users, passwords and tokens.
-pub(crate) fn redacted(addresses: &str) -> String {
+#[must_use]
+pub fn redacted(addresses: &str) -> String {
     addresses.split(',').map(redacted_one).collect::<Vec<_>>().join(",")
 }
 
@@ -15,7 +16,7 @@ fn redacted_one(address: &str) -> String {
 }
 
 /// Whether `[SCHEME://][USER:PASSWORD@]HOST[:PORT][/…]` is on this machine's loopback.
-#[cfg(any(test, feature = "kafka", feature = "nats"))]
+#[cfg(any(test, feature = "nats"))]
 pub(crate) fn is_loopback(address: &str) -> bool {
     let address = address.trim();
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);

@@ -3,8 +3,8 @@
 //! `nats://` is encrypted only if the server asks for it, and an attacker on the way can remove that request; `tls://` and
 //! `wss://`, or certificates named by `NATS_CA` or `NATS_CERT`, insist on it. Loopback traffic does not leave this host.
 
-use crate::address::{is_loopback, redacted};
-use crate::{Error, Result};
+use super::address::{is_loopback, redacted};
+use super::{Error, Result};
 
 /// Refuses if a secret, of the credentials or of an address, would go unencrypted to another host.
 ///

@@ -4,36 +4,34 @@
 //! engine syncs first only with `flush.messages=1`, because any other number acknowledges records that are not
 //! synced.
 
-use crate::client::Policy;
-use seawall_gauge::scenario::replicated::promise::SyncPolicy;
+use crate::failure::Synced;
+use crate::remote::Policy;
 
 /// The end of the id of an engine that syncs each record.
-pub(super) const FLUSH_EACH: &str = "flush-1";
+pub const FLUSH_EACH: &str = "flush-1";
 
 /// What decides a topic's promise, as far as it was described.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Described {
-    pub(super) flush_messages: Option<u64>,
-    pub(super) flush_ms: Option<u64>,
-    pub(super) min_insync_replicas: Option<usize>,
-    pub(super) laggard_may_lead: bool,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    flush_messages: Option<u64>,
+    flush_ms: Option<u64>,
+    /// The fewest replicas that an acknowledgement counts.
+    pub min_insync_replicas: Option<usize>,
+    /// Whether a replica that lacks acknowledged messages may become the leader; it is excluded only by a setting that says so.
+    pub laggard_may_lead: bool,
 }
 
 impl Described {
-    /// What these say; nothing if there are none, because a topic that is described has dozens.
-    pub(super) fn of<'a>(values: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
-        let mut described = None;
-        for (name, value) in values {
-            let described = described.get_or_insert_with(Self::default);
-            match name {
-                "flush.messages" => described.flush_messages = value.parse().ok(),
-                "flush.ms" => described.flush_ms = value.parse().ok(),
-                "min.insync.replicas" => described.min_insync_replicas = value.parse().ok(),
-                "unclean.leader.election.enable" => described.laggard_may_lead = value == "true",
-                _ => {}
-            }
+    /// What a topic's settings say.
+    #[must_use]
+    pub fn of(settings: &[(String, String)]) -> Self {
+        let of = |name: &str| settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        Self {
+            flush_messages: of("flush.messages").and_then(|value| value.parse().ok()),
+            flush_ms: of("flush.ms").and_then(|value| value.parse().ok()),
+            min_insync_replicas: of("min.insync.replicas").and_then(|value| value.parse().ok()),
+            laggard_may_lead: of("unclean.leader.election.enable") != Some("false"),
         }
-        described
     }
 }
 
@@ -51,11 +49,11 @@ pub(super) fn of(described: &Described) -> Policy {
         let read_from = "nowhere: this client may not describe topics".to_owned();
         return Policy::unknown("flush.messages", read_from);
     };
-    let (sync, setting) = if messages == 1 {
-        (SyncPolicy::Before, "flush.messages=1".to_owned())
+    let (synced, setting) = if messages == 1 {
+        (Synced::Before, "flush.messages=1".to_owned())
     } else {
         let (count, time) = (often(described.flush_messages, ""), often(described.flush_ms, " ms"));
-        (SyncPolicy::After, format!("flush.messages {count}, flush.ms {time}"))
+        (Synced::After, format!("flush.messages {count}, flush.ms {time}"))
     };
     let id = match messages {
         1 => FLUSH_EACH.to_owned(),
@@ -63,7 +61,7 @@ pub(super) fn of(described: &Described) -> Policy {
         NEVER => format!("flush-{}", often(described.flush_ms, "ms")),
         n => format!("flush-{n}"),
     };
-    Policy { sync, setting, read_from: "the topic's described configuration".to_owned(), id }
+    Policy { synced, setting, read_from: "the topic's described configuration".to_owned(), id }
 }
 
 /// The lines of a properties file: `key=value`, comments with `#`.
@@ -85,33 +83,39 @@ pub(super) fn properties(text: &str) -> Result<Vec<(&str, &str)>, usize> {
 mod tests {
     use super::*;
 
-    fn policy(values: &[(&str, &str)]) -> (SyncPolicy, String) {
-        let policy = of(&Described::of(values.iter().copied()).expect("described"));
-        (policy.sync, policy.id)
+    fn described(values: &[(&str, &str)]) -> Described {
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Described::of(&values.collect::<Vec<_>>())
+    }
+
+    fn policy(values: &[(&str, &str)]) -> (Synced, String) {
+        let policy = of(&described(values));
+        (policy.synced, policy.id)
     }
 
     #[test]
     fn only_a_flush_for_each_record_comes_before_its_acknowledgement() {
         let never = i64::MAX.to_string();
         let both = |messages: &str, ms: &str| policy(&[("flush.messages", messages), ("flush.ms", ms)]);
-        assert_eq!(both(&never, &never), (SyncPolicy::After, "default".to_owned()));
-        assert_eq!(both("1", &never), (SyncPolicy::Before, "flush-1".to_owned()));
-        assert_eq!(both("2", &never), (SyncPolicy::After, "flush-2".to_owned()));
-        assert_eq!(both(&never, "1"), (SyncPolicy::After, "flush-1ms".to_owned()));
-        assert_eq!(policy(&[("cleanup.policy", "delete")]), (SyncPolicy::Unknown, "unknown".to_owned()));
+        assert_eq!(both(&never, &never), (Synced::After, "default".to_owned()));
+        assert_eq!(both("1", &never), (Synced::Before, "flush-1".to_owned()));
+        assert_eq!(both("2", &never), (Synced::After, "flush-2".to_owned()));
+        assert_eq!(both(&never, "1"), (Synced::After, "flush-1ms".to_owned()));
+        assert_eq!(policy(&[("cleanup.policy", "delete")]), (Synced::Unknown, "unknown".to_owned()));
     }
 
     #[test]
     fn what_decides_the_promise_is_read_and_nothing_is_assumed() {
-        let values = [("min.insync.replicas", "2"), ("unclean.leader.election.enable", "true"), ("x", "y")];
-        let described = Described::of(values.into_iter()).expect("described");
-        assert_eq!((described.min_insync_replicas, described.laggard_may_lead), (Some(2), true));
-        assert_eq!(Described::of(std::iter::once(("x", "y"))), Some(Described::default()));
-    }
-
-    #[test]
-    fn an_empty_description_is_none() {
-        assert_eq!(Described::of(std::iter::empty()), None);
+        let promise = |values| {
+            let described = described(values);
+            (described.min_insync_replicas, described.laggard_may_lead)
+        };
+        assert_eq!(
+            promise(&[("min.insync.replicas", "2"), ("unclean.leader.election.enable", "true")]),
+            (Some(2), true)
+        );
+        assert_eq!(promise(&[("unclean.leader.election.enable", "false"), ("x", "y")]), (None, false));
+        assert_eq!(promise(&[]), (None, true));
     }
 
     #[test]

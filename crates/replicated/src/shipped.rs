@@ -13,12 +13,13 @@
 //!
 //! Invariants: the log and its stream are of this run alone; [`EngineClient::close`] removes both.
 
+use crate::client::unique_name;
+use crate::{Named, Result};
 use seawall::{CommitFuture, Durability, Lsn, Options, Retention};
 use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient, EngineError};
 use seawall_gauge::testbed::Until;
-use seawall_replicated::{Named, unique_name};
 use seawall_ship::address::{self, Opening};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::{Error, Facts, ShippedLog};
@@ -44,7 +45,7 @@ struct Engine {
     address: fn(&str) -> String,
     named: fn(&Named) -> &[String],
     /// Removes a stream of this run from the cluster.
-    remove: fn(&str, &Opening, &str) -> seawall_replicated::Result<()>,
+    remove: fn(&str, &Opening, &str) -> Result<()>,
 }
 
 const ENGINES: &[Engine] = &[
@@ -54,7 +55,7 @@ const ENGINES: &[Engine] = &[
         address: |cluster| format!("kafka://{cluster}"),
         named: |named| &named.kafka,
         remove: |cluster, opening, topic| {
-            seawall_replicated::kafka::remove_topic(cluster, opening.kafka_config.as_deref(), topic)
+            crate::kafka::remove_topic(cluster, opening.kafka_config.as_deref(), topic)
         },
     },
     #[cfg(feature = "nats")]
@@ -65,7 +66,7 @@ const ENGINES: &[Engine] = &[
         },
         named: |named| &named.nats,
         remove: |cluster, opening, stream| {
-            seawall_replicated::nats::remove_stream(cluster, opening.plain_password, stream)
+            crate::nats::remove_stream(cluster, opening.plain_password, stream)
         },
     },
 ];
@@ -116,9 +117,12 @@ struct ShippedEngine {
     open: Option<Open>,
 }
 
-/// A log in `folder` for each cluster of `named` and each row of the table.
-pub(crate) fn connect(named: &Named, folder: &Path) -> Result<Vec<Box<dyn EngineClient>>, EngineError> {
-    let mut engines: Vec<Box<dyn EngineClient>> = Vec::new();
+/// Adds a log in `folder` for each cluster of `named` and each row of the table.
+pub(crate) fn connect(
+    named: &Named,
+    folder: &Path,
+    engines: &mut Vec<Box<dyn EngineClient>>,
+) -> Result<(), EngineError> {
     for engine in ENGINES {
         for (number, cluster) in (engine.named)(named).iter().enumerate() {
             for wait in WAITS {
@@ -147,7 +151,7 @@ pub(crate) fn connect(named: &Named, folder: &Path) -> Result<Vec<Box<dyn Engine
             }
         }
     }
-    Ok(engines)
+    Ok(())
 }
 
 fn unnamed() -> EngineFacts {

@@ -10,7 +10,7 @@
 //! Invariants: the environment and a context give credentials only, never an address: only clusters that the caller
 //! named are contacted; a setting that names an unreadable file is an error.
 
-use crate::{Error, Result};
+use crate::remote::{Error, Result};
 use async_nats::ConnectOptions;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

@@ -6,9 +6,8 @@
 //! Invariants: an engine syncs first only if every server that holds the stream reports so; a port that does not
 //! answer, or is no NATS server's, is an error.
 
-use crate::client::Policy;
-use crate::{Cause, Error, Result};
-use seawall_gauge::scenario::replicated::promise::SyncPolicy;
+use crate::failure::Synced;
+use crate::remote::{Cause, Error, Policy, Result};
 use serde::Deserialize;
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -138,17 +137,17 @@ pub(super) fn policy(names: &[String], servers: &[Server]) -> Policy {
     let rest = if unknown == 0 { String::new() } else { format!(" and unknown of {unknown}") };
     let setting = format!("sync_interval: {}{rest}", intervals.join(" and "));
     let always = holding.iter().all(|server| server.interval.is_none());
-    let sync = match (always, unknown) {
-        (false, _) => SyncPolicy::After,
-        (true, 0) => SyncPolicy::Before,
-        (true, _) => SyncPolicy::Unknown,
+    let synced = match (always, unknown) {
+        (false, _) => Synced::After,
+        (true, 0) => Synced::Before,
+        (true, _) => Synced::Unknown,
     };
-    let id = match (sync, intervals.as_slice()) {
-        (SyncPolicy::Unknown, _) => "unknown".to_owned(),
+    let id = match (synced, intervals.as_slice()) {
+        (Synced::Unknown, _) => "unknown".to_owned(),
         (_, [one]) => one.replace(' ', ""),
         _ => "mixed".to_owned(),
     };
-    Policy { sync, setting, read_from, id }
+    Policy { synced, setting, read_from, id }
 }
 
 #[cfg(test)]
@@ -159,14 +158,14 @@ mod tests {
         Server { name: name.to_owned(), interval: seconds.map(Duration::from_secs) }
     }
 
-    fn of(servers: &[Server]) -> (SyncPolicy, String) {
+    fn of(servers: &[Server]) -> (Synced, String) {
         let policy = policy(&["a", "b", "c"].map(str::to_owned), servers);
-        (policy.sync, policy.id)
+        (policy.synced, policy.id)
     }
 
     #[test]
     fn it_syncs_first_only_if_every_server_of_the_stream_says_so() {
-        use SyncPolicy::{After, Before, Unknown};
+        use Synced::{After, Before, Unknown};
         let always = ["a", "b", "c"].map(|name| server(name, None));
         assert_eq!(of(&always), (Before, "always".to_owned()));
         assert_eq!(of(&always[..2]), (Unknown, "unknown".to_owned()));
