@@ -161,13 +161,9 @@ fn fill_up(path: &Path, leave: u64) -> io::Result<()> {
 /// Whatever did not hold, in words.
 pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u64)> {
     const TRIES: u64 = 4000;
-    let volume = Volume::new(file_system, 2)?;
-    volume.make()?;
-    let mounted = volume.mount()?;
-    let (dir, filler) = (mounted.path().join("log"), mounted.path().join("filler"));
-    let mut ledger = Ledger::default();
-    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
-    commit_one(&log, &mut ledger).map_err(io::Error::other)?;
+    // They go in this order, the last ones first.
+    let InUse { volume: _volume, mounted, dir, mut ledger, log } = in_use(file_system, 2)?;
+    let filler = mounted.path().join("filler");
     fill_up(&filler, 1 << 20)?;
     let mut before = 0;
     let mut full = false;
@@ -225,6 +221,14 @@ fn in_use(file_system: &'static FileSystem, seed: u64) -> io::Result<InUse> {
         commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     }
     Ok(InUse { ledger, log, dir, mounted, volume })
+}
+
+/// Judges the log once its file system has been unmounted and mounted again.
+fn judge_remounted(volume: &Volume, mounted: Mounted, dir: &Path, ledger: &Ledger) -> io::Result<()> {
+    mounted.unmount()?;
+    let mounted = volume.mount()?;
+    judge_log(dir, ledger)?;
+    mounted.unmount()
 }
 
 /// Removes the segments that are prepared and not started, as if they had never been.
@@ -296,10 +300,7 @@ pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
         return Err(io::Error::other("a commit was acknowledged after a failure"));
     }
     drop(log);
-    mounted.unmount()?;
-    let mounted = volume.mount()?;
-    judge_log(&dir, &ledger)?;
-    mounted.unmount()?;
+    judge_remounted(&volume, mounted, &dir, &ledger)?;
     Ok(COMMITS)
 }
 
@@ -337,10 +338,7 @@ pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> 
         return Err(io::Error::other(format!("errno {errno}, or a commit was acknowledged after a failure")));
     }
     drop(log);
-    mounted.unmount()?;
-    let mounted = volume.mount()?;
-    judge_log(&dir, &ledger)?;
-    mounted.unmount()?;
+    judge_remounted(&volume, mounted, &dir, &ledger)?;
     Ok(format!(
         "refused with EROFS; under the running log: errno {errno}, failed for good, all there after a remount"
     ))
