@@ -6,7 +6,7 @@
 //! write(2) that has returned before anything else is done.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -211,19 +211,6 @@ fn quoted(words: &[String]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
-struct Marks(Option<File>);
-
-impl Marks {
-    fn write(&mut self, text: &str) -> io::Result<()> {
-        let line = format!("{text}\n");
-        if let Some(file) = &mut self.0 {
-            return file.write_all(line.as_bytes());
-        }
-        let mut out = io::stdout().lock();
-        out.write_all(line.as_bytes()).and_then(|()| out.flush())
-    }
-}
-
 /// From here on the log makes the mistake of this name.
 #[cfg(feature = "mutants")]
 fn plant(name: &str) -> Result<()> {
@@ -244,31 +231,34 @@ fn plant(name: &str) -> Result<()> {
 pub(crate) fn run(options: &VictimOptions) -> Result<()> {
     options.plant.as_deref().map_or(Ok(()), plant)?;
     let method = crate::directory_disk::method(&options.method)?;
-    let marks = options.marks.as_ref().map(|path| File::options().write(true).open(path)).transpose()?;
-    let mut marks = Marks(marks);
+    // Each writes a line by one call.
+    let mut marks: Box<dyn Write> = match &options.marks {
+        Some(path) => Box::new(LineWriter::new(File::options().write(true).open(path)?)),
+        None => Box::new(io::stdout()),
+    };
     if matches!(options.engine, VictimKind::Library | VictimKind::Relaxed) {
         return library(options, &mut marks);
     }
     let disk = DirectoryDisk::new(&options.dir, method, options.sabotage);
     let mut log = Writer::open(disk, &LAYOUT)?;
     let mut start = log.durable();
-    marks.write(&format!("opened {} {start}", options.life))?;
+    writeln!(marks, "opened {} {start}", options.life)?;
     let mut rng = Rng::new(mix(options.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
     for _ in 0..options.transactions {
         let end = log.append(&transaction(options.seed, options.life, start))?;
         if options.sabotage == Sabotage::EarlyAck {
-            marks.write(&format!("acked {end}"))?;
+            writeln!(marks, "acked {end}")?;
         }
         // Some batches hold several transactions.
         if !rng.one_in(4) {
             let durable = log.commit()?;
             ends.push(durable);
-            marks.write(&format!("acked {durable}"))?;
+            writeln!(marks, "acked {durable}")?;
         }
         if rng.one_in(12) {
             let trim = ends[rng.index(ends.len())];
-            marks.write(&format!("trim {trim}"))?;
+            writeln!(marks, "trim {trim}")?;
             log.trim(trim);
         }
         if rng.one_in(3) {
@@ -285,7 +275,7 @@ pub(crate) fn run(options: &VictimOptions) -> Result<()> {
 /// Commits that are in flight at the same time in the library.
 const IN_FLIGHT_MAX: usize = 4;
 
-fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
+fn library(options: &VictimOptions, mut marks: impl Write) -> Result<()> {
     let relaxed = options.engine == VictimKind::Relaxed;
     // A relaxed commit that lies in one batch with a strict one is strict itself.
     let in_flight_max = if relaxed { 1 } else { IN_FLIGHT_MAX };
@@ -302,7 +292,7 @@ fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
     let log_options = if options.cached_reads { log_options.cached_reads() } else { log_options };
     let log = Log::open(&options.dir, log_options)?;
     let mut start = log.durable_lsn();
-    marks.write(&format!("opened {} {start}", options.life))?;
+    writeln!(marks, "opened {} {start}", options.life)?;
     let mut rng = Rng::new(mix(options.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
     let mut in_flight: std::collections::VecDeque<(CommitFuture, bool)> = std::collections::VecDeque::new();
@@ -321,12 +311,12 @@ fn library(options: &VictimOptions, marks: &mut Marks) -> Result<()> {
             let durable = commit.wait()?;
             if strict {
                 ends.push(durable);
-                marks.write(&format!("acked {durable}"))?;
+                writeln!(marks, "acked {durable}")?;
             }
         }
         if rng.one_in(12) {
             let trim = ends[rng.index(ends.len())];
-            marks.write(&format!("trim {trim}"))?;
+            writeln!(marks, "trim {trim}")?;
             log.trim(trim)?;
         }
         if rng.one_in(10) {
