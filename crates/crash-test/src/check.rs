@@ -182,7 +182,10 @@ impl Check for CommandCheck<'_> {
         remove(&laid)?;
         lay_out(state, &laid)?;
         if self.owner.0 != rustix::process::geteuid().as_raw() {
-            hand_over(&laid, self.owner)?;
+            let (user, group) = self.owner;
+            each_below(&laid, |path, _| {
+                lchown(path, Some(user), Some(group)).map_err(Error::file("changing the owner of", path))
+            })?;
         }
         let acks = folder.join("acks");
         fs::write(&acks, lines(acknowledged)).map_err(Error::file("writing", &acks))?;
@@ -229,18 +232,15 @@ impl Drop for CommandCheck<'_> {
     }
 }
 
-/// Gives a folder, with everything below it, to another user.
-fn hand_over(folder: &Path, (user, group): (u32, u32)) -> Result<()> {
+/// Does `what` to a folder and to everything below it, to a folder before what is in it.
+fn each_below(folder: &Path, what: impl Fn(&Path, bool) -> Result<()>) -> Result<()> {
     let mut due = vec![folder.to_owned()];
     while let Some(path) = due.pop() {
-        lchown(&path, Some(user), Some(group)).map_err(Error::file("changing the owner of", &path))?;
-        if path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
-            due.extend(
-                fs::read_dir(&path)
-                    .map_err(Error::file("reading", &path))?
-                    .flatten()
-                    .map(|entry| entry.path()),
-            );
+        let is_folder = path.symlink_metadata().is_ok_and(|about| about.is_dir());
+        what(&path, is_folder)?;
+        if is_folder {
+            let entries = fs::read_dir(&path).map_err(Error::file("reading", &path))?;
+            due.extend(entries.flatten().map(|entry| entry.path()));
         }
     }
     Ok(())
@@ -250,16 +250,13 @@ fn hand_over(folder: &Path, (user, group): (u32, u32)) -> Result<()> {
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let mut due = vec![folder.to_owned()];
-            while let Some(path) = due.pop() {
-                let _ = fs::set_permissions(&path, Permissions::from_mode(0o700));
-                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                due.extend(
-                    entries
-                        .filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir()))
-                        .map(|one| one.path()),
-                );
-            }
+            each_below(folder, |path, is_folder| {
+                if is_folder {
+                    // What then cannot be removed is said.
+                    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+                }
+                Ok(())
+            })?;
             fs::remove_dir_all(folder).map_err(Error::file("removing", folder))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

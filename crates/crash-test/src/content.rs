@@ -47,7 +47,9 @@ impl Content {
 
     /// Writes `data` at `offset`; the file grows if it has to.
     pub fn write(&mut self, offset: usize, data: &[u8]) {
-        self.grow(offset + data.len());
+        if offset + data.len() > self.bytes {
+            self.resize(offset + data.len());
+        }
         let mut left = data;
         for (piece, from, to) in rooms(offset, offset + data.len()) {
             let (now, rest) = left.split_at(to - from);
@@ -109,12 +111,6 @@ impl Content {
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let offsets = (0_u64..).step_by(PIECE);
         offsets.zip(&self.pieces).filter_map(|(offset, piece)| Some((offset, &piece.as_ref()?[..])))
-    }
-
-    fn grow(&mut self, bytes: usize) {
-        if bytes > self.bytes {
-            self.resize(bytes);
-        }
     }
 }
 

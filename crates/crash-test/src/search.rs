@@ -485,8 +485,7 @@ fn judge_round(
 ) -> Result<(Option<Broken>, bool)> {
     let (send, receive) = mpsc::sync_channel::<Due>(judge.workers * 2);
     let receive = Mutex::new(receive);
-    let broken: Mutex<Option<(Candidate, String)>> = Mutex::new(None);
-    let failed: Mutex<Option<Error>> = Mutex::new(None);
+    let broken: Mutex<Result<Option<(Candidate, String)>>> = Mutex::new(Ok(None));
     let ended = AtomicBool::new(false);
     let work = || loop {
         let due = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -494,19 +493,20 @@ fn judge_round(
         if ended.load(Ordering::Relaxed) {
             continue;
         }
-        match judge.ask_of(due.candidate.content, &due.state, &acknowledged[..due.acknowledged]) {
-            Ok(Answer::Kept) => {}
-            Ok(Answer::Broken(message)) => {
-                let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
-                if first.as_ref().is_none_or(|(known, _)| due.candidate.cut < known.cut) {
-                    *first = Some((due.candidate, message));
-                }
-                ended.store(true, Ordering::Relaxed);
+        let answer = judge.ask_of(due.candidate.content, &due.state, &acknowledged[..due.acknowledged]);
+        if matches!(answer, Ok(Answer::Kept)) {
+            continue;
+        }
+        ended.store(true, Ordering::Relaxed);
+        let mut first = broken.lock().unwrap_or_else(PoisonError::into_inner);
+        match (answer, &*first) {
+            (Err(error), _) => *first = Err(error),
+            (Ok(Answer::Broken(message)), Ok(known))
+                if known.as_ref().is_none_or(|(known, _)| due.candidate.cut < known.cut) =>
+            {
+                *first = Ok(Some((due.candidate, message)));
             }
-            Err(error) => {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                ended.store(true, Ordering::Relaxed);
-            }
+            _ => {}
         }
     };
     let whole = std::thread::scope(|scope| {
@@ -533,10 +533,7 @@ fn judge_round(
         drop(send);
         true
     });
-    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(candidate, message)| {
+    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner)?.map(|(candidate, message)| {
         let model = model_at(record, candidate.rule, candidate.cut);
         let arrival = arrival(&model, candidate.choice, judge.seed ^ candidate.cut as u64);
         Broken { cut: candidate.cut, rule: candidate.rule, arrival, message }
