@@ -45,6 +45,13 @@ const fn row(number: libc::c_long, name: &'static str, effect: Effect) -> Traced
     Traced { number, name, effect, when: None }
 }
 
+impl Traced {
+    /// Only where this argument has one of these bits.
+    const fn when(self, argument: u8, bits: u32) -> Self {
+        Self { when: Some((argument, bits)), ..self }
+    }
+}
+
 /// Bits of open flags: what may make a name, and what makes writes syncs.
 const OPEN_BITS: u32 = (libc::O_CREAT | libc::O_SYNC).cast_unsigned();
 
@@ -54,23 +61,18 @@ pub(crate) const SYNC_WRITE: u32 = 0x2 | 0x4;
 use Effect as E;
 
 /// Every architecture has these.
-const COMMON: [Traced; 21] = [
+static COMMON: [Traced; 21] = [
     row(libc::SYS_fsync, "fsync", E::Sync),
     row(libc::SYS_fdatasync, "fdatasync", E::Sync),
     row(libc::SYS_sync, "sync", E::SyncAll),
     row(libc::SYS_syncfs, "syncfs", E::SyncAll),
     row(libc::SYS_msync, "msync", E::SyncMapping),
     row(libc::SYS_sync_file_range, "sync_file_range", E::WriteBack),
-    Traced {
-        number: libc::SYS_pwritev2,
-        name: "pwritev2",
-        effect: E::FlaggedWrite,
-        when: Some((5, SYNC_WRITE)),
-    },
-    Traced { number: libc::SYS_openat, name: "openat", effect: E::Open, when: Some((2, OPEN_BITS)) },
+    row(libc::SYS_pwritev2, "pwritev2", E::FlaggedWrite).when(5, SYNC_WRITE),
+    row(libc::SYS_openat, "openat", E::Open).when(2, OPEN_BITS),
     row(libc::SYS_openat2, "openat2", E::OpenHow),
     // `MAP_SHARED` or `MAP_SHARED_VALIDATE`.
-    Traced { number: libc::SYS_mmap, name: "mmap", effect: E::Map, when: Some((3, 1)) },
+    row(libc::SYS_mmap, "mmap", E::Map).when(3, 1),
     row(libc::SYS_mkdirat, "mkdir", E::Create(Some(0), 1)),
     row(libc::SYS_mknodat, "mknod", E::Create(Some(0), 1)),
     row(libc::SYS_symlinkat, "symlink", E::Create(Some(1), 2)),
@@ -87,13 +89,13 @@ const COMMON: [Traced; 21] = [
     row(libc::SYS_pwritev, "pwritev", E::Write),
 ];
 
-const WRITES: [Traced; 2] =
+static WRITES: [Traced; 2] =
     [row(libc::SYS_write, "write", E::Write), row(libc::SYS_writev, "writev", E::Write)];
 
 /// What newer architectures left out.
 #[cfg(target_arch = "x86_64")]
-const OLD: [Traced; 9] = [
-    Traced { number: libc::SYS_open, name: "open", effect: E::Open, when: Some((1, OPEN_BITS)) },
+static OLD: [Traced; 9] = [
+    row(libc::SYS_open, "open", E::Open).when(1, OPEN_BITS),
     row(libc::SYS_creat, "creat", E::Open),
     row(libc::SYS_mkdir, "mkdir", E::Create(None, 0)),
     row(libc::SYS_mknod, "mknod", E::Create(None, 0)),
@@ -104,14 +106,11 @@ const OLD: [Traced; 9] = [
     row(libc::SYS_rename, "rename", E::Rename(None, 0, None, 1)),
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD: [Traced; 0] = [];
+static OLD: [Traced; 0] = [];
 
 /// All of them; the place of a row is what the kernel reports at a stop.
 fn rows(options: Options) -> impl Iterator<Item = &'static Traced> {
-    static COMMON_ROWS: [Traced; COMMON.len()] = COMMON;
-    static WRITE_ROWS: [Traced; WRITES.len()] = WRITES;
-    static OLD_ROWS: [Traced; OLD.len()] = OLD;
-    let all = COMMON_ROWS.iter().chain(&OLD_ROWS).chain(&WRITE_ROWS);
+    let all = COMMON.iter().chain(&OLD).chain(&WRITES);
     all.filter(move |row| options.writes || row.effect != E::Write)
 }
 
