@@ -21,8 +21,7 @@ use crate::error::Error;
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
 /// What is left out on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sabotage {
     /// Nothing.
     None,

@@ -372,7 +372,7 @@ pub(crate) fn failed_then_cut(
             return Err(io::Error::other("no commit failed"));
         }
         let mut second = scene.victim(dir, Some(volume.marks()));
-        (second.life, second.transactions, second.cached_reads) = (2, 12, cached_reads);
+        (second.life, second.scene.transactions, second.cached_reads) = (2, 12, cached_reads);
         second.run(binary).map_err(|error| io::Error::other(format!("the log did not open again: {error}")))
     })?;
     let (one_in, only, nested) = (1, None, false);

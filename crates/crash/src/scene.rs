@@ -6,19 +6,25 @@ use crate::directory_disk::Sabotage;
 use crate::victim::{VictimKind, VictimOptions};
 
 /// One recording to be made.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Scene {
     /// Where records and chance come from.
+    #[arg(long)]
     pub(crate) seed: u64,
     /// How many of 1000 replies to writes and syncs are held back.
+    #[arg(skip)]
     pub(crate) held_in_1000: u64,
     /// The commit method.
+    #[arg(long, default_value = "direct+fdatasync")]
     pub(crate) method: String,
     /// Which program the victim is.
+    #[arg(long, value_enum, default_value_t = VictimKind::Core)]
     pub(crate) engine: VictimKind,
     /// What the victim leaves out.
+    #[arg(long, value_enum, default_value_t = Sabotage::None)]
     pub(crate) sabotage: Sabotage,
     /// Transactions.
+    #[arg(long, default_value_t = 40)]
     pub(crate) transactions: u64,
 }
 
@@ -37,17 +43,13 @@ impl Scene {
     /// The options of a victim in `dir`.
     pub(crate) fn victim(&self, dir: &Path, marks: Option<PathBuf>) -> VictimOptions {
         VictimOptions {
+            scene: self.clone(),
             plant: None,
             dir: dir.to_owned(),
             marks,
-            seed: self.seed,
             life: self.engine.life(),
             start: 0,
-            transactions: self.transactions,
-            method: self.method.clone(),
-            engine: self.engine,
             quiet: false,
-            sabotage: self.sabotage,
             cached_reads: false,
         }
     }

@@ -17,14 +17,14 @@ use seawall::{CommitFuture, Durability, Log, Lsn, MethodChoice, Options};
 
 use crate::directory_disk::{DirectoryDisk, Sabotage};
 use crate::error::{Error, Result};
+use crate::scene::Scene;
 use crate::workload::{SINGLES, end_of, transaction};
 
 /// The shape of the victim's log: small segments, so that a short run rotates and recycles often.
 pub(crate) const LAYOUT: Layout = Layout { block_bytes: 4096, segment_bytes: 64 * 1024 };
 
 /// Which program the victim is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum VictimKind {
     /// The log's core without threads, which alone can be sabotaged.
     Core,
@@ -46,36 +46,23 @@ impl VictimKind {
 /// What the victim is to do.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VictimOptions {
+    #[command(flatten)]
+    pub(crate) scene: Scene,
     /// The log's directory.
     #[arg(long)]
     pub(crate) dir: PathBuf,
     /// The control file; standard output if absent.
     #[arg(long)]
     pub(crate) marks: Option<PathBuf>,
-    /// Where the records come from.
-    #[arg(long)]
-    pub(crate) seed: u64,
     /// Which life this is.
     #[arg(long, default_value_t = 1)]
     pub(crate) life: u64,
     /// Where this life begins: needed for the binary, which does not say so.
     #[arg(long, default_value_t = 0)]
     pub(crate) start: u64,
-    /// Transactions to commit.
-    #[arg(long, default_value_t = 40)]
-    pub(crate) transactions: u64,
-    /// The commit method.
-    #[arg(long, default_value = "direct+fdatasync")]
-    pub(crate) method: String,
-    /// Which program it is.
-    #[arg(long, value_enum, default_value_t = VictimKind::Core)]
-    pub(crate) engine: VictimKind,
     /// Whether errors are expected and not printed.
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// What to leave out.
-    #[arg(long, value_enum, default_value_t = Sabotage::None)]
-    pub(crate) sabotage: Sabotage,
     /// The bug that the log has, by its name; needs the feature `mutants`.
     #[arg(long, value_name = "NAME")]
     pub(crate) plant: Option<String>,
@@ -95,7 +82,7 @@ impl VictimOptions {
     /// # Errors
     /// What keeps it from being started.
     pub(crate) fn spawn(&self, binary: &Path) -> io::Result<Child> {
-        if self.engine != VictimKind::Binary {
+        if self.scene.engine != VictimKind::Binary {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(self.arguments()).stdin(Stdio::null());
             if self.marks.is_none() {
@@ -112,7 +99,7 @@ impl VictimOptions {
         marks.write_all(format!("opened {} {}\n", self.life, self.start).as_bytes())?;
         let mut command = Command::new(binary);
         command.args(["log", "append", "--format", "raw", "--segment-bytes"]);
-        command.arg(LAYOUT.segment_bytes.to_string()).args(["--method", &self.method]).arg(&self.dir);
+        command.arg(LAYOUT.segment_bytes.to_string()).args(["--method", &self.scene.method]).arg(&self.dir);
         let mut child = command.stdin(Stdio::piped()).stdout(marks).spawn()?;
         let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let options = self.clone();
@@ -127,7 +114,7 @@ impl VictimOptions {
     pub(crate) fn command_line(&self, binary: &Path) -> io::Result<String> {
         let this = std::env::current_exe()?;
         let arguments = self.arguments();
-        if self.engine != VictimKind::Binary {
+        if self.scene.engine != VictimKind::Binary {
             return Ok(format!("exec '{}' {}", this.display(), quoted(&arguments)));
         }
         let feed: Vec<String> =
@@ -140,7 +127,7 @@ impl VictimOptions {
             quoted(&feed),
             binary.canonicalize()?.display(),
             LAYOUT.segment_bytes,
-            self.method,
+            self.scene.method,
             self.dir.display()
         ))
     }
@@ -163,10 +150,10 @@ impl VictimOptions {
     /// # Errors
     /// The other end was closed.
     pub(crate) fn feed(&self, mut input: impl Write) -> io::Result<()> {
-        let mut rng = Rng::new(mix(self.seed));
+        let mut rng = Rng::new(mix(self.scene.seed));
         let mut start = Lsn::new(self.start);
-        for _ in 0..self.transactions {
-            let records = transaction(self.seed, self.life, start);
+        for _ in 0..self.scene.transactions {
+            let records = transaction(self.scene.seed, self.life, start);
             start = end_of(start, &records);
             for record in records {
                 let length = u32::try_from(record.len()).map_err(io::Error::other)?;
@@ -187,12 +174,12 @@ impl VictimOptions {
         let mut arguments = vec!["victim".to_owned()];
         let mut pair = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         pair("dir", self.dir.to_string_lossy().into_owned());
-        pair("seed", self.seed.to_string());
+        pair("seed", self.scene.seed.to_string());
         pair("life", self.life.to_string());
-        pair("transactions", self.transactions.to_string());
-        pair("method", self.method.clone());
-        pair("engine", name(&self.engine));
-        pair("sabotage", name(&self.sabotage));
+        pair("transactions", self.scene.transactions.to_string());
+        pair("method", self.scene.method.clone());
+        pair("engine", name(&self.scene.engine));
+        pair("sabotage", name(&self.scene.sabotage));
         if let Some(marks) = &self.marks {
             pair("marks", marks.to_string_lossy().into_owned());
         }
@@ -230,24 +217,24 @@ fn plant(name: &str) -> Result<()> {
 /// The first failure; nothing was acknowledged after it.
 pub(crate) fn run(options: &VictimOptions) -> Result<()> {
     options.plant.as_deref().map_or(Ok(()), plant)?;
-    let method = crate::directory_disk::method(&options.method)?;
+    let method = crate::directory_disk::method(&options.scene.method)?;
     // Each writes a line by one call.
     let mut marks: Box<dyn Write> = match &options.marks {
         Some(path) => Box::new(LineWriter::new(File::options().write(true).open(path)?)),
         None => Box::new(io::stdout()),
     };
-    if matches!(options.engine, VictimKind::Library | VictimKind::Relaxed) {
+    if matches!(options.scene.engine, VictimKind::Library | VictimKind::Relaxed) {
         return library(options, &mut marks);
     }
-    let disk = DirectoryDisk::new(&options.dir, method, options.sabotage);
+    let disk = DirectoryDisk::new(&options.dir, method, options.scene.sabotage);
     let mut log = Writer::open(disk, &LAYOUT)?;
     let mut start = log.durable();
     writeln!(marks, "opened {} {start}", options.life)?;
-    let mut rng = Rng::new(mix(options.seed ^ options.life));
+    let mut rng = Rng::new(mix(options.scene.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
-    for _ in 0..options.transactions {
-        let end = log.append(&transaction(options.seed, options.life, start))?;
-        if options.sabotage == Sabotage::EarlyAck {
+    for _ in 0..options.scene.transactions {
+        let end = log.append(&transaction(options.scene.seed, options.life, start))?;
+        if options.scene.sabotage == Sabotage::EarlyAck {
             writeln!(marks, "acked {end}")?;
         }
         // Some batches hold several transactions.
@@ -276,7 +263,7 @@ pub(crate) fn run(options: &VictimOptions) -> Result<()> {
 const IN_FLIGHT_MAX: usize = 4;
 
 fn library(options: &VictimOptions, mut marks: impl Write) -> Result<()> {
-    let relaxed = options.engine == VictimKind::Relaxed;
+    let relaxed = options.scene.engine == VictimKind::Relaxed;
     // A relaxed commit that lies in one batch with a strict one is strict itself.
     let in_flight_max = if relaxed { 1 } else { IN_FLIGHT_MAX };
     let class = if relaxed { Durability::PowerLoss } else { Durability::ProcessCrash };
@@ -287,22 +274,22 @@ fn library(options: &VictimOptions, mut marks: impl Write) -> Result<()> {
         .idle_mark(Duration::from_millis(1))
         // What relaxed commits write is what is recorded.
         .crash_memory_bytes(0)
-        .method(MethodChoice::Named(options.method.clone()))
+        .method(MethodChoice::Named(options.scene.method.clone()))
         .durability(class);
     let log_options = if options.cached_reads { log_options.cached_reads() } else { log_options };
     let log = Log::open(&options.dir, log_options)?;
     let mut start = log.durable_lsn();
     writeln!(marks, "opened {} {start}", options.life)?;
-    let mut rng = Rng::new(mix(options.seed ^ options.life));
+    let mut rng = Rng::new(mix(options.scene.seed ^ options.life));
     let mut ends: Vec<Lsn> = vec![start];
     let mut in_flight: std::collections::VecDeque<(CommitFuture, bool)> = std::collections::VecDeque::new();
-    for i in 0..options.transactions {
-        let records = transaction(options.seed, options.life, start);
+    for i in 0..options.scene.transactions {
+        let records = transaction(options.scene.seed, options.life, start);
         let end = log.transaction(|tx| records.iter().try_for_each(|record| tx.append(record)))?;
         if end != end_of(start, &records) {
             return Err(Error::End { start, end });
         }
-        let is_last = i + 1 == options.transactions;
+        let is_last = i + 1 == options.scene.transactions;
         let strict = !relaxed || is_last || rng.one_in(3);
         let level = if strict { class } else { Durability::ProcessCrash };
         in_flight.push_back((log.commit_async_as(end, level)?, strict));
