@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Watched, append, options, records, scratch};
+use crate::common::{LIMIT, Watched, append, folders, options, records, scratch, silent};
 use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
@@ -24,10 +24,6 @@ fn archive(path: &std::path::Path) -> Archive<Folder> {
     Archive::new(Folder::open(path).expect("opens"), settings)
 }
 
-fn silent() -> impl FnMut(Lsn, u64) {
-    |_, _| ()
-}
-
 fn objects(path: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(path.join("messages")).expect("lists");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -37,8 +33,7 @@ fn objects(path: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn an_archive_gathers_batches_and_the_log_is_rebuilt_from_it() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (_dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     let log = Log::open(&from, options()).expect("opens");
     archive(&kept).probe().expect("a folder is a store");
     assert!(
@@ -66,8 +61,7 @@ fn an_archive_gathers_batches_and_the_log_is_rebuilt_from_it() {
 
 #[test]
 fn what_is_shipped_at_once_is_gathered_too() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     let log = Log::open(&from, options()).expect("opens");
     let end = append(&log, 300);
     let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
@@ -78,8 +72,7 @@ fn what_is_shipped_at_once_is_gathered_too() {
 
 #[test]
 fn objects_are_created_by_age_too() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     let log = Log::open(&from, options()).expect("opens");
     let settings = Settings { gather_time: Duration::from_millis(50), ..Settings::default() };
     let shipping = Shipping::start(&from, Box::new(archive(&kept)), settings).expect("starts");
@@ -94,8 +87,7 @@ fn objects_are_created_by_age_too() {
 
 #[test]
 fn a_deleted_object_and_any_flipped_byte_are_found_by_the_next_drill() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     let log = Log::open(&from, options()).expect("opens");
     let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
     append(&log, 200);
@@ -128,8 +120,7 @@ fn a_deleted_object_and_any_flipped_byte_are_found_by_the_next_drill() {
 
 #[test]
 fn an_archive_whose_last_object_ends_with_a_mark_is_gone_on_with() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     let log = Log::open(&from, options()).expect("opens");
     // A record, a mark, a record.
     let (first, marked) = loop {
@@ -167,8 +158,7 @@ fn an_archive_whose_last_object_ends_with_a_mark_is_gone_on_with() {
 /// The log is trimmed as it grows; what a rebuild to some time needs stays, what it had trimmed by then goes.
 #[test]
 fn retention_never_breaks_the_chain() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (dir, [from, kept]) = folders(["log", "kept"]);
     let log = Log::open(&from, options()).expect("opens");
     let mut ends = Vec::new();
     for round in 0..6 {
@@ -228,8 +218,7 @@ fn watched(kept: &Path) -> Archive<Watched> {
 
 #[test]
 fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (dir, [from, kept]) = folders(["log", "kept"]);
     trimmed(&from, &kept);
     let drilled = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
     let all = objects(&kept).len();
@@ -263,8 +252,7 @@ fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
 
 #[test]
 fn a_rebuild_without_history_has_everything_that_the_log_still_had() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     trimmed(&from, &kept);
     let whole = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
     assert_eq!(extent(&mut archive(&kept)).expect("reads"), Some(Lsn::ZERO..whole.end));
@@ -300,8 +288,7 @@ fn a_rebuild_without_history_has_everything_that_the_log_still_had() {
 
 #[test]
 fn a_lost_manifest_is_told_and_a_changed_one_is_found() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (_dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     trimmed(&from, &kept);
     let paths = manifests(&kept);
     for (at, path) in paths.iter().enumerate() {
@@ -327,8 +314,7 @@ fn a_lost_manifest_is_told_and_a_changed_one_is_found() {
 /// Manifests that are sound by themselves: one of another chain, and one of messages that are gone.
 #[test]
 fn a_manifest_that_states_what_is_not_there_is_found_and_not_believed() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     trimmed(&from, &kept);
     let forged = dir.path().join("forged");
     copy_folder(&kept, &forged);
@@ -386,8 +372,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 #[test]
 fn a_retention_that_is_interrupted_anywhere_is_finished_by_the_next() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (dir, [from, kept]) = folders(["log", "kept"]);
     trimmed(&from, &kept);
     let end = drill(&mut archive(&kept), None, &mut silent()).expect("drills").end;
     let whole = archive(&kept).retain(&Keep::default(), true).expect("looks");
@@ -440,8 +425,7 @@ fn a_writer_that_slept_through_a_retention_is_refused() {
 /// All of it was sent a moment ago, as far as the messages say; now is never far behind the newest one.
 #[test]
 fn a_clock_that_is_ahead_removes_nothing_by_that_alone() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     trimmed(&from, &kept);
     // As a clock that is ten years ahead finds an archive: everything in it is ten years old.
     let years = 10 * 365 * 24 * 3_600_000_000;
@@ -476,8 +460,7 @@ fn set_back(kept: &Path, us: u64) {
 /// What a file server or a file manager leaves in the folders of an archive.
 #[test]
 fn names_that_are_no_objects_of_an_archive_are_passed_over() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (_dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     trimmed(&from, &kept);
     archive(&kept).retain(&Keep { segments: 2, ..Keep::default() }, false).expect("removes");
     for part in ["messages", "starts", "manifests"] {
@@ -501,8 +484,7 @@ fn names_that_are_no_objects_of_an_archive_are_passed_over() {
 /// An archive is known by its identity, wherever it is; another one at its place is refused, and one that is away is not made anew.
 #[test]
 fn an_archive_is_known_by_its_identity_and_by_no_other_name() {
-    let dir = scratch();
-    let (from, kept, moved) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("moved"));
+    let (_dir, [from, kept, moved]) = folders(["log", "kept", "moved"]);
     let log = Log::open(&from, options()).expect("opens");
     let start = |path: &Path| Shipping::start(&from, Box::new(archive(path)), Settings::default());
     append(&log, 20);
@@ -551,8 +533,7 @@ fn an_archive_is_known_by_its_identity_and_by_no_other_name() {
 /// One batch that is longer than two objects is cut, and every reader puts it together again.
 #[test]
 fn a_batch_that_is_longer_than_objects_is_cut_into_parts() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (_dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     let log = Log::open(&from, Options::default().record_bytes_max(64 << 20)).expect("opens");
     append(&log, 5);
     log.append_commit(&vec![7; 40 << 20]).expect("commits");

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::common::{LIMIT, Watched, append, options, records, scratch};
+use crate::common::{LIMIT, Watched, append, folders, options, records};
 use seawall::{Log, Lsn, RebuildTo};
 use seawall_ship::Error;
 use seawall_ship::archive::{Archive, ArchiveSettings};
@@ -79,8 +79,7 @@ fn same(one: &Drill, other: &Drill) -> bool {
 
 #[test]
 fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
-    let dir = scratch();
-    let (from, kept, to) = (dir.path().join("log"), dir.path().join("kept"), dir.path().join("again"));
+    let (dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     quiet(&from, &kept, 260);
     let (before, all) = drilled(&kept);
     let dry = archive(&kept).compact(true).expect("looks");
@@ -110,8 +109,7 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
 /// A pack is a copy: without it, or with any byte of it changed, its messages are read.
 #[test]
 fn a_pack_that_is_missing_or_changed_costs_nothing_but_reads() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     quiet(&from, &kept, 200);
     archive(&kept).compact(false).expect("compacts");
     let (before, _) = drilled(&kept);
@@ -140,8 +138,7 @@ fn a_pack_that_is_missing_or_changed_costs_nothing_but_reads() {
 
 #[test]
 fn a_compaction_that_is_interrupted_anywhere_is_gone_on_with() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     quiet(&from, &kept, 200);
     let (before, _) = drilled(&kept);
     for changes in 0..8 {
@@ -168,8 +165,7 @@ fn a_compaction_that_is_interrupted_anywhere_is_gone_on_with() {
 /// A message that is not sound is named, and no copy of it is made.
 #[test]
 fn what_is_damaged_is_not_compacted() {
-    let dir = scratch();
-    let (from, kept) = (dir.path().join("log"), dir.path().join("kept"));
+    let (_dir, [from, kept]) = folders(["log", "kept"]);
     quiet(&from, &kept, 120);
     let path = kept.join(format!("messages/{:020}", 30));
     let mut bytes = std::fs::read(&path).expect("reads");

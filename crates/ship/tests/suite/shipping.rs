@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Memory, Refusal, append, options, records, scratch};
+use crate::common::{
+    LIMIT, Memory, Refusal, append, folders, options, records, scratch, shipped, silent, start,
+};
 use seawall::{Hold, Log, Lsn, RebuildTo, View};
 use seawall_ship::note::hold_name;
 use seawall_ship::restore::{copy, drill, rebuild};
@@ -11,18 +13,9 @@ use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::status::{Folder, Said, of_folder};
 use seawall_ship::{Error, Result};
 
-fn start(dir: &std::path::Path, to: &Memory) -> Result<Shipping> {
-    Shipping::start(dir, Box::new(to.clone()), Settings::default())
-}
-
-fn silent() -> impl FnMut(Lsn, u64) {
-    |_, _| ()
-}
-
 #[test]
 fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let log = Log::open(&from, options()).expect("opens");
     let memory = Memory::new("a");
     let shipping = start(&from, &memory).expect("starts");
@@ -52,8 +45,7 @@ fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
 
 #[test]
 fn restarts_and_lost_answers_leave_every_batch_there_once() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let memory = Memory::new("a");
     memory.with(|weather| weather.one_in = 7);
     let mut end = Lsn::ZERO;
@@ -134,12 +126,8 @@ fn a_trim_never_passes_what_is_not_there_yet() {
 
 #[test]
 fn a_log_that_went_another_way_is_refused() {
-    let dir = scratch();
-    let (from, old) = (dir.path().join("log"), dir.path().join("old"));
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 30);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (dir, [from, old]) = folders(["log", "old"]);
+    let (log, memory) = shipped(&from, 30);
     log.backup(&old).expect("backs up");
     append(&log, 30);
     let end = start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
@@ -165,8 +153,7 @@ fn a_log_that_went_another_way_is_refused() {
 
 #[test]
 fn another_destination_of_the_same_address_is_refused_by_what_tells_them_apart() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let is = |memory: &Memory, identity: &str| {
         memory.with(|weather| weather.identity = Some(identity.to_owned()));
     };
@@ -205,12 +192,8 @@ fn another_destination_of_the_same_address_is_refused_by_what_tells_them_apart()
 
 #[test]
 fn what_the_destination_lost_is_noticed() {
-    let dir = scratch();
-    let from = dir.path().join("log");
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 40);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (_dir, [from]) = folders(["log"]);
+    let (log, memory) = shipped(&from, 40);
     let shipping = start(&from, &memory).expect("starts");
     let end = append(&log, 40);
     shipping.wait(end, LIMIT).expect("is acknowledged");
@@ -229,12 +212,8 @@ fn what_the_destination_lost_is_noticed() {
 
 #[test]
 fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
-    let dir = scratch();
-    let from = dir.path().join("log");
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 40);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (_dir, [from]) = folders(["log"]);
+    let (_log, memory) = shipped(&from, 40);
     let sound = memory.stored();
     assert!(sound.len() > 20);
     for at in 0..sound.len() {
@@ -258,12 +237,8 @@ fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
 /// A message that is replaced by another sound one has all behind it ignored: that is no shorter log.
 #[test]
 fn a_message_that_is_replaced_by_another_sound_one_is_found() {
-    let dir = scratch();
-    let from = dir.path().join("log");
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 60);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (_dir, [from]) = folders(["log"]);
+    let (_log, memory) = shipped(&from, 60);
     let sound = memory.stored();
     for at in 1..sound.len() {
         let mut replaced = sound.clone();
@@ -303,8 +278,7 @@ fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored
 
 #[test]
 fn a_drill_beside_a_writer_reports_no_loss() {
-    let dir = scratch();
-    let from = dir.path().join("log");
+    let (_dir, [from]) = folders(["log"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     append(&log, 5);
@@ -321,8 +295,7 @@ fn a_drill_beside_a_writer_reports_no_loss() {
 /// The old writer goes on while the rebuild reads, and for good where that fails.
 #[test]
 fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (dir, [from, to]) = folders(["log", "again"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let shipping = start(&from, &memory).expect("starts");
@@ -353,8 +326,7 @@ fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
 
 #[test]
 fn a_copy_to_a_position_leaves_the_writer_be() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let shipping = start(&from, &memory).expect("starts");
@@ -372,12 +344,8 @@ fn a_copy_to_a_position_leaves_the_writer_be() {
 
 #[test]
 fn of_two_that_take_over_at_once_one_wins() {
-    let dir = scratch();
-    let from = dir.path().join("log");
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 50);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (dir, [from]) = folders(["log"]);
+    let (_log, memory) = shipped(&from, 50);
     let mut winners = 0;
     for round in 0..8 {
         let take = |name: &str| {
@@ -425,12 +393,8 @@ fn a_future_is_ready_when_the_destination_has_acknowledged() {
 /// As an archive whose disk is not mounted, a bucket that was emptied, or one that was restored to an earlier moment.
 #[test]
 fn a_destination_that_was_set_back_is_refused_before_anything_is_stored() {
-    let dir = scratch();
-    let from = dir.path().join("log");
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    append(&log, 30);
-    start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
+    let (_dir, [from]) = folders(["log"]);
+    let (log, memory) = shipped(&from, 30);
     let sound = memory.stored();
     append(&log, 30);
     for left in [0, 1, sound.len() - 1] {
@@ -486,8 +450,7 @@ fn an_idle_writer_looks_at_what_it_had_stored_and_for_another_one() {
 
 #[test]
 fn a_log_is_shipped_to_a_place_once_at_a_time_and_a_copy_of_it_takes_nothing_before_it_joins() {
-    let dir = scratch();
-    let (from, old) = (dir.path().join("log"), dir.path().join("old"));
+    let (dir, [from, old]) = folders(["log", "old"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let copied = |to: &std::path::Path| {
@@ -526,8 +489,7 @@ fn a_log_is_shipped_to_a_place_once_at_a_time_and_a_copy_of_it_takes_nothing_bef
 
 #[test]
 fn a_drill_tells_a_fork_and_what_is_only_here() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (dir, [from, to]) = folders(["log", "again"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let shared = append(&log, 30);
@@ -556,8 +518,7 @@ fn a_drill_tells_a_fork_and_what_is_only_here() {
 
 #[test]
 fn what_is_no_message_is_passed_over_and_counted() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let shipping = start(&from, &memory).expect("starts");

@@ -4,20 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use crate::common::{LIMIT, Memory, append, options, records, scratch};
+use crate::common::{LIMIT, Memory, append, folders, options, records, scratch, silent, start};
 use seawall::{Log, Lsn, RebuildTo, View};
 use seawall_ship::destination::{Answer, Destination};
-use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{Sources, Wrong, copy, drill, rebuild};
 use seawall_ship::{Error, Facts, Result};
-
-fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
-    Shipping::start(dir, Box::new(to.clone()), Settings::default())
-}
-
-fn silent() -> impl FnMut(Lsn, u64) {
-    |_, _| ()
-}
 
 /// Appends records, which each of these acknowledges.
 fn shipped(dir: &Path, to: &[&Memory], count: usize) -> Lsn {
@@ -54,8 +45,7 @@ fn damaged(wrong: &[Wrong]) -> Vec<(&str, u64)> {
 
 #[test]
 fn the_longest_of_several_sources_decides_and_the_right_is_taken_at_each() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let (a, b, c) = (Memory::new("a"), Memory::new("b"), Memory::new("c"));
     shipped(&from, &[&a, &b, &c], 60);
     shipped(&from, &[&b, &c], 60);
@@ -82,8 +72,7 @@ fn the_longest_of_several_sources_decides_and_the_right_is_taken_at_each() {
 
 #[test]
 fn another_source_makes_up_for_damage_which_is_told() {
-    let dir = scratch();
-    let from = dir.path().join("log");
+    let (dir, [from]) = folders(["log"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     let end = shipped(&from, &[&a, &b], 120);
     let sound = a.stored();
@@ -118,8 +107,7 @@ fn another_source_makes_up_for_damage_which_is_told() {
 /// What a source that is damaged early lacks is made up for as far as the other one goes, which is not to the end.
 #[test]
 fn a_source_that_is_away_or_empty_is_told() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     let end = shipped(&from, &[&a], 30);
     let drilled = drill(sources(&[&a, &b]), None, &mut silent()).expect("one is sound");
@@ -154,8 +142,7 @@ fn another_log_among_the_sources_is_refused() {
 /// A log that was rebuilt from a source that lacked the end, and went on: the other source went another way.
 #[test]
 fn sources_that_hold_different_batches_are_refused() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     shipped(&from, &[&a, &b], 30);
     shipped(&from, &[&b], 30);
@@ -224,8 +211,7 @@ fn both(a: Eventful, b: Eventful) -> Sources {
 /// Without a batch there is nothing to rebuild, and what was damaged is not made up for.
 #[test]
 fn no_writer_is_refused_for_a_rebuild_that_fails() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("again"));
+    let (_dir, [from, to]) = folders(["log", "again"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     let log = Log::open(&from, options()).expect("opens");
     let ships = [&a, &b].map(|memory| start(&from, memory).expect("starts"));
@@ -250,8 +236,7 @@ fn no_writer_is_refused_for_a_rebuild_that_fails() {
 /// The second rebuild comes while the first one has the right at one of two places.
 #[test]
 fn of_two_rebuilds_at_once_one_has_the_right_everywhere() {
-    let dir = scratch();
-    let (from, first, second) = (dir.path().join("log"), dir.path().join("first"), dir.path().join("second"));
+    let (_dir, [from, first, second]) = folders(["log", "first", "second"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     shipped(&from, &[&a, &b], 60);
     let (mut at_a, other, to) = (Eventful::new(&a), [a.clone(), b.clone()], second.clone());
@@ -266,8 +251,7 @@ fn of_two_rebuilds_at_once_one_has_the_right_everywhere() {
 /// The first rebuild goes on while the second one, which has replaced it at one place, is about to do so at the other.
 #[test]
 fn a_rebuild_that_saw_another_one_replaces_it_everywhere() {
-    let dir = scratch();
-    let (from, first, second) = (dir.path().join("log"), dir.path().join("first"), dir.path().join("second"));
+    let (_dir, [from, first, second]) = folders(["log", "first", "second"]);
     let (a, b) = (Memory::new("a"), Memory::new("b"));
     shipped(&from, &[&a, &b], 60);
     let (taken, has_taken) = channel();

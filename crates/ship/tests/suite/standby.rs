@@ -4,20 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Memory, append, options, records, scratch};
+use crate::common::{LIMIT, Memory, append, folders, options, records, silent, start};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
 use seawall_ship::destination::{Answer, Destination};
-use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::standby::{Standby, take_over};
 use seawall_ship::{Error, Facts, Result};
-
-fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
-    Shipping::start(dir, Box::new(to.clone()), Settings::default())
-}
-
-fn silent() -> impl FnMut(Lsn, u64) {
-    |_, _| ()
-}
 
 /// Appends records, which are acknowledged by `memory`.
 fn shipped(dir: &Path, memory: &Memory, count: usize) -> Lsn {
@@ -66,8 +57,7 @@ fn closed_segments(dir: &Path) -> Vec<(Option<PathBuf>, Vec<u8>)> {
 
 #[test]
 fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     let log = Log::open(&from, options()).expect("opens");
     let shipping = start(&from, &memory).expect("starts");
@@ -100,8 +90,7 @@ fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
 
 #[test]
 fn a_standby_goes_on_where_it_was_saved() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     let mut end = Lsn::ZERO;
     for round in 0..6 {
@@ -125,8 +114,7 @@ fn a_standby_goes_on_where_it_was_saved() {
 /// The log is trimmed while it is followed: what a save needs stays until the next one.
 #[test]
 fn a_standby_keeps_what_its_last_save_needs() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     let mut before = shipped(&from, &memory, 150);
     read(&to, &memory, true);
@@ -148,8 +136,7 @@ fn a_standby_keeps_what_its_last_save_needs() {
 
 #[test]
 fn a_take_over_that_fails_leaves_a_standby() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     shipped(&from, &memory, 150);
     read(&to, &memory, true);
@@ -175,8 +162,7 @@ fn a_take_over_that_fails_leaves_a_standby() {
 /// A segment cannot be made, as on a full disk: what was saved stands, and it goes on once there is room.
 #[test]
 fn a_standby_whose_disk_refused_once_goes_on_and_takes_over() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     shipped(&from, &memory, 20);
     read(&to, &memory, true);
@@ -199,8 +185,7 @@ fn a_standby_whose_disk_refused_once_goes_on_and_takes_over() {
 /// At once, and one a little later: exactly one gets the log, and the others are told that they were replaced.
 #[test]
 fn of_two_standbys_that_take_over_at_once_one_wins() {
-    let dir = scratch();
-    let from = dir.path().join("log");
+    let (dir, [from]) = folders(["log"]);
     let memory = Memory::new("a");
     shipped(&from, &memory, 30);
     let one = dir.path().join("one");
@@ -237,8 +222,7 @@ fn of_two_standbys_that_take_over_at_once_one_wins() {
 
 #[test]
 fn a_standby_goes_on_from_another_destination_of_the_same_log() {
-    let dir = scratch();
-    let (from, to, other) = (dir.path().join("log"), dir.path().join("copy"), dir.path().join("other"));
+    let (dir, [from, to, other]) = folders(["log", "copy", "other"]);
     let (first, second) = (Memory::new("a"), Memory::new("b"));
     shipped(&from, &first, 60);
     read(&to, &first, true);
@@ -264,8 +248,7 @@ fn a_standby_goes_on_from_another_destination_of_the_same_log() {
 
 #[test]
 fn a_standby_is_made_in_a_new_folder_only() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     shipped(&from, &memory, 5);
     for taken in [&from, &to] {
@@ -301,8 +284,7 @@ fn each_planted_bug_is_found() {
 
 #[test]
 fn a_standby_looks_less_often_while_nothing_comes_and_at_once_when_something_did() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     shipped(&from, &memory, 5);
     let mut standby = Standby::open(&to, &mut memory.clone()).expect("opens");
@@ -370,8 +352,7 @@ impl Destination for Growing {
 /// What an answer that was lost began is not the second look at what has just come.
 #[test]
 fn a_message_that_comes_behind_a_lost_answer_is_not_missing() {
-    let dir = scratch();
-    let (from, to) = (dir.path().join("log"), dir.path().join("copy"));
+    let (_dir, [from, to]) = folders(["log", "copy"]);
     let memory = Memory::new("a");
     let end = shipped(&from, &memory, 10);
     let shown = memory.stored().len() as u64 - 1;

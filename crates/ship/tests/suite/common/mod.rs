@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use seawall::{Log, Lsn, Options, View};
 use seawall_ship::archive::Store;
 use seawall_ship::destination::{Answer, Destination, Mark};
 use seawall_ship::folder::Folder;
+use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Facts, Result, Synced};
 
@@ -27,6 +28,30 @@ pub(crate) fn options() -> Options {
 /// A folder on the file system of the build.
 pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+/// Paths of these names in a folder of their own.
+pub(crate) fn folders<const N: usize>(names: [&str; N]) -> (tempfile::TempDir, [PathBuf; N]) {
+    let dir = scratch();
+    let paths = names.map(|name| dir.path().join(name));
+    (dir, paths)
+}
+
+pub(crate) fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
+    Shipping::start(dir, Box::new(to.clone()), Settings::default())
+}
+
+/// A log of `count` records, and the memory that all of them were shipped to.
+pub(crate) fn shipped(dir: &Path, count: usize) -> (Log, Memory) {
+    let (log, memory) = (Log::open(dir, options()).expect("opens"), Memory::new("a"));
+    append(&log, count);
+    start(dir, &memory).expect("starts").finish(LIMIT).expect("ships");
+    (log, memory)
+}
+
+/// Hears of no progress.
+pub(crate) fn silent() -> impl FnMut(Lsn, u64) {
+    |_, _| ()
 }
 
 /// Appends `count` records of different lengths, each committed.
