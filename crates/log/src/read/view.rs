@@ -85,6 +85,22 @@ pub(crate) fn undisturbed<T>(
     }
 }
 
+/// How far a look must reach: to what was durable before it, not to what became durable meanwhile. Otherwise a fast writer with
+/// small segments would be chased for as long as it writes.
+#[derive(Default)]
+struct Reach {
+    /// What was durable after the look before this one.
+    before: Option<Lsn>,
+}
+
+impl Reach {
+    /// Whether a look suffices that found batches up to `found`, after which the page said `durable`.
+    fn suffices(&mut self, durable: Lsn, found: Lsn) -> bool {
+        let before = self.before.replace(durable);
+        found >= before.map_or(durable, |before| before.min(durable))
+    }
+}
+
 /// A look at a log at one moment.
 #[derive(Clone)]
 pub struct View {
@@ -148,17 +164,19 @@ impl View {
     }
 
     pub(crate) fn open_in(dir: &Arc<Directory>) -> Result<Self> {
+        // What the page names may lie in a segment that was started since the look.
+        let mut reach = Reach::default();
         let look = |disk: &mut OsDisk| {
             let mut view = Self::look(disk)?;
-            let is_whole = view.take_page(disk)?;
+            let durable = view.take_page(disk)?;
+            let is_whole = reach.suffices(durable, view.watch.cursor.lsn);
             Ok((view, is_whole))
         };
-        // What the page names may lie in a segment that was started since the look.
         undisturbed(dir, look, |(_, is_whole)| *is_whole).map(|(view, _)| view)
     }
 
-    /// Shows what the writer's page says is durable, as far as the last segment holds it; returns whether that is all of it.
-    fn take_page(&mut self, disk: &mut OsDisk) -> Result<bool> {
+    /// Shows what the writer's page says is durable, as far as the last segment holds it; returns the end of that.
+    fn take_page(&mut self, disk: &mut OsDisk) -> Result<Lsn> {
         let durable = planted!(ViewIgnoresPage, None, self.published()).unwrap_or(Lsn::ZERO);
         if durable > self.watch.cursor.lsn {
             self.walk_on(disk)?;
@@ -166,7 +184,7 @@ impl View {
         // Only whole batches that were found valid are shown, whatever the page says.
         self.end = self.end.max(durable.min(self.watch.cursor.lsn));
         self.look_at_cuts(disk)?;
-        Ok(durable <= self.watch.cursor.lsn)
+        Ok(durable)
     }
 
     /// What the writer's page says is durable.
@@ -278,7 +296,8 @@ impl View {
         }
         let end = self.end;
         // Segments that it reads may be trimmed meanwhile.
-        if !self.take_page(&mut disk).unwrap_or(false) {
+        let durable = self.take_page(&mut disk);
+        if !durable.is_ok_and(|durable| durable <= self.watch.cursor.lsn) {
             *self = Self::open_in(&self.dir)?;
         }
         Ok(more || self.end > end)
@@ -526,7 +545,7 @@ impl std::iter::FusedIterator for ViewReader {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::View;
+    use super::{Reach, View};
     use crate::{Log, Lsn, MethodChoice, Options};
     use std::path::Path;
 
@@ -608,5 +627,13 @@ mod tests {
         log.close().expect("closes");
         view.renew().expect("looks");
         assert_eq!((view.first_lsn(), view.end_lsn()), (first, end));
+    }
+    #[test]
+    fn the_second_look_at_a_log_that_grows_faster_than_it_is_looked_at_suffices() {
+        let [mut reach, mut calm] = [Reach::default(), Reach::default()];
+        assert!(!reach.suffices(Lsn::new(10), Lsn::new(5)), "what was durable before it is not known");
+        assert!(!reach.suffices(Lsn::new(20), Lsn::new(9)), "it lacks what was durable before it");
+        assert!(reach.suffices(Lsn::new(30), Lsn::new(20)));
+        assert!(calm.suffices(Lsn::new(10), Lsn::new(10)));
     }
 }
