@@ -3,7 +3,7 @@
 //! Invariant: the tests assert counts, calls and messages, never latencies; each run is as short as it can be.
 
 use crate::ground::{Ground, folder};
-use crate::program::{Bench, SEAWALL, names};
+use crate::program::{Bench, SEAWALL, names, ran};
 use crate::scenarios::{SMALL, table};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Outcome;
@@ -84,18 +84,11 @@ fn cached_sets_three_file_systems_side_by_side() {
     let work = folder();
     let json = work.path().join("result.json");
     let (_, options) = SMALL.iter().find(|(name, _)| *name == "cached").expect("a small one");
-    let run = Command::new(SEAWALL)
-        .args(["bench", "cached"])
-        .args(grounds.iter().map(Ground::path))
-        .args(*options)
-        .args(["--no-out", "--no-progress", "--html"])
-        .arg(work.path().join("page.html"))
-        .arg("--json")
-        .arg(&json)
-        .output()
-        .expect("started");
-    let printed = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-    assert_eq!(run.status.code(), Some(0), "{printed}");
+    let mut command = Command::new(SEAWALL);
+    command.args(["bench", "cached"]).args(grounds.iter().map(Ground::path)).args(*options);
+    command.args(["--no-out", "--no-progress", "--html"]).arg(work.path().join("page.html"));
+    let (code, printed) = ran(command.arg("--json").arg(&json));
+    assert_eq!(code, Some(0), "{printed}");
     let result = RunResult::read(&json).expect("a result");
     let study = table(&result);
     let labels: Vec<&str> = study.places.iter().map(|place| place.label.as_str()).collect();
@@ -151,14 +144,10 @@ fn memory_is_refused_to_durable_scenarios_and_given_to_the_others() {
 #[ignore = "takes a minute; run by `cargo xtask test`"]
 fn everything_runs_one_after_the_other_on_the_disk_of_the_build_tree() {
     let (place, work) = (folder(), folder());
-    let run = Command::new(SEAWALL)
-        .args(["bench", "all", "--time", "1s", "--allow-memory", "--no-progress", "--out", "kept"])
-        .arg(place.path())
-        .current_dir(work.path())
-        .output()
-        .expect("started");
-    let printed = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-    assert_eq!(run.status.code(), Some(0), "{printed}");
+    let mut command = Command::new(SEAWALL);
+    command.args(["bench", "all", "--time", "1s", "--allow-memory", "--no-progress", "--out", "kept"]);
+    let (code, printed) = ran(command.arg(place.path()).current_dir(work.path()));
+    assert_eq!(code, Some(0), "{printed}");
     assert_eq!(names(place.path()), Vec::<String>::new());
     let kept = work.path().join("kept");
     let folders = names(&kept);

@@ -3,7 +3,7 @@
 //! Invariants: memory is disguised in six ways, by real mounts; exit codes and words are asserted, never a latency.
 
 use crate::ground::{Ground, Mount, folder, must};
-use crate::program::{Bench, SEAWALL};
+use crate::program::{Bench, SEAWALL, ran};
 use seawall_gauge::judgement::{Answer, Judgement};
 use seawall_sys::inspect::LimitKind;
 use std::path::{Path, PathBuf};
@@ -47,22 +47,15 @@ fn passes_no_gate(name: &str, at: &Path, preload: &[(&str, &str)]) {
         assert_eq!(run.code, CANNOT_TELL, "{name}, {what}: {}", run.printed());
         assert!(run.stdout.contains("require  cannot tell"), "{name}, {what}: {}", run.printed());
     }
-    let seawall = |words: &[&str]| {
-        let mut command = Command::new(SEAWALL);
-        command.args(words).arg(at).envs(preload.iter().copied());
-        command.output().expect("started")
-    };
     for words in
         [&["probe"][..], &["watch", "--time", "3s", "--every", "1s", "--busy", "100", "--allow-memory"]]
     {
-        let ended = seawall(words);
-        let printed =
-            String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        let (code, printed) = ran(Command::new(SEAWALL).args(words).arg(at).envs(preload.iter().copied()));
         if name == HIDDEN {
             assert!(!printed.contains("outlives power loss"), "{words:?}: {printed}");
             continue;
         }
-        assert_eq!(ended.status.code(), CANNOT_TELL, "{name}, {words:?}: {printed}");
+        assert_eq!(code, CANNOT_TELL, "{name}, {words:?}: {printed}");
     }
 }
 
@@ -86,21 +79,8 @@ fn memory_in_six_disguises_passes_no_gate() {
     }
     {
         let _mount = Mount::new("tmpfs", "size=256m", "none", memory.path());
-        for name in ["upper", "work", "lower"] {
-            std::fs::create_dir(memory.path().join(name)).expect("made");
-        }
-        // Relative names: what the mount table says leads nowhere from here.
-        let mount = |parts: &str| {
-            let line = format!(
-                "cd {} && mount -t overlay none -o {parts} {}",
-                memory.path().display(),
-                at.path().display()
-            );
-            must("sh", &["-c", &line]);
-        };
-        mount("lowerdir=lower,upperdir=upper,workdir=work");
-        let _unmounted = Unmounted(at.path().to_path_buf());
-        passes_no_gate(HIDDEN, at.path(), &[]);
+        let merged = Mount::hidden_overlay(memory.path());
+        passes_no_gate(HIDDEN, merged.path(), &[]);
     }
     {
         let device = must("zramctl", &["--find", "--size", "256M"]);
@@ -111,14 +91,6 @@ fn memory_in_six_disguises_passes_no_gate() {
     }
     let library = must("sh", &["-c", "ls /usr/lib/*/libeatmydata.so* | head -1"]);
     passes_no_gate("a library that eats syncs", at.path(), &[("LD_PRELOAD", &library)]);
-}
-
-struct Unmounted(PathBuf);
-
-impl Drop for Unmounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
 }
 
 struct Released(String);

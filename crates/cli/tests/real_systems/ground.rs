@@ -51,9 +51,7 @@ impl Mount {
     /// An overlay in `place` whose folders have relative names, which the mount table repeats as they were given: what is under it
     /// cannot be seen.
     pub(crate) fn hidden_overlay(place: &Path) -> Self {
-        for part in ["lower", "upper", "work", "merged"] {
-            std::fs::create_dir(place.join(part)).expect("a folder");
-        }
+        overlay_parts(place);
         let mut command = Command::new("mount");
         let options = "lowerdir=lower,upperdir=upper,workdir=work";
         command.args(["-t", "overlay", "overlay", "-o", options, "merged"]).current_dir(place);
@@ -61,8 +59,22 @@ impl Mount {
         Self { at: place.join("merged") }
     }
 
+    /// An overlay in `place`, with these options besides.
+    pub(crate) fn overlay(place: &Path, more: &str) -> Self {
+        overlay_parts(place);
+        let at = place.display();
+        let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work{more}");
+        Self::new("overlay", &options, "overlay", &place.join("merged"))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.at
+    }
+}
+
+fn overlay_parts(place: &Path) {
+    for part in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(place.join(part)).expect("a folder");
     }
 }
 

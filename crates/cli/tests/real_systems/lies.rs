@@ -4,7 +4,7 @@
 
 mod stacks;
 
-use crate::ground::{Ground, Mount, folder, must};
+use crate::ground::{Ground, Mount, folder};
 use crate::program::{Bench, Run, SMALL, measured, names};
 use seawall_sys::durability::{Class, DeviceCache, Lie, Promiser};
 use std::path::Path;
@@ -125,14 +125,9 @@ fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
         [("ext4", 128, SystemCrash, PowerLoss), ("xfs", 320, ProcessCrash, SystemCrash)]
     {
         let ground = Ground::new(kind, mib, "defaults");
-        for part in ["lower", "upper", "work", "merged"] {
-            std::fs::create_dir(ground.path().join(part)).expect("a folder");
-        }
-        let at = ground.path().display();
-        let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
-        let mount = Mount::new("overlay", &options, "overlay", &ground.path().join("merged"));
-        classed(&ground.path().join("merged"), [direct, ProcessCrash, syncfs, PowerLoss, PowerLoss]);
-        drop(mount);
+        let merged = Mount::overlay(ground.path(), "");
+        classed(merged.path(), [direct, ProcessCrash, syncfs, PowerLoss, PowerLoss]);
+        drop(merged);
     }
 }
 
@@ -140,21 +135,9 @@ fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
 #[ignore = "needs root and an overlay; run by `cargo xtask test`"]
 fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing() {
     let ground = Ground::new("ext4", 128, "defaults");
-    let part = |name: &str| {
-        let path = ground.path().join(name);
-        std::fs::create_dir(&path).expect("a folder");
-        path
-    };
-    let (lower, upper, work, merged) = (part("lower"), part("upper"), part("work"), part("merged"));
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={},volatile",
-        lower.display(),
-        upper.display(),
-        work.display()
-    );
-    let _mount = Mount::new("overlay", &options, "overlay", &merged);
-    refused(&bench(&merged, &[]).run(), &merged, &["volatile"]);
-    let run = bench(&merged, &["--allow-memory"]).run();
+    let merged = Mount::overlay(ground.path(), ",volatile");
+    refused(&bench(merged.path(), &[]).run(), merged.path(), &["volatile"]);
+    let run = bench(merged.path(), &["--allow-memory"]).run();
     named(&run, Lie::SyncDisabled, "volatile");
     for (row, measured) in run.result().measured() {
         assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
@@ -208,24 +191,12 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
     }
 }
 
-/// A library whose fdatasync does nothing at every `n`-th call.
-fn liar(folder: &Path, n: u32) -> String {
-    let (source, library) = (folder.join("liar.c"), folder.join("liar.so"));
-    let text = format!(
-        "#include <sys/syscall.h>\n#include <unistd.h>\nstatic unsigned calls;\nint fdatasync(int fd) {{ if (++calls % {n} == 0) return 0; return syscall(SYS_fdatasync, fd); }}\n"
-    );
-    std::fs::write(&source, text).expect("the source");
-    let source = source.to_str().expect("UTF-8");
-    must("cc", &["-shared", "-fPIC", "-o", library.to_str().expect("UTF-8"), source]);
-    library.display().to_string()
-}
-
 #[test]
 #[ignore = "needs a C compiler and counts a device that others may use; run by `cargo xtask test`"]
 fn a_library_that_drops_one_sync_in_two_or_in_twenty_is_convicted_by_what_the_device_counts() {
     for n in [2, 20] {
         let folder = folder();
-        let library = liar(folder.path(), n);
+        let library = stacks::liar(folder.path(), n);
         let options = ["--journal", "16MiB", "--transactions", "3000", "--rounds", "2"];
         let options = [&options[..], &["--methods", "buffered+fdatasync"]].concat();
         let run = Bench::new(folder.path(), &options).with("LD_PRELOAD", &library).run();

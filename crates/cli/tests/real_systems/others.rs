@@ -111,9 +111,8 @@ fn root_keeps_no_results_where_another_user_could_replace_them_and_follows_no_li
     let run = |more: &[&str]| {
         let arguments = ["bench", "..", "--no-progress", "--allow-memory", "--methods", "buffered"];
         let mut command = Command::new(crate::program::SEAWALL);
-        command.args(arguments).args(crate::program::SMALL).args(more).current_dir(at("bob"));
-        let output = command.output().expect("started");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        command.args(arguments).args(crate::program::SMALL);
+        crate::program::ran(command.args(more).current_dir(at("bob")))
     };
     for more in [
         &["--out", "."][..],

@@ -110,6 +110,13 @@ impl Run {
     }
 }
 
+/// The exit code of a command, and all that it printed.
+pub(crate) fn ran(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().expect("started");
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.code(), printed.join("\n"))
+}
+
 /// The row of method `id`.
 pub(crate) fn row<'a>(result: &'a RunResult, id: &str) -> &'a Row {
     let found = result.study.rows.iter().find(|row| row.id == id);

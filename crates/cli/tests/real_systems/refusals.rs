@@ -2,7 +2,7 @@
 //! no file left behind. What needs none of them is a row of `bad_input`.
 
 use crate::ground::{Ground, Loop, Mount, folder, must};
-use crate::program::{Bench, SEAWALL, SMALL, has_scratch, names, row};
+use crate::program::{Bench, SEAWALL, SMALL, has_scratch, names, ran, row};
 use crate::trace::parse;
 use seawall_gauge::row::Outcome;
 use std::fs::File;
@@ -60,9 +60,8 @@ fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("a file");
     let arguments = ["bench", ".", "--no-progress", "--out", "file/below"];
-    let output = Command::new(SEAWALL).args(arguments).current_dir(folder.path()).output().expect("started");
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let (code, printed) = ran(Command::new(SEAWALL).args(arguments).current_dir(folder.path()));
+    assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("file/below") && printed.contains("--out"), "{printed}");
     assert_eq!(names(folder.path()), ["file"]);
 }
@@ -94,17 +93,10 @@ fn a_folder_without_permission_is_named() {
     let program = folder.path().join("seawall");
     std::fs::copy(SEAWALL, &program).expect("a copy that others may run");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-    let output = Command::new("setpriv")
-        .args(nobody)
-        .arg(&program)
-        .args(["bench", "--no-out", "--no-progress", "--allow-memory"])
-        .args(SMALL)
-        .arg(&closed)
-        .current_dir(folder.path())
-        .output()
-        .expect("setpriv");
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let mut command = Command::new("setpriv");
+    command.args(nobody).arg(&program).args(["bench", "--no-out", "--no-progress", "--allow-memory"]);
+    let (code, printed) = ran(command.args(SMALL).arg(&closed).current_dir(folder.path()));
+    assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains(closed.to_str().expect("UTF-8")) && printed.contains("ermission"), "{printed}");
     assert_eq!(names(&closed), Vec::<String>::new());
 }
@@ -237,9 +229,8 @@ fn a_raw_device_must_be_a_device_and_a_file_given_for_one_is_spared() {
     let file = folder.path().join("disk.img");
     File::create(&file).and_then(|file| file.set_len(4 << 20)).expect("a file");
     let arguments = ["bench", "--no-out", "--no-progress", "--journal", "1MiB", "--raw-device-overwrite"];
-    let output = Command::new(SEAWALL).args(arguments).arg(&file).output().expect("started");
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let (code, printed) = ran(Command::new(SEAWALL).args(arguments).arg(&file));
+    assert_eq!(code, Some(1), "{printed}");
     assert!(printed.contains("not a block device") && printed.contains("disk.img"), "{printed}");
     assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 0));
 }
@@ -284,9 +275,8 @@ fn a_mounted_raw_device_is_never_overwritten() {
     let hidden = format!(
         "umount -l /proc; mount -t tmpfs none /proc; exec {SEAWALL} bench --no-out --no-progress --journal 1MiB --time 1s --raw-device-overwrite {device}"
     );
-    let output = Command::new("unshare").args(["--mount", "sh", "-c", &hidden]).output().expect("unshare");
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && printed.contains("exclusively"), "{printed}");
+    let (code, printed) = ran(Command::new("unshare").args(["--mount", "sh", "-c", &hidden]));
+    assert!(code == Some(1) && printed.contains("exclusively"), "{printed}");
 }
 
 #[test]
@@ -329,9 +319,8 @@ fn a_raw_device_that_nobody_uses_is_named_with_its_content_and_overwritten_only_
         let arguments = ["bench", "--no-out", "--no-progress", "--raw-device-overwrite", &attached.path];
         let mut command = Command::new(SEAWALL);
         command.args(arguments).args(SMALL).args(["--methods", "direct+dsync"]).args(more);
-        let output = command.current_dir(folder.path()).output().expect("started");
-        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{printed}");
+        let (code, printed) = ran(command.current_dir(folder.path()));
+        assert_eq!(code, Some(0), "{printed}");
         assert!(printed.contains("ext4") && printed.contains("DESTROYS the first 1 MiB"), "{printed}");
         std::fs::read(&attached.path).expect("the device")
     };
@@ -383,9 +372,7 @@ fn outputs_are_tried_before_the_run_and_two_formats_do_not_share_standard_output
     let bench = |more: &[&str]| {
         let arguments = ["bench", ".", "--no-progress", "--no-out"];
         let mut command = Command::new(SEAWALL);
-        command.args(arguments).args(SMALL).args(more).current_dir(folder.path());
-        let output = command.output().expect("started");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        ran(command.args(arguments).args(SMALL).args(more).current_dir(folder.path()))
     };
     let (code, printed) = bench(&["--json", "missing/x.json"]);
     assert!(code == Some(1) && printed.contains("missing/x.json") && !printed.contains("Will "), "{printed}");

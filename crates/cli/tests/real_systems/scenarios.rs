@@ -3,7 +3,7 @@
 //! Invariant: the tests assert counts, calls and messages, never latencies; every run is small.
 
 use crate::ground::{Ground, folder};
-use crate::program::{Bench, SEAWALL, has_scratch, names};
+use crate::program::{Bench, SEAWALL, has_scratch, names, ran};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
@@ -182,15 +182,11 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
     let (one, other, work) = (folder(), folder(), folder());
     let (_, options) = SMALL[1];
     let json = work.path().join("result.json");
-    let run = Command::new(SEAWALL)
-        .args(["bench", "cached"])
-        .args([one.path(), other.path()])
-        .args(options)
-        .args(["--allow-memory", "--no-out", "--no-progress", "--json"])
-        .arg(&json)
-        .output()
-        .expect("started");
-    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let mut command = Command::new(SEAWALL);
+    command.args(["bench", "cached"]).args([one.path(), other.path()]).args(options);
+    let (code, printed) =
+        ran(command.args(["--allow-memory", "--no-out", "--no-progress", "--json"]).arg(&json));
+    assert_eq!(code, Some(0), "{printed}");
     let result = RunResult::read(&json).expect("a result");
     assert_eq!(table(&result).places.len(), 2);
     assert_eq!(table(&result).measured().count(), 12);
@@ -198,9 +194,7 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
 }
 
 fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(SEAWALL).args(arguments).current_dir(work).output().expect("started");
-    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    (output.status.code(), printed.join("\n"))
+    ran(Command::new(SEAWALL).args(arguments).current_dir(work))
 }
 
 #[test]

@@ -397,7 +397,7 @@ fn memory_that_cannot_be_seen_is_refused_and_an_unseen_disk_is_not_confirmed() {
 }
 
 /// A library whose fdatasync of a regular file does nothing at every `n`-th call.
-fn liar(folder: &Path, n: u32) -> String {
+pub(super) fn liar(folder: &Path, n: u32) -> String {
     let (source, library) = (folder.join("liar.c"), folder.join("liar.so"));
     let text_of = format!(
         "#include <sys/stat.h>\n#include <sys/syscall.h>\n#include <unistd.h>\nstatic unsigned calls;\n\
