@@ -2,16 +2,16 @@
 //!
 //! Invariant: no error is a verdict. Data loss is reported by a [`crate::verdict::Judgement`], never by an error.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::ExitStatus;
 
 /// Why something could not be done.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation.
+    #[error("cannot {operation} {place}: {source}")]
     Io {
         /// What was being done, as a verb.
         operation: &'static str,
@@ -21,6 +21,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The program that reaches the witness cannot be started.
+    #[error(
+        "cannot start `{command}`, which reaches the witness: {source}; install that program, or name another one by --witness-command"
+    )]
     Start {
         /// The command.
         command: String,
@@ -28,6 +31,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The witness did not answer in time.
+    #[error(
+        "`{witness}` said nothing for {seconds} s; does the network reach that host, and is the witness alive?"
+    )]
     Silent {
         /// The command that reaches it.
         witness: String,
@@ -35,6 +41,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The program that reaches the witness ended, or closed its input or output.
+    #[error("`{witness}`, which reaches the witness, {}; {}", ended(*status), remedy(witness, *status))]
     Gone {
         /// The command.
         witness: String,
@@ -42,21 +49,26 @@ pub enum Error {
         status: Option<ExitStatus>,
     },
     /// The other side sent a message that the protocol does not allow there.
+    #[error("{what}; are both sides of the same version of seawall?")]
     Protocol {
         /// What.
         what: String,
     },
     /// The witness refused, with its reason.
+    #[error("the witness refused: {text}")]
     Refused {
         /// Its words.
         text: String,
     },
     /// The request cannot be fulfilled; the text gives the reason and the remedy.
+    #[error("{0}")]
     Request(String),
     /// A commit failed.
-    Commit(seawall_sys::Error),
+    #[error("{0}")]
+    Commit(#[from] seawall_sys::Error),
     /// The log failed.
-    Log(seawall::Error),
+    #[error("{0}")]
+    Log(#[from] seawall::Error),
 }
 
 /// The result of everything here.
@@ -66,6 +78,10 @@ impl Error {
     pub(crate) fn io(operation: &'static str, place: impl AsRef<Path>, source: io::Error) -> Self {
         Self::Io { operation, place: place.as_ref().display().to_string(), source }
     }
+}
+
+fn ended(status: Option<ExitStatus>) -> String {
+    status.map_or("closed its end".to_owned(), |status| format!("ended ({status})"))
 }
 
 /// What can be done about a program that ended like this.
@@ -80,56 +96,5 @@ fn remedy(witness: &str, status: Option<ExitStatus>) -> &'static str {
              where it is"
         }
         _ => "look at what it printed",
-    }
-}
-
-impl From<seawall::Error> for Error {
-    fn from(error: seawall::Error) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl From<seawall_sys::Error> for Error {
-    fn from(error: seawall_sys::Error) -> Self {
-        Self::Commit(error)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { operation, place, source } => write!(f, "cannot {operation} {place}: {source}"),
-            Self::Start { command, source } => write!(
-                f,
-                "cannot start `{command}`, which reaches the witness: {source}; install that program, or name another \
-                 one by --witness-command"
-            ),
-            Self::Silent { witness, seconds } => write!(
-                f,
-                "`{witness}` said nothing for {seconds} s; does the network reach that host, and is the witness alive?"
-            ),
-            Self::Gone { witness, status } => {
-                let how = status.map_or("closed its end".to_owned(), |status| format!("ended ({status})"));
-                write!(f, "`{witness}`, which reaches the witness, {how}; {}", remedy(witness, *status))
-            }
-            Self::Protocol { what } => {
-                write!(f, "{what}; are both sides of the same version of seawall?")
-            }
-            Self::Refused { text } => write!(f, "the witness refused: {text}"),
-            Self::Request(text) => f.write_str(text),
-            Self::Commit(error) => error.fmt(f),
-            Self::Log(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } | Self::Start { source, .. } => Some(source),
-            Self::Commit(error) => Some(error),
-            Self::Log(error) => Some(error),
-            _ => None,
-        }
     }
 }
