@@ -129,21 +129,14 @@ mod tests {
     use crate::record::encode;
     use crate::stream::{Stream, StreamKind};
     use crate::verdict::Counts;
-    use seawall_sys::durability::Class;
 
     const SLOTS: u64 = 8;
     const BYTES: usize = 1024;
     const RUN: u64 = 5;
 
     fn stream() -> Stream {
-        Stream {
-            number: 2,
-            kind: StreamKind::Journal,
-            class: Class::PowerLoss,
-            record_bytes: 1024,
-            journal_bytes: SLOTS * 1024,
-            method: "direct+dsync".to_owned(),
-        }
+        let sample = Stream::sample(2, StreamKind::Journal);
+        Stream { record_bytes: 1024, journal_bytes: SLOTS * 1024, ..sample }
     }
 
     fn place(sequence: u64) -> std::ops::Range<usize> {

@@ -232,21 +232,13 @@ mod tests {
     use crate::message::{Ack, Begin, RunId};
     use crate::stream::{Stream, StreamKind};
     use crate::test_folder;
-    use seawall_sys::durability::Class;
 
     fn begin(number: u8) -> Begin {
         Begin { run: RunId([number; 16]), window: 4, place: "here".to_owned(), streams: vec![stream(0)] }
     }
 
     fn stream(number: u16) -> Stream {
-        Stream {
-            number,
-            kind: StreamKind::Journal,
-            class: Class::PowerLoss,
-            record_bytes: 512,
-            journal_bytes: 4096,
-            method: "direct+dsync".to_owned(),
-        }
+        Stream { record_bytes: 512, journal_bytes: 4096, ..Stream::sample(number, StreamKind::Journal) }
     }
 
     fn ack(acknowledged: u64) -> Ack {

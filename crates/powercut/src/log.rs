@@ -170,20 +170,13 @@ mod tests {
     use crate::verdict::Counts;
     use crate::writer::log_options;
     use seawall::{Error, Log, Lsn};
-    use seawall_sys::durability::Class;
     use std::path::Path;
 
     const RUN: u64 = 5;
 
     fn stream() -> Stream {
-        Stream {
-            number: 0,
-            kind: StreamKind::Log,
-            class: Class::PowerLoss,
-            record_bytes: 512,
-            journal_bytes: 1 << 20,
-            method: "log:buffered+fdatasync".to_owned(),
-        }
+        let method = "log:buffered+fdatasync".to_owned();
+        Stream { record_bytes: 512, method, ..Stream::sample(0, StreamKind::Log) }
     }
 
     /// Writes these records, those of a transaction together, each transaction committed.

@@ -191,14 +191,7 @@ mod tests {
     fn every_message() -> Vec<Message> {
         let run = RunId([7; 16]);
         let ack = Ack { stream: 0, acknowledged: 1 << 40, trimmed: 9 };
-        let stream = Stream {
-            number: 0,
-            kind: StreamKind::Log,
-            class: Class::PowerLoss,
-            record_bytes: 4096,
-            journal_bytes: 1 << 22,
-            method: "log".to_owned(),
-        };
+        let stream = Stream { journal_bytes: 1 << 22, ..Stream::sample(0, StreamKind::Log) };
         let begin = Begin { run, window: 16, place: "/söme/place".to_owned(), streams: vec![stream] };
         vec![
             Message::Witness(PROTOCOL),

@@ -114,6 +114,15 @@ impl Stream {
     }
 }
 
+#[cfg(test)]
+impl Stream {
+    /// A stream of class power loss.
+    pub(crate) fn sample(number: u16, kind: StreamKind) -> Self {
+        let (record_bytes, journal_bytes) = (4096, 1 << 20);
+        Self { number, kind, class: Class::PowerLoss, record_bytes, journal_bytes, method: "log".to_owned() }
+    }
+}
+
 fn index(sequence: u64) -> usize {
     usize::try_from(sequence % PERIOD).unwrap_or_default()
 }
@@ -127,17 +136,9 @@ pub(crate) fn ends_transaction(sequence: u64) -> bool {
 mod tests {
     use super::{Stream, StreamKind, ends_transaction};
     use crate::record::is_length;
-    use seawall_sys::durability::Class;
 
     fn log(record_bytes: u32) -> Stream {
-        Stream {
-            number: 1,
-            kind: StreamKind::Log,
-            class: Class::PowerLoss,
-            record_bytes,
-            journal_bytes: 1 << 20,
-            method: "log".to_owned(),
-        }
+        Stream { record_bytes, ..Stream::sample(1, StreamKind::Log) }
     }
 
     #[test]

@@ -87,20 +87,11 @@ mod tests {
     use crate::message::{Ack, Begin, MESSAGE_BYTES_MAX, Message, PROTOCOL, RunId};
     use crate::stream::{Stream, StreamKind};
     use crate::test_folder;
-    use seawall_sys::durability::Class;
 
     const RUN: RunId = RunId([3; 16]);
 
     fn begin(place: &str) -> Message {
-        let stream = |number| Stream {
-            number,
-            kind: StreamKind::Log,
-            class: Class::PowerLoss,
-            record_bytes: 4096,
-            journal_bytes: 1 << 20,
-            method: "log".to_owned(),
-        };
-        let streams = vec![stream(0), stream(1)];
+        let streams = [0, 1].map(|number| Stream::sample(number, StreamKind::Log)).to_vec();
         Message::Begin(Begin { run: RUN, window: 4, place: place.to_owned(), streams })
     }
 
