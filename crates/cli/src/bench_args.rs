@@ -205,7 +205,7 @@ pub(crate) struct CommitArgs {
 
     /// State of the journal's blocks before they are written: appending, unwritten, zero-filled, write-zeroes
     /// or recycled [default: zero-filled]
-    #[arg(long, value_name = "STATE", value_parser = hints::States, hide_possible_values = true, help_heading = "What")]
+    #[arg(long, value_name = "STATE", value_parser = hints::states(), hide_possible_values = true, help_heading = "What")]
     file_state: Option<FileState>,
 
     /// Size of the writes that fill the journal [default: 1MiB]

@@ -49,19 +49,9 @@ pub(crate) fn products() -> Offered {
     Offered { values: || PRODUCTS.iter().flat_map(|product| product.words).copied().collect() }
 }
 
-#[derive(Clone)]
-pub(crate) struct States;
-
-impl TypedValueParser for States {
-    type Value = FileState;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<FileState, Error> {
-        file_state.parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(FileState::ALL.into_iter().map(|state| PossibleValue::new(state.name()))))
-    }
+pub(crate) fn states() -> impl TypedValueParser<Value = FileState> {
+    let values = || FileState::ALL.map(FileState::name).to_vec();
+    Offered { values }.try_map(|text| file_state(&text))
 }
 
 fn file_state(text: &str) -> Result<FileState, Failure> {
