@@ -37,7 +37,7 @@ pub struct Workload {
 }
 
 /// A load with what else its file asks for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Load {
     /// The commits.
     pub workload: Workload,
@@ -209,17 +209,9 @@ fn trace(text: &str) -> Result<Load, Unreadable> {
     Ok(Load { workload: Workload { steps, cycle_ns }, ..Load::default() })
 }
 
-impl Default for Load {
+impl Default for Workload {
     fn default() -> Self {
-        Self {
-            workload: Workload { steps: vec![Step { bytes: 4096, at_ns: 0 }], cycle_ns: None },
-            method: None,
-            writes: None,
-            threads: None,
-            journal_bytes: None,
-            rate_per_s: None,
-            time_ns: None,
-        }
+        Self { steps: vec![Step { bytes: 4096, at_ns: 0 }], cycle_ns: None }
     }
 }
 
