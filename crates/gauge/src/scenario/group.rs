@@ -14,7 +14,7 @@
 //! loop.
 
 mod real;
-mod sim;
+pub(super) mod sim;
 
 use super::commit::tally;
 use super::rounds::{self, Course};

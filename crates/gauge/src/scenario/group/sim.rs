@@ -6,7 +6,7 @@
 
 use super::{BlockRequest, Sharing};
 use crate::block::Sample;
-use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, TRANSFER_NS, attribute, times};
+use crate::testbed::sim::{COPY_NS, FLUSH_NS, SimTestbed, State, TRANSFER_NS, attribute, times};
 use crate::testbed::{Block, BlockError, Until};
 use seawall_sys::counters::Counts;
 
@@ -15,29 +15,41 @@ pub(super) fn run(
     request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
-    let mut state = sim.state();
     let id = match request.sharing {
         Sharing::File => format!("shared-{}", request.writers),
         Sharing::Nothing => format!("own-{}", request.writers),
         Sharing::Log => format!("log-{}", request.writers),
     };
+    commits(&mut sim.state(), &id, (request.writers, request.sharing == Sharing::Log), (8, 0), until)
+}
+
+/// Commits of `sectors` each by so many writers, which share a flush if they wait `together`; each takes `load_ns` longer
+/// because of what else the disk does.
+pub(in crate::scenario) fn commits(
+    state: &mut State,
+    id: &str,
+    (writers, together): (usize, bool),
+    (sectors, load_ns): (u64, u64),
+    until: Until<'_>,
+) -> Result<Block, BlockError> {
     let (start_ns, before) = (state.now_ns, state.counts);
-    let mut samples: Vec<Sample> = (0..request.writers).map(|_| Sample::default()).collect();
-    let mut waits = vec![0; request.writers];
+    let mut samples: Vec<Sample> = (0..writers).map(|_| Sample::default()).collect();
+    let mut waits = vec![0; writers];
     // When each writer began its present commit.
-    let mut began_ns = vec![start_ns; request.writers];
+    let mut began_ns = vec![start_ns; writers];
     while state.now_ns < start_ns + until.block_ns {
         // The log serves all that wait, the others one at a time, longest waiting first.
-        let served: Vec<usize> = match request.sharing {
-            Sharing::Log => (0..request.writers).collect(),
-            Sharing::File | Sharing::Nothing => {
-                (0..request.writers).min_by_key(|writer| began_ns[*writer]).into_iter().collect()
-            }
+        let served: Vec<usize> = if together {
+            (0..writers).collect()
+        } else {
+            (0..writers).min_by_key(|writer| began_ns[*writer]).into_iter().collect()
         };
-        let extra = state.extra(&id)?;
+        let extra = state.extra(id)?;
         let copied_ns = COPY_NS * served.len() as u64;
-        state.now_ns += copied_ns + TRANSFER_NS + FLUSH_NS + state.jitter() + extra.device_ns + extra.wait_ns;
-        state.counts = state.counts.plus(&Counts { writes: 1, sectors: 8 * served.len() as u64, flushes: 1 });
+        let disk_ns = TRANSFER_NS + FLUSH_NS + load_ns + state.jitter() + extra.device_ns;
+        state.now_ns += copied_ns + disk_ns + extra.wait_ns;
+        let sectors = sectors * served.len() as u64;
+        state.counts = state.counts.plus(&Counts { writes: 1, sectors, flushes: 1 });
         for writer in served {
             let latency_ns = state.now_ns - began_ns[writer];
             samples[writer].commits += 1;
