@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, error::Error, io, path::Path, sync::Arc};
 
 openraft::declare_raft_types!(pub(crate) Types: D = String, R = String, Node = BasicNode);
-type Machine = kv::Machine<LogIdOf<Types>, StoredMembershipOf<Types>>;
+pub(crate) type Machine = kv::Machine<LogIdOf<Types>, StoredMembershipOf<Types>>;
 type Snapshot = SnapshotOf<Types, Vec<u8>>;
 
 fn snapshot(state: &kv::State<LogIdOf<Types>, StoredMembershipOf<Types>>) -> io::Result<Snapshot> {

@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, error::Error, io, io::Cursor, path::Path, sync:
 openraft::declare_raft_types!(pub(crate) Types: D = String, R = Option<String>, Node = BasicNode);
 type Members = StoredMembership<u64, BasicNode>;
 type State = kv::State<LogId<u64>, Members>;
-type Machine = kv::Machine<LogId<u64>, Members>;
+pub(crate) type Machine = kv::Machine<LogId<u64>, Members>;
 type Stored<T> = Result<T, StorageError<u64>>;
 
 fn snapshot(state: &State) -> io::Result<Snapshot<Types>> {

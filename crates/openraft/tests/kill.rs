@@ -4,9 +4,9 @@
 //! standard output as soon as it is durable. The parent kills the child at some moment, opens the store and compares
 //! it with that output. Many rounds on one directory, so that every opening but the first follows a kill.
 
-#[path = "machine/v09.rs"]
+#[path = "suite/old.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
-mod machine;
+mod old;
 #[path = "suite/scratch.rs"]
 mod scratch;
 
@@ -15,24 +15,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
+use openraft09::{RaftLogReader, Vote};
 use seawall_openraft::v09::LogStore;
 
-use machine::Types;
+use old::{Types, entry};
 
 const CHILD: &str = "SEAWALL_KILL_DIR";
 const ROUNDS: u64 = 25;
 
 fn open(dir: &Path) -> LogStore<Types> {
     scratch::open(dir, 0).store(3).expect("is understood")
-}
-
-fn id(term: u64, index: u64) -> LogId<u64> {
-    LogId::new(CommittedLeaderId::new(term, 1), index)
-}
-
-fn entry(term: u64, index: u64) -> Entry<Types> {
-    Entry { log_id: id(term, index), payload: EntryPayload::Normal(format!("{term}/{index}").repeat(30)) }
 }
 
 fn say(what: &str, term: u64, index: u64) {

@@ -16,21 +16,12 @@ use seawall::mutant::{Mutant, finds};
 use seawall::{Log, Options};
 use seawall_openraft::{Groups, v09, v010};
 
-use crate::machine_v010::Types;
+use crate::kv010::Types;
+use crate::old::{self, run};
 use crate::scratch::{self, scratch};
-
-mod old {
-    use std::io::Cursor;
-
-    openraft09::declare_raft_types!(pub(crate) Types: D = String, R = u64);
-}
 
 fn open(dir: &Path) -> Groups {
     scratch::open(dir, 1 << 10)
-}
-
-fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime").block_on(work)
 }
 
 fn id(term: u64, index: u64) -> LogIdOf<Types> {

@@ -19,7 +19,7 @@ use openraft09::{BasicNode, Config, LogId, Raft, RaftLogReader, SnapshotPolicy};
 use seawall_openraft::Groups;
 use seawall_openraft::v09::LogStore;
 
-use crate::machine_v09::{Machine, Node, NodeId, Types};
+use crate::kv09::{Machine, Types};
 use crate::scratch::{self, scratch};
 
 const NODES: u64 = 3;
@@ -29,16 +29,16 @@ const WRITE_LIMIT: Duration = Duration::from_secs(3);
 /// Nobody is cut off.
 const NOBODY: u64 = u64::MAX;
 
-type Outcome<T, E = RaftError<NodeId>> = Result<T, RPCError<NodeId, Node, E>>;
+type Outcome<T, E = RaftError<u64>> = Result<T, RPCError<u64, BasicNode, E>>;
 
 /// All nodes of all groups, and the one that is cut off.
 struct World {
-    rafts: Mutex<HashMap<(u32, NodeId), Raft<Types>>>,
+    rafts: Mutex<HashMap<(u32, u64), Raft<Types>>>,
     cut_off: AtomicU64,
 }
 
 impl World {
-    fn raft(&self, group: u32, node: NodeId) -> Option<Raft<Types>> {
+    fn raft(&self, group: u32, node: u64) -> Option<Raft<Types>> {
         self.rafts.lock().unwrap_or_else(PoisonError::into_inner).get(&(group, node)).cloned()
     }
 }
@@ -47,8 +47,8 @@ impl World {
 struct Network {
     world: Arc<World>,
     group: u32,
-    from: NodeId,
-    to: NodeId,
+    from: u64,
+    to: u64,
 }
 
 impl Network {
@@ -61,7 +61,7 @@ impl Network {
         })
     }
 
-    fn remote<E: std::error::Error>(&self) -> impl Fn(E) -> RPCError<NodeId, Node, E> + use<E> {
+    fn remote<E: std::error::Error>(&self) -> impl Fn(E) -> RPCError<u64, BasicNode, E> + use<E> {
         let to = self.to;
         move |error| RPCError::RemoteError(RemoteError::new(to, error))
     }
@@ -70,7 +70,7 @@ impl Network {
 impl RaftNetworkFactory<Types> for Network {
     type Network = Self;
 
-    async fn new_client(&mut self, to: NodeId, _: &Node) -> Self {
+    async fn new_client(&mut self, to: u64, _: &BasicNode) -> Self {
         Self { to, ..self.clone() }
     }
 }
@@ -80,7 +80,7 @@ impl RaftNetwork<Types> for Network {
         &mut self,
         request: AppendEntriesRequest<Types>,
         _: RPCOption,
-    ) -> Outcome<AppendEntriesResponse<NodeId>> {
+    ) -> Outcome<AppendEntriesResponse<u64>> {
         self.peer()?.append_entries(request).await.map_err(self.remote())
     }
 
@@ -88,20 +88,20 @@ impl RaftNetwork<Types> for Network {
         &mut self,
         request: InstallSnapshotRequest<Types>,
         _: RPCOption,
-    ) -> Outcome<InstallSnapshotResponse<NodeId>, RaftError<NodeId, InstallSnapshotError>> {
+    ) -> Outcome<InstallSnapshotResponse<u64>, RaftError<u64, InstallSnapshotError>> {
         self.peer()?.install_snapshot(request).await.map_err(self.remote())
     }
 
-    async fn vote(&mut self, request: VoteRequest<NodeId>, _: RPCOption) -> Outcome<VoteResponse<NodeId>> {
+    async fn vote(&mut self, request: VoteRequest<u64>, _: RPCOption) -> Outcome<VoteResponse<u64>> {
         self.peer()?.vote(request).await.map_err(self.remote())
     }
 }
 
-fn open(dir: &Path, node: NodeId) -> Groups {
+fn open(dir: &Path, node: u64) -> Groups {
     scratch::open(&dir.join(node.to_string()), 1 << 10)
 }
 
-async fn start(world: &Arc<World>, groups: &[Groups]) {
+async fn start(world: &Arc<World>, dir: &Path, groups: &[Groups]) {
     let config = Config {
         heartbeat_interval: 100,
         election_timeout_min: 500,
@@ -116,7 +116,8 @@ async fn start(world: &Arc<World>, groups: &[Groups]) {
         for (node, groups) in (0..).zip(groups) {
             let network = Network { world: Arc::clone(world), group, from: node, to: node };
             let store: LogStore<Types> = groups.store(group).expect("opens");
-            let raft = Raft::new(node, Arc::clone(&config), network, store, Machine::default()).await;
+            let machine = Machine::open(&dir.join(format!("snapshot-{node}-{group}"))).expect("is empty");
+            let raft = Raft::new(node, Arc::clone(&config), network, store, machine).await;
             let mut rafts = world.rafts.lock().unwrap_or_else(PoisonError::into_inner);
             rafts.insert((group, node), raft.expect("starts"));
         }
@@ -133,7 +134,7 @@ async fn write(world: &World, group: u32, what: String) -> u64 {
                 && let Ok(Ok(written)) =
                     tokio::time::timeout(WRITE_LIMIT, raft.client_write(what.clone())).await
             {
-                return written.data;
+                return written.log_id.index;
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -181,7 +182,7 @@ fn a_node_that_was_cut_off_catches_up_beside_purges() {
     let world = Arc::new(World { rafts: Mutex::default(), cut_off: AtomicU64::new(NOBODY) });
     let groups: Vec<_> = (0..NODES).map(|node| open(dir.path(), node)).collect();
     runtime.block_on(async {
-        start(&world, &groups).await;
+        start(&world, dir.path(), &groups).await;
         let members: BTreeMap<_, _> = (0..NODES).map(|node| (node, BasicNode::default())).collect();
         for group in 0..GROUPS {
             let first = world.raft(group, u64::from(group) % NODES).expect("runs");
@@ -218,8 +219,7 @@ fn compare(dir: &Path) {
             let mut store: LogStore<Types> = groups.store(group).expect("opens");
             runtime.block_on(async {
                 let state = store.get_log_state().await.expect("reads");
-                let purged =
-                    state.last_purged_log_id.as_ref().map_or(0, |purged: &LogId<NodeId>| purged.index);
+                let purged = state.last_purged_log_id.as_ref().map_or(0, |purged: &LogId<u64>| purged.index);
                 assert!(purged > 100, "only {purged} entries were purged");
                 for (index, entry) in (purged + 1..).zip(store.try_get_log_entries(..).await.expect("reads"))
                 {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
+use openraft09::{RaftLogReader, Vote};
 use seawall::{Log, MethodChoice, Options, StreamId};
 use seawall_openraft::v09::{self, LogStore};
 use seawall_openraft::{Error, Groups};
 
-use crate::machine_v09::Types;
+use crate::old::{Types, append, entry, id, run};
 use crate::scratch::scratch;
 
 fn open(dir: &Path, keep_bytes: usize) -> Groups {
@@ -21,22 +21,6 @@ fn open(dir: &Path, keep_bytes: usize) -> Groups {
 
 fn store(groups: &Groups, group: u32) -> LogStore<Types> {
     groups.store(group).expect("opens")
-}
-
-fn id(term: u64, index: u64) -> LogId<u64> {
-    LogId::new(CommittedLeaderId::new(term, 1), index)
-}
-
-fn entry(term: u64, index: u64) -> Entry<Types> {
-    Entry { log_id: id(term, index), payload: EntryPayload::Normal(format!("{term}/{index}").repeat(9)) }
-}
-
-async fn append(store: &mut LogStore<Types>, term: u64, indexes: std::ops::Range<u64>) {
-    store.blocking_append(indexes.map(|index| entry(term, index))).await.expect("becomes durable");
-}
-
-fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime").block_on(work)
 }
 
 /// One life of a group: what it does depends on its number, so that the groups differ.

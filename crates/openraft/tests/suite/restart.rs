@@ -3,36 +3,20 @@
 use std::path::Path;
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
-use openraft09::{CommittedLeaderId, Entry, EntryPayload, LogId, RaftLogReader, Vote};
+use openraft09::{RaftLogReader, Vote};
 use seawall::{Log, Options, StreamId};
 use seawall_openraft::v09::{self, LogStore};
 use seawall_openraft::{BadRecord, Error, Groups};
 
-use crate::machine_v09::Types;
+use crate::old::{Entry, Types, append, entry, id, run};
 use crate::scratch::{self, scratch};
 
 fn open(dir: &Path) -> LogStore<Types> {
     scratch::open(dir, 1 << 10).store(3).expect("is understood")
 }
 
-fn id(term: u64, index: u64) -> LogId<u64> {
-    LogId::new(CommittedLeaderId::new(term, 1), index)
-}
-
-fn entry(term: u64, index: u64) -> Entry<Types> {
-    Entry { log_id: id(term, index), payload: EntryPayload::Normal(format!("{term}/{index}").repeat(20)) }
-}
-
-async fn append(store: &mut LogStore<Types>, term: u64, indexes: std::ops::Range<u64>) {
-    store.blocking_append(indexes.map(|index| entry(term, index))).await.expect("becomes durable");
-}
-
-async fn all(store: &mut LogStore<Types>) -> Vec<Entry<Types>> {
+async fn all(store: &mut LogStore<Types>) -> Vec<Entry> {
     store.try_get_log_entries(..).await.expect("reads")
-}
-
-fn run(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime").block_on(work);
 }
 
 /// Appends, votes, cuts off, appends again, commits and purges; then what must be there.

@@ -5,7 +5,7 @@ use openraft010::testing::log::{StoreBuilder, Suite};
 use seawall_openraft::KEEP_BYTES;
 use seawall_openraft::v010::LogStore;
 
-use crate::machine_v010::{Machine, Types};
+use crate::kv010::{Machine, Types};
 use crate::scratch::{open, scratch};
 
 struct Builder {
@@ -16,7 +16,8 @@ impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builde
     async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<Types>> {
         let dir = scratch();
         let store = open(dir.path(), self.keep_bytes).store(7).expect("opens");
-        Ok((dir, store, Machine::default()))
+        let machine = Machine::open(&dir.path().join("snapshot")).expect("is empty");
+        Ok((dir, store, machine))
     }
 }
 

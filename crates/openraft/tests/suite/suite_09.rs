@@ -5,7 +5,7 @@ use openraft09::testing::{StoreBuilder, Suite};
 use seawall_openraft::KEEP_BYTES;
 use seawall_openraft::v09::LogStore;
 
-use crate::machine_v09::{Machine, NodeId, Types};
+use crate::kv09::{Machine, Types};
 use crate::scratch::{open, scratch};
 
 struct Builder {
@@ -13,10 +13,11 @@ struct Builder {
 }
 
 impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builder {
-    async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<NodeId>> {
+    async fn build(&self) -> Result<(tempfile::TempDir, LogStore<Types>, Machine), StorageError<u64>> {
         let dir = scratch();
         let store = open(dir.path(), self.keep_bytes).store(7).expect("opens");
-        Ok((dir, store, Machine::default()))
+        let machine = Machine::open(&dir.path().join("snapshot")).expect("is empty");
+        Ok((dir, store, machine))
     }
 }
 
