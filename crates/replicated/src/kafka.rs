@@ -25,7 +25,6 @@ use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
 use seawall_ship::remote::Cause;
-use seawall_ship::remote::Cause;
 use seawall_ship::remote::kafka::{
     Context, Described, FLUSH_EACH, config, create_topic, delete_topic, no_client, on_this_machine, policy,
     settings,
