@@ -150,9 +150,9 @@ pub(crate) struct LogMethodArgs {
     /// The commit method to use instead of the fastest one of its class (see `seawall methods`)
     #[arg(long, value_name = "ID", value_parser = method)]
     method: Option<String>,
-    /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); `probe` takes the fastest one that the
+    /// The engine to use: portable, `io_uring` (Linux) or overlapped (Windows); `automatic` takes the fastest one that the
     /// system allows
-    #[arg(long, value_name = "NAME", default_value = "probe", value_parser = engine)]
+    #[arg(long, value_name = "NAME", default_value = "automatic", value_parser = engine)]
     pub(crate) engine: EngineChoice,
 }
 
@@ -169,13 +169,13 @@ fn method(id: &str) -> Result<String, Failure> {
 }
 
 fn engine(name: &str) -> Result<EngineChoice, Failure> {
-    if name == "probe" {
-        return Ok(EngineChoice::Probe);
+    if name == "automatic" {
+        return Ok(EngineChoice::Automatic);
     }
     Engine::find(name).map(EngineChoice::Only).ok_or_else(|| {
         let known: Vec<&str> = Engine::ALL.into_iter().map(Engine::name).collect();
         Failure::Usage(format!(
-            "the engines are {}; probe takes the fastest one that the system allows",
+            "the engines are {}; automatic takes the fastest one that the system allows",
             known.join(", ")
         ))
     })

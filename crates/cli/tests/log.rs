@@ -248,7 +248,11 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
         confined.join().expect("no panic")
     });
     let (outputs, only) = outputs;
-    assert!(only.status.code() == Some(1) && stderr(&only).contains("--engine probe"), "{}", stderr(&only));
+    assert!(
+        only.status.code() == Some(1) && stderr(&only).contains("--engine automatic"),
+        "{}",
+        stderr(&only)
+    );
     for output in outputs {
         let error = stderr(&output);
         let lines =

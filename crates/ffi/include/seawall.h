@@ -993,7 +993,7 @@ int32_t seawall_options_set(struct seawall_options *options,
  * | name | what |
  * | --- | --- |
  * | `method` | `fastest` (default: by a probe, once for a log), `probe again`, or the id of a commit method (`seawall methods` lists them) |
- * | `engine` | `probe` (default), `portable`, `io_uring`, `overlapped` |
+ * | `engine` | `automatic` (default), `portable`, `io_uring`, `overlapped` |
  *
  * Returns as `seawall_options_set`.
  */

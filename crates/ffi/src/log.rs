@@ -422,8 +422,8 @@ pub unsafe extern "C" fn seawall_log_lsn(log: *const Log, which: i32) -> i64 {
             SEAWALL_LSN_DURABLE => log.durable_lsn(),
             SEAWALL_LSN_FIRST => log.first_lsn(),
             SEAWALL_LSN_APPENDED => log.appended_lsn(),
-            SEAWALL_LSN_PROCESS_CRASH => log.safe_lsn(seawall::Durability::ProcessCrash),
-            SEAWALL_LSN_SYSTEM_CRASH => log.safe_lsn(seawall::Durability::SystemCrash),
+            SEAWALL_LSN_PROCESS_CRASH => log.lsn_surviving(seawall::Durability::ProcessCrash),
+            SEAWALL_LSN_SYSTEM_CRASH => log.lsn_surviving(seawall::Durability::SystemCrash),
             _ => return Err(Failure::Argument("there is no such position: pass one of SEAWALL_LSN_...")),
         };
         number(lsn.get())

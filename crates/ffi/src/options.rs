@@ -135,8 +135,8 @@ const WORDS: [(&str, SetWord); 2] = [
         settings.with(|options| options.method(choice))
     }),
     ("engine", |settings, word| {
-        let choice = if word == "probe" {
-            EngineChoice::Probe
+        let choice = if word == "automatic" {
+            EngineChoice::Automatic
         } else {
             EngineChoice::Only(*seawall::Engine::ALL.iter().find(|engine| engine.name() == word)?)
         };
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn seawall_options_set(options: *mut Options, name: *const
 /// | name | what |
 /// | --- | --- |
 /// | `method` | `fastest` (default: by a probe, once for a log), `probe again`, or the id of a commit method (`seawall methods` lists them) |
-/// | `engine` | `probe` (default), `portable`, `io_uring`, `overlapped` |
+/// | `engine` | `automatic` (default), `portable`, `io_uring`, `overlapped` |
 ///
 /// Returns as `seawall_options_set`.
 #[unsafe(no_mangle)]

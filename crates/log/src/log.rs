@@ -482,7 +482,7 @@ impl Log {
     /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a
     /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
     #[must_use]
-    pub fn safe_lsn(&self, class: Class) -> Lsn {
+    pub fn lsn_surviving(&self, class: Class) -> Lsn {
         // What lies in crash memory has reached the lowest level only.
         if class == Class::ProcessCrash {
             return self.group.waiters().reached(AckLevel::Process);

@@ -35,7 +35,7 @@ pub enum EngineChoice {
     /// `io_uring`) the portable one takes over, and [`crate::Opened`], [`crate::Stats`] and the log message of opening
     /// say so.
     #[default]
-    Probe,
+    Automatic,
     /// This one and no other: opening fails where it is refused.
     Only(Engine),
 }
@@ -96,7 +96,7 @@ impl Default for Options {
             disk_bytes_max: None,
             on_full: OnFull::Wait,
             method: MethodChoice::Fastest,
-            engine: EngineChoice::Probe,
+            engine: EngineChoice::Automatic,
             durability: Class::PowerLoss,
             create: true,
             permissions: Permissions::OwnerOnly,

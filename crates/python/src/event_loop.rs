@@ -155,7 +155,7 @@ impl EventLoop {
     }
 
     fn reached(&self, log: &seawall::Log) -> Lsn {
-        self.class.map_or_else(|| log.durable_lsn(), |class| log.safe_lsn(class))
+        self.class.map_or_else(|| log.durable_lsn(), |class| log.lsn_surviving(class))
     }
 
     fn request(&self, log: &seawall::Log, lsn: Lsn) -> seawall::Result<CommitFuture> {

@@ -404,9 +404,9 @@ impl Log {
     }
 
     /// The end of what outlives ``durability``: never before ``durable_lsn``.
-    fn safe_lsn(&self, py: Python<'_>, durability: &str) -> PyResult<u64> {
+    fn lsn_surviving(&self, py: Python<'_>, durability: &str) -> PyResult<u64> {
         let class = class_of(durability)?;
-        Ok(self.open(py)?.safe_lsn(class).get())
+        Ok(self.open(py)?.lsn_surviving(class).get())
     }
 
     /// What opening found.

@@ -145,7 +145,7 @@ def test_a_commit_may_ask_for_less_and_not_for_more(tmp_path: Path) -> None:
     with Log(tmp_path / "log", **SMALL) as log:
         end = log.append(b"one").end
         log.commit(end, durability="process-crash")
-        assert log.safe_lsn("process-crash") == end
+        assert log.lsn_surviving("process-crash") == end
         log.commit(end, timeout=30)
         assert log.durable_lsn == end
     with Log(tmp_path / "log", **SMALL | {"durability": "process-crash", "method": "buffered"}) as log:
@@ -197,7 +197,7 @@ def test_what_was_closed_is_refused_and_closing_twice_is_not(tmp_path: Path) -> 
         lambda: log.backup(tmp_path / "copy"),
         lambda: log.stats(),
         lambda: log.opened,
-        lambda: log.safe_lsn("power-loss"),
+        lambda: log.lsn_surviving("power-loss"),
         lambda: stream.append(b"x"),
         lambda: stream.append_commit(b"x"),
         lambda: stream.try_append(b"x"),

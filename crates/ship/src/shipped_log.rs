@@ -5,7 +5,7 @@
 //!                                  └─► else: durable here ─► the first destination that outlives it has acknowledged
 //! ```
 //!
-//! Each failure has one watermark, [`ShippedLog::safe_lsn`]: the furthest that anything which outlives it has come.
+//! Each failure has one watermark, [`ShippedLog::lsn_surviving`]: the furthest that anything which outlives it has come.
 //!
 //! Invariants: a commit returns only when everything before its LSN outlives the failure that it named, but for a policy that
 //! says otherwise for the time of an outage; a failure that nothing here outlives is refused, with the reason.
@@ -95,8 +95,8 @@ impl ShippedLog {
 
     /// The end of what outlives `failure`; the first LSN if nothing here does.
     #[must_use]
-    pub fn safe_lsn(&self, failure: Failure) -> Lsn {
-        let here = self.local(failure).map(|class| self.log.safe_lsn(class));
+    pub fn lsn_surviving(&self, failure: Failure) -> Lsn {
+        let here = self.local(failure).map(|class| self.log.lsn_surviving(class));
         let there = self.outliving(failure).map(Shipping::acknowledged);
         here.into_iter().chain(there).max().unwrap_or_default()
     }

@@ -122,7 +122,7 @@ impl Default for Settings {
             workloads: Vec::new(),
             log_bytes: 1 << 30,
             log_method: MethodChoice::Fastest,
-            log_engine: EngineChoice::Probe,
+            log_engine: EngineChoice::Automatic,
             network_file_system: false,
             peers: &[],
         }

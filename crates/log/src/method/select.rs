@@ -119,17 +119,17 @@ pub(crate) fn permit(dir: &Path, options: &Options) -> Result<Permitted> {
     match options.engine {
         EngineChoice::Only(engine) => {
             let remedy =
-                "or choose the engine `probe` (--engine probe), which falls back on the portable one";
+                "or choose the engine `automatic` (--engine automatic), which falls back on the portable one";
             engine.probe().map_err(|reason| {
                 refused("engine", format!("{} is refused here: {reason}; do so, {remedy}", engine.name()))
             })?;
             rows.retain(|row| row.engine() == engine);
         }
-        EngineChoice::Probe if Engine::IoUring.is_known_here() => {
+        EngineChoice::Automatic if Engine::IoUring.is_known_here() => {
             reason = Engine::IoUring.probe().err().map(|reason| reason.to_string());
             rows.retain(|row| reason.is_none() || row.engine() != Engine::IoUring);
         }
-        EngineChoice::Probe => {}
+        EngineChoice::Automatic => {}
     }
     Ok(Permitted { environment, rows, named: false, refused: reason })
 }
@@ -163,7 +163,7 @@ impl Permitted {
                 }
                 // Allowed in general, but not for this log: too little memory may be locked.
                 Err(OpenError::Unavailable(why))
-                    if options.engine == EngineChoice::Probe
+                    if options.engine == EngineChoice::Automatic
                         && !named
                         && method.engine() != Engine::Portable =>
                 {
@@ -233,7 +233,7 @@ fn fastest(
     again: bool,
     block: u16,
 ) -> Result<(&'static Method, MethodOrigin, Option<Evidence>)> {
-    let only = options.engine != EngineChoice::Probe;
+    let only = options.engine != EngineChoice::Automatic;
     let known = Known::read(dir)?;
     let mut usable = known.ranked.iter().chain(known.alone.iter().filter(|_| only));
     let kept = usable.find(|known| rows.iter().any(|row| row.id == known.id)).copied();

@@ -278,7 +278,7 @@ fn what_is_not_durable_is_not_shown() {
     follower.try_next_record().expect("reads").expect("is durable");
     let weak = log.append(&record(1)).expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
-    assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (end, weak));
+    assert_eq!((log.durable_lsn(), log.lsn_surviving(ProcessCrash)), (end, weak));
     assert!(follower.try_next_record().expect("reads").is_none(), "it is not durable");
     log.commit(weak).expect("commits");
     assert_eq!(number(&follower.try_next_record().expect("reads").expect("is durable").payload), 1);

@@ -56,8 +56,8 @@ fn such_a_commit_writes_nothing_and_its_record_is_there_when_the_log_is_dropped(
     for record in &all {
         end = commit(&log, record);
     }
-    assert_eq!((log.safe_lsn(ProcessCrash), log.durable_lsn()), (end, Lsn::ZERO));
-    assert_eq!(log.safe_lsn(SystemCrash), Lsn::ZERO);
+    assert_eq!((log.lsn_surviving(ProcessCrash), log.durable_lsn()), (end, Lsn::ZERO));
+    assert_eq!(log.lsn_surviving(SystemCrash), Lsn::ZERO);
     let stats = log.stats();
     assert_eq!((stats.batches, stats.process_crash), (0, ProcessCrashCommits::InMemory));
     assert!(records(&log).is_empty(), "readers show what is durable");
@@ -101,7 +101,7 @@ fn a_log_that_promises_no_more_stores_for_commit_as_and_writes_for_commit() {
     assert_eq!(block_on(later).expect("commits"), end);
     let stats = log.stats();
     assert_eq!((stats.batches, stats.process_crash), (0, ProcessCrashCommits::InMemory));
-    assert_eq!((log.safe_lsn(ProcessCrash), log.durable_lsn()), (end, Lsn::ZERO));
+    assert_eq!((log.lsn_surviving(ProcessCrash), log.durable_lsn()), (end, Lsn::ZERO));
     assert!(records(&log).is_empty(), "readers show what is written");
     // What `commit` has committed they show, though it outlives the process already.
     log.commit(end).expect("commits");
@@ -221,7 +221,7 @@ fn where_it_cannot_be_had_such_commits_are_written_and_the_reason_is_shown() {
     // The name is taken.
     std::fs::create_dir(dir.path().join("MEMORY")).expect("makes it");
     let end = commit(&log, b"record");
-    assert_eq!(log.safe_lsn(ProcessCrash), end);
+    assert_eq!(log.lsn_surviving(ProcessCrash), end);
     let ProcessCrashCommits::Written { reason } = log.stats().process_crash else {
         panic!("it is not there")
     };
@@ -255,7 +255,7 @@ fn every_thread_finds_what_it_committed_whatever_else_is_committed() {
                             _ => log.commit_as(lsn, ProcessCrash),
                         }
                         .expect("commits");
-                        assert!((thread + i) % 5 == 0 || log.safe_lsn(ProcessCrash) >= lsn);
+                        assert!((thread + i) % 5 == 0 || log.lsn_surviving(ProcessCrash) >= lsn);
                         ends.push(lsn);
                     }
                     ends
@@ -264,7 +264,7 @@ fn every_thread_finds_what_it_committed_whatever_else_is_committed() {
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("runs")).collect::<Vec<_>>()
     });
-    let safe = log.safe_lsn(ProcessCrash);
+    let safe = log.lsn_surviving(ProcessCrash);
     drop(log);
     let log = open(dir.path());
     assert!(log.durable_lsn() >= safe);
@@ -304,7 +304,7 @@ fn a_process_that_was_forked_off_stores_nothing() {
         u8::from(!matches!(log.commit_as(lsn, ProcessCrash), Err(Error::Forked)))
     });
     assert_eq!(child.expect("forks").wait().expect("ends"), Some(0));
-    assert!(log.safe_lsn(ProcessCrash) < lsn);
+    assert!(log.lsn_surviving(ProcessCrash) < lsn);
     commit(&log, b"parent again");
     drop(log);
     assert_eq!(records(&open(dir.path())).len(), 3);
@@ -485,6 +485,6 @@ fn every_acknowledged_record_is_there_after_kill_9() {
         for (i, record) in (0_u32..).zip(&found) {
             assert_eq!(record[..4], i.to_le_bytes());
         }
-        assert_eq!(log.safe_lsn(PowerLoss), log.appended_lsn());
+        assert_eq!(log.lsn_surviving(PowerLoss), log.appended_lsn());
     }
 }

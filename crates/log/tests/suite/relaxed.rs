@@ -37,8 +37,8 @@ fn a_relaxed_commit_is_not_durable_until_a_stricter_one_is() {
         let log = Log::open(dir.path(), options(own)).expect("opens");
         let weak = log.append(b"weak").expect("appends");
         log.commit_as(weak.end, ProcessCrash).expect("commits");
-        assert_eq!((log.durable_lsn(), log.safe_lsn(ProcessCrash)), (Lsn::ZERO, weak.end));
-        assert_eq!(log.safe_lsn(PowerLoss), Lsn::ZERO);
+        assert_eq!((log.durable_lsn(), log.lsn_surviving(ProcessCrash)), (Lsn::ZERO, weak.end));
+        assert_eq!(log.lsn_surviving(PowerLoss), Lsn::ZERO);
         assert_eq!(count(&log), 0, "readers show what is durable");
         let stats = log.stats();
         assert_eq!((stats.batches, stats.relaxed_batches, stats.debt_syncs), (1, 1, 0), "{own}");
@@ -176,7 +176,7 @@ fn futures_of_every_grade_are_woken_and_a_group_honours_its_strictest_member() {
                         }
                         let strict = (i.wrapping_add(thread)) % 5 < 3;
                         assert!(!strict || log.durable_lsn() >= lsn);
-                        assert!(log.safe_lsn(ProcessCrash) >= lsn);
+                        assert!(log.lsn_surviving(ProcessCrash) >= lsn);
                     }
                 });
             }

@@ -20,19 +20,19 @@ fn each_failure_has_its_watermark() {
     let log = open(dir.path(), Durability::PowerLoss, &[&memory]);
     let first = log.log().append(b"one").expect("appends").end;
     log.commit_as(first, Failure::Machine).expect("is acknowledged");
-    assert!(Failure::ALL[..5].iter().all(|failure| log.safe_lsn(*failure) >= first));
+    assert!(Failure::ALL[..5].iter().all(|failure| log.lsn_surviving(*failure) >= first));
     memory.with(|weather| weather.away = true);
     let second = log.log().append(b"two").expect("appends").end;
     // The log's own commit outlives these.
     for failure in [Failure::Process, Failure::System, Failure::PowerHere, Failure::PowerEverywhere] {
         log.commit_as(second, failure).expect("commits");
-        assert!(log.safe_lsn(failure) >= second, "{failure:?}");
+        assert!(log.lsn_surviving(failure) >= second, "{failure:?}");
     }
-    assert_eq!(log.safe_lsn(Failure::Machine), first);
+    assert_eq!(log.lsn_surviving(Failure::Machine), first);
     assert_eq!(log.at_risk(Failure::PowerHere).expect("looks").records, 0);
     let risk = log.at_risk(Failure::Machine).expect("looks");
     assert_eq!((risk.records, risk.bytes), (1, second.since(first)));
-    assert_eq!(log.safe_lsn(Failure::Site), Lsn::ZERO);
+    assert_eq!(log.lsn_surviving(Failure::Site), Lsn::ZERO);
     let refused = log.commit_as(second, Failure::Site);
     assert!(
         matches!(&refused, Err(Error::BeyondPromise { failure: Failure::Site, why }) if why.contains("off-site"))
@@ -95,7 +95,7 @@ fn a_future_is_ready_when_both_are_done() {
     let end = log.log().append(b"one").expect("appends").end;
     let future = log.commit_async_as(end, Failure::Machine).expect("is promised");
     block_on(future).expect("is acknowledged");
-    assert!(log.safe_lsn(Failure::Machine) >= end);
+    assert!(log.lsn_surviving(Failure::Machine) >= end);
     let end = log.log().append(b"two").expect("appends").end;
     block_on(log.commit_async_as(end, Failure::PowerHere).expect("is promised")).expect("commits");
     assert!(log.log().durable_lsn() >= end);

@@ -523,7 +523,7 @@ public final class Log implements AutoCloseable {
      * @return an LSN
      * @throws SeawallException never for an open log
      */
-    public long safeLsn(Durability durability) throws SeawallException {
+    public long lsnSurviving(Durability durability) throws SeawallException {
         return position(
                 switch (durability) {
                     case PROCESS_CRASH -> Position.PROCESS_CRASH;

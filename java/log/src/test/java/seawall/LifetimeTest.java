@@ -101,7 +101,7 @@ class LifetimeTest extends Fixture {
         assertTrue(future.get() > end, "what was requested before is served");
         assertEquals(List.of(0L, log.appendedLsn()), List.of(log.firstLsn(), log.durableLsn()));
         assertTrue(log.appendedLsn() > end);
-        assertEquals(log.durableLsn(), log.safeLsn(Durability.PROCESS_CRASH));
+        assertEquals(log.durableLsn(), log.lsnSurviving(Durability.PROCESS_CRASH));
         assertEquals(2, log.stats().records());
         log.commit(end);
         log.commit(end, Durability.PROCESS_CRASH);

@@ -230,9 +230,9 @@ class LogTest extends Fixture {
         try (Log log = openSmall()) {
             long end = log.append(bytes("one"));
             log.commit(end, Durability.PROCESS_CRASH);
-            assertTrue(log.safeLsn(Durability.PROCESS_CRASH) >= end);
+            assertTrue(log.lsnSurviving(Durability.PROCESS_CRASH) >= end);
             log.commit(end, Durability.POWER_LOSS);
-            assertTrue(log.safeLsn(Durability.POWER_LOSS) >= end);
+            assertTrue(log.lsnSurviving(Durability.POWER_LOSS) >= end);
             LogStats stats = log.stats();
             assertEquals(1, stats.records());
             assertEquals(end, stats.appendedLsn());
