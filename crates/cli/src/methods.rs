@@ -7,7 +7,7 @@ use crate::{output, paths};
 use seawall_gauge::method_names::{ALIASES, LANGUAGES, spelled, spellings};
 use seawall_gauge::report::facts;
 use seawall_gauge::report::text::wrapped;
-use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::durability::{Durability, FileState, classify};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::Set;
 use seawall_sys::methods;
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
     let mut promised = false;
     for method in methods::here() {
         let class = classify(method, &around).class;
-        promised |= class == Class::PowerLoss;
+        promised |= class == Durability::PowerLoss;
         text += &line(method.id, class.name(), method.calls);
     }
     let say = |label: &str, words: &str| {

@@ -13,7 +13,7 @@ use seawall_powercut::check::{Question, check};
 use seawall_powercut::run::{Begun, Plan};
 use seawall_powercut::verdict::{Judgement, NoCut};
 use seawall_powercut::{RunId, WitnessCommand, witness};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::text::printable;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -195,9 +195,9 @@ fn judge(options: &CheckArgs) -> Result<ExitCode, Failure> {
         witness: options.reach.command()?,
         run: options.run,
         hold_to: options.hold_to.map(|class| match class {
-            HoldTo::ProcessCrash => Class::ProcessCrash,
-            HoldTo::SystemCrash => Class::SystemCrash,
-            HoldTo::PowerLoss => Class::PowerLoss,
+            HoldTo::ProcessCrash => Durability::ProcessCrash,
+            HoldTo::SystemCrash => Durability::SystemCrash,
+            HoldTo::PowerLoss => Durability::PowerLoss,
         }),
         missing_is_lost: options.mounted,
         disk_cut: options.disk_cut,

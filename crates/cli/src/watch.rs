@@ -31,7 +31,7 @@ use seawall_gauge::watch::schedule::{Decision, Policy, Schedule};
 use seawall_gauge::watch::{self, COMMIT_BYTES, JOURNAL};
 use seawall_sys::clock::{monotonic_ns, unix_seconds};
 use seawall_sys::counters::{Activity, Reader, Verdict};
-use seawall_sys::durability::{Class, DeviceCache, classify};
+use seawall_sys::durability::{DeviceCache, Durability, classify};
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::method::Method;
 use seawall_sys::methods;
@@ -245,7 +245,7 @@ impl Watching<'_> {
     fn stand_on(&mut self, place: Environment) {
         let durability = classify(self.method, &place.surroundings(JOURNAL.state));
         let asks = self.method.reach().letter() == 'D';
-        let missing = self.missing.clone().filter(|_| durability.class == Class::PowerLoss);
+        let missing = self.missing.clone().filter(|_| durability.class == Durability::PowerLoss);
         let wrong = judgement::distrust(&place, self.p50_ns.filter(|_| asks))
             .or_else(|| missing.map(|what| ("contradicted", what)));
         let class = EffectiveClass::of(durability.class, wrong.is_some());

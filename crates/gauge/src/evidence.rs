@@ -45,7 +45,7 @@ use crate::lookup;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use seawall_sys::counters::{Counting, Verdict, Watched};
-use seawall_sys::durability::{Class, DeviceCache, Durability};
+use seawall_sys::durability::{Claim, DeviceCache, Durability};
 use std::fmt;
 
 /// The size in which the kernel counts, bytes.
@@ -147,11 +147,11 @@ impl fmt::Display for EvidenceOutcome {
 }
 
 /// The evidence for one row of `result`, which claims `durability`.
-pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Durability) -> Evidence {
+pub fn of(result: &RunResult, row: &Row, measured: &Measured, durability: &Claim) -> Evidence {
     let per_commit = per_commit(result, measured);
     let outcome = match durability.class {
-        Class::PowerLoss => outcome(result, row, measured, per_commit),
-        Class::SystemCrash | Class::ProcessCrash => EvidenceOutcome::NothingClaimed,
+        Durability::PowerLoss => outcome(result, row, measured, per_commit),
+        Durability::SystemCrash | Durability::ProcessCrash => EvidenceOutcome::NothingClaimed,
     };
     Evidence { per_commit, outcome }
 }
@@ -283,8 +283,8 @@ pub(crate) fn convict(result: &mut RunResult) {
         let unwritten = |watched: &Watched| matches!(watched.verdict(false), Verdict::Missing(_));
         let missing = bytes_missing(measured, HALF) || measured.watched.as_ref().is_some_and(unwritten);
         let Some(durability) = measured.durability.as_mut().filter(|_| missing) else { continue };
-        if durability.class > Class::ProcessCrash {
-            durability.class = Class::ProcessCrash;
+        if durability.class > Durability::ProcessCrash {
+            durability.class = Durability::ProcessCrash;
             durability.because.insert(0, BYTES_MISSING.to_owned());
         }
     }
@@ -480,21 +480,21 @@ mod tests {
         convict(&mut result);
         assert_eq!(
             (class(&mut result, "direct"), class(&mut result, "dsync")),
-            (Class::SystemCrash, Class::PowerLoss)
+            (Durability::SystemCrash, Durability::PowerLoss)
         );
         for id in ["direct", "dsync"] {
             measured(&mut result, id).counts.as_mut().expect("counts").sectors /= 10;
         }
         convict(&mut result);
         for id in ["direct", "dsync"] {
-            assert_eq!(class(&mut result, id), Class::ProcessCrash, "{id}");
+            assert_eq!(class(&mut result, id), Durability::ProcessCrash, "{id}");
             assert_eq!(durability(&mut result, id).because[0], BYTES_MISSING);
         }
         let mut few = volatile(Vec::new());
         measured(&mut few, "direct").counts.as_mut().expect("counts").sectors = 0;
         measured(&mut few, "direct").commits = 10;
         convict(&mut few);
-        assert_eq!(class(&mut few, "direct"), Class::SystemCrash, "too few to judge");
+        assert_eq!(class(&mut few, "direct"), Durability::SystemCrash, "too few to judge");
         // Those that are known to count, and counted whatever else was written, convict.
         let mut dropped = volatile(Vec::new());
         dropped.environment.devices[0].counting = Some(Counting::Flushes);
@@ -503,19 +503,19 @@ mod tests {
         }
         convict(&mut dropped);
         for id in ["direct", "dsync"] {
-            assert_eq!(class(&mut dropped, id), Class::ProcessCrash, "{id}");
+            assert_eq!(class(&mut dropped, id), Durability::ProcessCrash, "{id}");
         }
         let mut silent = volatile(Vec::new());
         silent.environment.devices[0].counting = Some(Counting::Nothing);
         measured(&mut silent, "direct").counts = Some(Counts::default());
         convict(&mut silent);
-        assert_eq!(class(&mut silent, "direct"), Class::SystemCrash);
+        assert_eq!(class(&mut silent, "direct"), Durability::SystemCrash);
         let mut still = volatile(Vec::new());
         for id in ["buffered", "direct", "buffered+fdatasync", "buffered+fsync", "dsync"] {
             measured(&mut still, id).counts = Some(Counts::default());
         }
         convict(&mut still);
-        assert_eq!(class(&mut still, "direct"), Class::SystemCrash);
+        assert_eq!(class(&mut still, "direct"), Durability::SystemCrash);
         assert!(
             matches!(evidence_of(&still, "dsync").outcome, EvidenceOutcome::CannotTell(why) if why.contains("still"))
         );
@@ -572,14 +572,14 @@ mod tests {
         };
         for blurred in [false, true] {
             let honest = outcome([[0, 0], [0, 0]], blurred);
-            assert_eq!(honest, (EvidenceOutcome::Confirmed, Class::PowerLoss), "{blurred}");
+            assert_eq!(honest, (EvidenceOutcome::Confirmed, Durability::PowerLoss), "{blurred}");
             for unflushed in [3, 32, 64] {
                 for at in [[[unflushed, 0], [0, 0]], [[0, 0], [unflushed, 0]]] {
                     assert_eq!(outcome(at, blurred).0, Contradicted, "{at:?} {blurred}");
                 }
             }
             let dropped = outcome([[64, 0], [64, 64]], blurred);
-            assert_eq!(dropped, (Contradicted, Class::ProcessCrash), "{blurred}");
+            assert_eq!(dropped, (Contradicted, Durability::ProcessCrash), "{blurred}");
         }
     }
 

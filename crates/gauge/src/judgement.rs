@@ -27,7 +27,7 @@ use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::result::RunResult;
 use crate::row::Row;
 use capped::Cap;
-use seawall_sys::durability::{Class, Medium};
+use seawall_sys::durability::{Durability, Medium};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::System;
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub struct JudgedRow {
     /// What a commit of it outlives, as far as the evidence bears it out.
     pub outlives: EffectiveClass,
     /// What its calls promise here.
-    pub claims: Class,
+    pub claims: Durability,
     /// What the device's counters say to that.
     pub evidence: String,
     /// Device flushes a commit; `None` without counters.

@@ -18,7 +18,7 @@ use crate::lookup;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use crate::stats::{Ratio, paired_ratio};
-use seawall_sys::durability::{Class, Durability};
+use seawall_sys::durability::{Claim, Durability};
 use seawall_sys::method::Set;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -42,26 +42,26 @@ impl EffectiveClass {
     pub const ALL: [Self; 4] = [Self::PowerLoss, Self::NotConfirmed, Self::SystemCrash, Self::ProcessCrash];
 
     /// The class that calls promise, unless that is contradicted.
-    pub fn of(claimed: Class, contradicted: bool) -> Self {
+    pub fn of(claimed: Durability, contradicted: bool) -> Self {
         match claimed {
-            Class::PowerLoss if contradicted => Self::NotConfirmed,
-            Class::PowerLoss => Self::PowerLoss,
-            Class::SystemCrash => Self::SystemCrash,
-            Class::ProcessCrash => Self::ProcessCrash,
+            Durability::PowerLoss if contradicted => Self::NotConfirmed,
+            Durability::PowerLoss => Self::PowerLoss,
+            Durability::SystemCrash => Self::SystemCrash,
+            Durability::ProcessCrash => Self::ProcessCrash,
         }
     }
 
     /// The class that a log or a probe promises, unless its evidence leaves that unconfirmed, or there is none.
-    pub fn after(claimed: Class, evidence: Option<&seawall::Evidence>) -> Self {
+    pub fn after(claimed: Durability, evidence: Option<&seawall::Evidence>) -> Self {
         Self::of(claimed, evidence.is_none_or(|evidence| evidence.why().is_some()))
     }
 
     /// What may be counted on: of what is not confirmed, a crash of the system at most.
-    pub fn counted_on(self) -> Class {
+    pub fn counted_on(self) -> Durability {
         match self {
-            Self::PowerLoss => Class::PowerLoss,
-            Self::NotConfirmed | Self::SystemCrash => Class::SystemCrash,
-            Self::ProcessCrash => Class::ProcessCrash,
+            Self::PowerLoss => Durability::PowerLoss,
+            Self::NotConfirmed | Self::SystemCrash => Durability::SystemCrash,
+            Self::ProcessCrash => Durability::ProcessCrash,
         }
     }
 
@@ -106,7 +106,7 @@ pub struct Ranked<'a> {
     /// Its figures.
     pub measured: &'a Measured,
     /// What an acknowledged commit outlives.
-    pub durability: &'a Durability,
+    pub durability: &'a Claim,
     /// What the device says to it.
     pub evidence: Evidence,
     /// Its class.
@@ -198,7 +198,7 @@ impl<'a> Ranking<'a> {
     }
 }
 
-fn class(durability: &Durability, evidence: &Evidence) -> EffectiveClass {
+fn class(durability: &Claim, evidence: &Evidence) -> EffectiveClass {
     EffectiveClass::of(durability.class, evidence.outcome == EvidenceOutcome::Contradicted)
 }
 

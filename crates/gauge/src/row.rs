@@ -6,7 +6,7 @@
 use crate::latency::Latency;
 use seawall_sys::OpenError;
 use seawall_sys::counters::{Counts, Watched};
-use seawall_sys::durability::{Class, Durability};
+use seawall_sys::durability::{Claim, Durability};
 use seawall_sys::method::Method;
 use seawall_sys::thread::Times;
 use serde::{Deserialize, Serialize};
@@ -96,10 +96,10 @@ impl Outcome {
 pub struct Measured {
     /// What an acknowledged operation outlives here, where that is a question. In a file its class is that after the evidence.
     #[serde(default)]
-    pub durability: Option<Durability>,
+    pub durability: Option<Claim>,
     /// In a file, the class that the calls promise, where the evidence takes it back; judging begins with it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claims: Option<Class>,
+    pub claims: Option<Durability>,
     /// How deep the calls of the row's method reach: K, O, B or D.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub letter: Option<char>,
@@ -359,7 +359,7 @@ impl Measured {
     }
 
     /// What an acknowledged operation outlives here, where that is a question.
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<Durability> {
         self.durability.as_ref().map(|durability| durability.class)
     }
 
@@ -437,7 +437,7 @@ impl Measured {
     pub(crate) fn take_back(&mut self) {
         if let Some(durability) = &mut self.durability {
             self.claims = Some(durability.class);
-            durability.class = durability.class.min(Class::SystemCrash);
+            durability.class = durability.class.min(Durability::SystemCrash);
         }
     }
 

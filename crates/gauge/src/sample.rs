@@ -9,7 +9,7 @@ use crate::row::{Measured, Row};
 use crate::scenario::settings::{Amount, Settings};
 use crate::scenario::{Unwatched, commit};
 use crate::testbed::sim::{Plant, SimTestbed};
-use seawall_sys::durability::{DeviceCache, Durability};
+use seawall_sys::durability::{Claim, DeviceCache};
 use seawall_sys::inspect::Environment;
 
 /// A run of `methods` on the simulated machine.
@@ -47,7 +47,7 @@ pub(crate) fn measured<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Measu
     row(result, id).measured_mut().expect("measured")
 }
 
-pub(crate) fn durability<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Durability {
+pub(crate) fn durability<'a>(result: &'a mut RunResult, id: &str) -> &'a mut Claim {
     measured(result, id).durability.as_mut().expect("a class")
 }
 

@@ -298,7 +298,7 @@ mod tests {
     use crate::latency::Latency;
     use crate::row::{Figure, Iteration, NamedLatency, Round};
     use seawall_sys::counters::Counts;
-    use seawall_sys::durability::Durability;
+    use seawall_sys::durability::Claim;
 
     fn measured(samples: u64) -> Measured {
         let mut latency = Latency::new();
@@ -328,16 +328,20 @@ mod tests {
 
     #[test]
     fn the_class_of_a_row_is_that_of_its_blocks() {
-        use seawall_sys::durability::{Class, Promiser};
-        let class = |class| Durability { class, promised_by: Promiser::Device, because: Vec::new() };
-        let block = || Measured { durability: Some(class(Class::PowerLoss)), ..measured(1) };
+        use seawall_sys::durability::{Durability, Promiser};
+        let class = |class| Claim { class, promised_by: Promiser::Device, because: Vec::new() };
+        let block = || Measured { durability: Some(class(Durability::PowerLoss)), ..measured(1) };
         let mut row = Measured::default();
         row.absorb(block());
         row.absorb(block());
-        assert_eq!(row.durability, Some(class(Class::PowerLoss)));
-        let mut row = Measured { durability: Some(class(Class::SystemCrash)), ..Measured::default() };
+        assert_eq!(row.durability, Some(class(Durability::PowerLoss)));
+        let mut row = Measured { durability: Some(class(Durability::SystemCrash)), ..Measured::default() };
         row.absorb(measured(1));
-        assert_eq!(row.durability, Some(class(Class::SystemCrash)), "blocks that say nothing change nothing");
+        assert_eq!(
+            row.durability,
+            Some(class(Durability::SystemCrash)),
+            "blocks that say nothing change nothing"
+        );
     }
 
     #[test]

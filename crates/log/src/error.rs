@@ -214,9 +214,9 @@ pub enum Error {
     /// A commit requested a higher durability class than the log promises.
     BeyondPromise {
         /// The requested class.
-        requested: seawall_sys::durability::Class,
+        requested: seawall_sys::durability::Durability,
         /// The class that the log was opened with.
-        promised: seawall_sys::durability::Class,
+        promised: seawall_sys::durability::Durability,
     },
     /// An option lies outside its bounds.
     InvalidOption {

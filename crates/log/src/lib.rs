@@ -109,7 +109,7 @@ pub use repair::salvage::{Salvaged, salvage};
 pub use repair::verify::{Report, verify};
 pub use seawall_sys::Engine;
 pub use seawall_sys::directory::Permissions;
-pub use seawall_sys::durability::{Class as Durability, Promiser};
+pub use seawall_sys::durability::{Durability, Promiser};
 pub use segment::cap::OnFull;
 pub use segment::retention::Retention;
 #[cfg(feature = "simulation")]

@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::time::SystemTime;
 
 use seawall_sys::directory::Directory;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::commit::append_future::AppendFuture;
 use crate::commit::close_future::{CloseFuture, Closing};
@@ -197,7 +197,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::commit`], and [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
-    pub fn commit_as(&self, lsn: Lsn, class: Class) -> Result<()> {
+    pub fn commit_as(&self, lsn: Lsn, class: Durability) -> Result<()> {
         if self.group.outlives(lsn, class)? {
             return Ok(());
         }
@@ -254,7 +254,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
-    pub fn commit_async_as(&self, lsn: Lsn, class: Class) -> Result<CommitFuture> {
+    pub fn commit_async_as(&self, lsn: Lsn, class: Durability) -> Result<CommitFuture> {
         // Why a log that has ended serves nothing, the future returns.
         let level = self.group.level(class)?;
         let outlives = self.group.outlives(lsn, class).unwrap_or(false);
@@ -482,9 +482,9 @@ impl Log {
     /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a
     /// class above what the log promises there is no such end, and [`Log::durable_lsn`] is returned.
     #[must_use]
-    pub fn lsn_surviving(&self, class: Class) -> Lsn {
+    pub fn lsn_surviving(&self, class: Durability) -> Lsn {
         // What lies in crash memory has reached the lowest level only.
-        if class == Class::ProcessCrash {
+        if class == Durability::ProcessCrash {
             return self.group.waiters().reached(AckLevel::Process);
         }
         self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_sys::Engine;
 use seawall_sys::directory::Permissions;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::commit::stall::{OnStall, Stall};
 use crate::crash_memory::MEMORY_BYTES_LEAST;
@@ -66,7 +66,7 @@ pub struct Options {
     pub(crate) on_full: OnFull,
     pub(crate) method: MethodChoice,
     pub(crate) engine: EngineChoice,
-    pub(crate) durability: Class,
+    pub(crate) durability: Durability,
     pub(crate) create: bool,
     pub(crate) permissions: Permissions,
     pub(crate) network_file_system: bool,
@@ -97,7 +97,7 @@ impl Default for Options {
             on_full: OnFull::Wait,
             method: MethodChoice::Fastest,
             engine: EngineChoice::Automatic,
-            durability: Class::PowerLoss,
+            durability: Durability::PowerLoss,
             create: true,
             permissions: Permissions::OwnerOnly,
             network_file_system: false,
@@ -239,7 +239,7 @@ impl Options {
     /// lower class does not cover, the log opens with what is left and [`crate::Tail::Lost`] reports what is lost. A log may
     /// be reopened with another class: it then continues in a new segment. Default: power loss.
     #[must_use]
-    pub fn durability(mut self, class: Class) -> Self {
+    pub fn durability(mut self, class: Durability) -> Self {
         self.durability = class;
         self
     }

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use seawall_sys::buffer::Aligned;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::process::boot;
 use seawall_sys::store::{Access, StoreFile};
 
@@ -33,7 +33,7 @@ pub struct Question {
     /// Which run; the latest one if absent.
     pub run: Option<RunId>,
     /// Holds every method to this class instead of its own promise.
-    pub hold_to: Option<Class>,
+    pub hold_to: Option<Durability>,
     /// The file system is known to be mounted, so that a folder that is not there is lost.
     pub missing_is_lost: bool,
     /// Only the disk lost its power: that this host has not restarted does not show whether there was a cut.

@@ -186,7 +186,7 @@ pub(crate) fn method<'de, D: Deserializer<'de>>(deserializer: D) -> std::result:
 mod tests {
     use super::*;
     use crate::stream::StreamKind;
-    use seawall_sys::durability::Class;
+    use seawall_sys::durability::Durability;
 
     fn every_message() -> Vec<Message> {
         let run = RunId([7; 16]);
@@ -230,7 +230,7 @@ mod tests {
         let stream = Stream {
             number: u16::MAX,
             kind: StreamKind::Journal,
-            class: Class::ProcessCrash,
+            class: Durability::ProcessCrash,
             record_bytes: u32::MAX,
             journal_bytes: u64::MAX,
             method: "m".repeat(METHOD_BYTES_MAX),

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::durability::{Class, FileState, Surroundings, classify};
+use seawall_sys::durability::{Durability, FileState, Surroundings, classify};
 use seawall_sys::journal::{Recipe, make};
 use seawall_sys::{Method, OpenError, Target, inspect, methods, prove, store};
 
@@ -72,7 +72,7 @@ pub struct Begun {
     /// Its folder.
     pub folder: PathBuf,
     /// The methods that write, each with what it promises to outlive.
-    pub methods: Vec<(String, Class)>,
+    pub methods: Vec<(String, Durability)>,
     /// The methods that cannot write here, each with the reason.
     pub not_available: Vec<(String, String)>,
 }
@@ -156,7 +156,7 @@ impl Prepared {
         let mut stream = Stream {
             number,
             kind: StreamKind::Log,
-            class: Class::PowerLoss,
+            class: Durability::PowerLoss,
             record_bytes: plan.record_bytes,
             journal_bytes: whole,
             method: String::new(),

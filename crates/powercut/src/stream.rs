@@ -10,7 +10,7 @@
 //! ```
 
 use seawall::RECORD_HEADER_BYTES;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::record::{HEAD_BYTES, Name, SECTOR_BYTES, encode, is_length};
 
@@ -40,7 +40,7 @@ pub(crate) struct Stream {
     /// What it is written through.
     pub(crate) kind: StreamKind,
     /// What an acknowledged record is promised to outlive.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
     /// Bytes of a record, the nominal ones of a log.
     pub(crate) record_bytes: u32,
     /// Bytes of the journal; of a log, what it keeps before it trims.
@@ -119,7 +119,14 @@ impl Stream {
     /// A stream of class power loss.
     pub(crate) fn sample(number: u16, kind: StreamKind) -> Self {
         let (record_bytes, journal_bytes) = (4096, 1 << 20);
-        Self { number, kind, class: Class::PowerLoss, record_bytes, journal_bytes, method: "log".to_owned() }
+        Self {
+            number,
+            kind,
+            class: Durability::PowerLoss,
+            record_bytes,
+            journal_bytes,
+            method: "log".to_owned(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@
 
 use std::fmt::Write as _;
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::message::RunId;
 use crate::stream::StreamKind;
@@ -92,7 +92,7 @@ pub struct StreamVerdict {
     /// What it was written through.
     pub kind: StreamKind,
     /// What its acknowledged records were promised to outlive.
-    pub promised: Class,
+    pub promised: Durability,
     /// Records acknowledged in all, as the witness holds it; older ones may have been overwritten or trimmed.
     pub acknowledged: u64,
     /// Whether it was acknowledged last, that is whether the cut came in its turn.
@@ -143,13 +143,18 @@ pub struct Judgement {
 }
 
 /// Which verdict counts mean.
-pub(crate) fn verdict(counts: &Counts, acknowledged: u64, promised: Class, no_cut: bool) -> MethodOutcome {
+pub(crate) fn verdict(
+    counts: &Counts,
+    acknowledged: u64,
+    promised: Durability,
+    no_cut: bool,
+) -> MethodOutcome {
     match (counts.is_loss(), promised) {
         _ if counts.phantom > 0 => MethodOutcome::Broken,
         _ if acknowledged == 0 => MethodOutcome::NothingToJudge,
         (false, _) if no_cut => MethodOutcome::NoCut,
         (false, _) => MethodOutcome::Kept,
-        (true, Class::PowerLoss) => MethodOutcome::Broken,
+        (true, Durability::PowerLoss) => MethodOutcome::Broken,
         (true, _) => MethodOutcome::LostUnpromised,
     }
 }
@@ -213,16 +218,19 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Counts, MethodOutcome, verdict};
+    use super::{Counts, Durability, MethodOutcome, verdict};
 
     #[test]
     fn the_table_in_the_header_holds() {
         let clean = Counts { expected: 3, intact: 3, ..Counts::default() };
         let lost = Counts { expected: 3, intact: 2, lost: 1, ..Counts::default() };
         let phantom = Counts { phantom: 1, ..Counts::default() };
-        for class in Class::ALL {
-            let broken =
-                if class == Class::PowerLoss { MethodOutcome::Broken } else { MethodOutcome::LostUnpromised };
+        for class in Durability::ALL {
+            let broken = if class == Durability::PowerLoss {
+                MethodOutcome::Broken
+            } else {
+                MethodOutcome::LostUnpromised
+            };
             assert_eq!(verdict(&clean, 3, class, false), MethodOutcome::Kept);
             assert_eq!(verdict(&clean, 3, class, true), MethodOutcome::NoCut);
             for no_cut in [false, true] {

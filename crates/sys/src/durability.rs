@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// What an acknowledged write outlives. Each class includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum Durability {
     /// The end of the process; not of the kernel.
     ProcessCrash,
     /// A panic or reset of the system; not a cut of the power.
@@ -45,7 +45,7 @@ pub enum Class {
     PowerLoss,
 }
 
-impl Class {
+impl Durability {
     /// The three classes, weakest first.
     pub const ALL: [Self; 3] = [Self::ProcessCrash, Self::SystemCrash, Self::PowerLoss];
 
@@ -240,9 +240,9 @@ pub struct Surroundings {
 
 /// A class, whose promise it is, and why it is not higher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Durability {
+pub struct Claim {
     /// What an acknowledged write outlives.
-    pub class: Class,
+    pub class: Durability,
     /// The component that promises it.
     pub promised_by: Promiser,
     /// Reasons in words: why the class is not `power loss`, or what it rests on.
@@ -251,11 +251,11 @@ pub struct Durability {
 
 /// The class of `method` in `surroundings`.
 #[must_use]
-pub fn classify(method: &Method, surroundings: &Surroundings) -> Durability {
+pub fn classify(method: &Method, surroundings: &Surroundings) -> Claim {
     let mut because = Vec::new();
     let reach = effective_reach(method, surroundings, &mut because);
     let class = class_of(reach, surroundings, &mut because);
-    Durability { class, promised_by: surroundings.promiser, because }
+    Claim { class, promised_by: surroundings.promiser, because }
 }
 
 fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<String>) -> Reach {
@@ -324,18 +324,18 @@ fn effective_reach(method: &Method, around: &Surroundings, because: &mut Vec<Str
     reach
 }
 
-fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> Class {
+fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> Durability {
     if reach.data == Depth::Kernel {
         because.push("the data is only in kernel memory".to_owned());
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if around.medium == Medium::Memory {
         because.push("the file system lives in memory".to_owned());
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if around.lies.contains(&Lie::SyncDisabled) {
         because.push("the file system was mounted to ignore syncs".to_owned());
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if !reach.metadata
         && (around.file_state.needs_metadata() || around.copy_on_write || around.shares_extents)
@@ -349,28 +349,28 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
         } else {
             format!("the metadata of a journal that is {} is not committed", around.file_state.name())
         });
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     let no_flush = [Lie::BarriersOff, Lie::HiddenCache].into_iter().find(|lie| around.lies.contains(lie));
     let flushes = reach.data == Depth::Stable && no_flush.is_none();
     if planted!(UnseenBelieved, false, around.medium == Medium::Unknown) {
         because.push("what lies under the file system cannot be seen from here: it may be memory".to_owned());
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if around.medium == Medium::NotMemory && !flushes {
         because.push(
             "what lies under the file system cannot be seen from here: only a flush is sure to pass through it"
                 .to_owned(),
         );
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if around.cached_image && !flushes {
         because.push("the loop device keeps it in the page cache of its image file".to_owned());
-        return Class::ProcessCrash;
+        return Durability::ProcessCrash;
     }
     if around.device_cache == DeviceCache::WriteThrough {
         because.push("the device has no volatile write cache".to_owned());
-        return Class::PowerLoss;
+        return Durability::PowerLoss;
     }
     match reach.data {
         Depth::Kernel | Depth::Device | Depth::DeviceOrdered => {
@@ -379,11 +379,11 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
             } else {
                 "the device's volatile write cache is not flushed".to_owned()
             });
-            Class::SystemCrash
+            Durability::SystemCrash
         }
         Depth::DeviceForced if around.forced_writes_honoured != Some(true) => {
             because.push("it is not known that the driver honours a forced write".to_owned());
-            Class::SystemCrash
+            Durability::SystemCrash
         }
         Depth::DeviceForced | Depth::Stable => match no_flush {
             Some(lie) => {
@@ -393,9 +393,9 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> C
                 } else {
                     "the file system was mounted with barriers off: no flush is sent".to_owned()
                 });
-                Class::SystemCrash
+                Durability::SystemCrash
             }
-            None => Class::PowerLoss,
+            None => Durability::PowerLoss,
         },
     }
 }
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    fn class(id: &str, surroundings: &Surroundings) -> Class {
+    fn class(id: &str, surroundings: &Surroundings) -> Durability {
         let method = methods::ALL.into_iter().flatten().find(|m| m.id == id).expect("a known method");
         classify(method, surroundings).class
     }
@@ -474,13 +474,13 @@ mod tests {
     #[test]
     #[expect(clippy::too_many_lines, reason = "one table")]
     fn the_table_in_the_header_holds() {
-        use Class::{PowerLoss, ProcessCrash, SystemCrash};
+        use Durability::{PowerLoss, ProcessCrash, SystemCrash};
         let with = |change: fn(&mut Surroundings)| {
             let mut surroundings = honest();
             change(&mut surroundings);
             surroundings
         };
-        let rows: [(&str, Surroundings, Class); 77] = [
+        let rows: [(&str, Surroundings, Durability); 77] = [
             ("buffered", honest(), ProcessCrash),
             ("buffered", with(|s| s.device_cache = DeviceCache::WriteThrough), ProcessCrash),
             ("direct", honest(), SystemCrash),
@@ -617,7 +617,7 @@ mod tests {
                 }
                 assert_eq!(
                     classify(method, around).class,
-                    Class::ProcessCrash,
+                    Durability::ProcessCrash,
                     "{} in {around:?}",
                     method.id
                 );
@@ -630,7 +630,7 @@ mod tests {
         for around in every_surroundings() {
             for method in methods::ALL.into_iter().flatten() {
                 let durability = classify(method, &around);
-                if durability.class == Class::PowerLoss {
+                if durability.class == Durability::PowerLoss {
                     let reach = reach(method, &around);
                     assert!(![Medium::Memory, Medium::Unknown].contains(&around.medium));
                     assert!(!around.lies.contains(&Lie::SyncDisabled));

@@ -22,7 +22,7 @@ use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{RunError, Unwatched, commit};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::counters::Reader;
-use seawall_sys::durability::{Class, FileState};
+use seawall_sys::durability::{Durability, FileState};
 use seawall_sys::inspect::{Device, Environment, environment};
 use seawall_sys::journal::Recipe;
 
@@ -78,7 +78,9 @@ fn check(kind: &str, result: &RunResult) {
     assert!(wrong.is_empty(), "on {kind}:\n{}", wrong.join("\n"));
     let unpromised: Vec<&str> = result
         .measured()
-        .filter(|(_, measured)| measured.letter == Some('D') && measured.class() != Some(Class::PowerLoss))
+        .filter(|(_, measured)| {
+            measured.letter == Some('D') && measured.class() != Some(Durability::PowerLoss)
+        })
         .map(|(row, _)| row.id.as_str())
         .collect();
     // No more may be let off than is known.
@@ -92,7 +94,7 @@ fn complaint(measured: &Measured, flushes: u32) -> Option<String> {
     let Some(counts) = measured.counts else { return Some("the loop device has no counters".to_owned()) };
     let per_commit = counts.flushes as f64 / measured.commits as f64;
     let sectors = measured.bytes / 512;
-    let promised = measured.class() == Some(Class::PowerLoss);
+    let promised = measured.class() == Some(Durability::PowerLoss);
     match measured.letter {
         Some('K' | 'O') if counts.flushes > STRAY_FLUSHES => {
             Some(format!("{per_commit:.2} flushes a commit, and it promises none"))
@@ -138,7 +140,7 @@ fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss(
     for (row, measured) in result.measured() {
         let counts = measured.counts.expect("counters");
         assert!(counts.flushes <= STRAY_FLUSHES, "{}: {counts:?}", row.id);
-        assert_ne!(measured.class(), Some(Class::PowerLoss), "{}", row.id);
+        assert_ne!(measured.class(), Some(Durability::PowerLoss), "{}", row.id);
         ran += 1;
     }
     assert!(ran >= 20, "only {ran} methods ran");

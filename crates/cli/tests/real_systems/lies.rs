@@ -6,7 +6,7 @@ mod stacks;
 
 use crate::ground::{Ground, Mount, folder};
 use crate::program::{Bench, Run, SMALL, measured, names};
-use seawall_sys::durability::{Class, DeviceCache, Lie, Promiser};
+use seawall_sys::durability::{DeviceCache, Durability, Lie, Promiser};
 use std::path::Path;
 
 /// Methods on which a lie must show, and one past libc's reach.
@@ -43,7 +43,7 @@ fn a_file_system_in_memory_is_refused_and_if_insisted_on_promises_nothing() {
     let run = bench(folder.path(), &["--allow-memory"]).run();
     let result = run.result();
     for (row, measured) in result.measured() {
-        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
+        assert_eq!(measured.class(), Some(Durability::ProcessCrash), "{}", row.id);
     }
     assert!(result.measured().count() >= 3, "{}", run.printed());
     assert!(run.printed().contains("memory"), "{}", run.printed());
@@ -67,12 +67,12 @@ fn barriers_that_are_off_are_named_and_cost_the_class() {
     let run = bench(ground.path(), &[]).run();
     named(&run, Lie::BarriersOff, "barrier");
     for (row, measured) in run.result().measured() {
-        assert_ne!(measured.class(), Some(Class::PowerLoss), "{}", row.id);
+        assert_ne!(measured.class(), Some(Durability::PowerLoss), "{}", row.id);
     }
     let honest = Ground::new("ext4", 128, "defaults");
     let run = bench(honest.path(), &[]).run();
     assert_eq!(run.result().environment.lies, [], "an honest mount is not accused");
-    assert_eq!(measured(&run.result(), "buffered+fdatasync").class(), Some(Class::PowerLoss));
+    assert_eq!(measured(&run.result(), "buffered+fdatasync").class(), Some(Durability::PowerLoss));
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn a_preload_library_that_eats_syncs_is_named_and_costs_the_class() {
     named(&run, Lie::Preload, "eatmydata");
     let result = run.result();
     let class = |id: &str| measured(&result, id).class().expect("a class");
-    assert_eq!(class("buffered+fdatasync"), Class::ProcessCrash);
-    assert_eq!(class("dsync"), Class::ProcessCrash, "the library also takes O_DSYNC off open");
-    assert_eq!(class("direct+dsync"), Class::SystemCrash);
-    assert_eq!(class("rwf-dsync"), Class::PowerLoss, "flags of a write go past the library");
+    assert_eq!(class("buffered+fdatasync"), Durability::ProcessCrash);
+    assert_eq!(class("dsync"), Durability::ProcessCrash, "the library also takes O_DSYNC off open");
+    assert_eq!(class("direct+dsync"), Durability::SystemCrash);
+    assert_eq!(class("rwf-dsync"), Durability::PowerLoss, "flags of a write go past the library");
 }
 
 /// Methods of every reach, whose classes differ most from one file system to the next.
@@ -94,7 +94,7 @@ const REACHES: [&str; 2] =
     ["--methods", "direct,sync-file-range,buffered+syncfs,buffered+fdatasync,direct+dsync"];
 
 /// Each method of [`REACHES`] has the class beside it, and a log works there.
-fn classed(folder: &Path, classes: [Class; 5]) {
+fn classed(folder: &Path, classes: [Durability; 5]) {
     let run = Bench::new(folder, &[&SMALL[..], &REACHES].concat()).run();
     let result = run.result();
     for (id, class) in REACHES[1].split(',').zip(classes) {
@@ -112,7 +112,7 @@ fn classed(folder: &Path, classes: [Class; 5]) {
 #[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn a_file_system_that_journals_data_keeps_in_memory_what_is_not_synced() {
-    use Class::{PowerLoss, ProcessCrash};
+    use Durability::{PowerLoss, ProcessCrash};
     let ground = Ground::new("ext4", 128, "data=journal");
     classed(ground.path(), [ProcessCrash, ProcessCrash, PowerLoss, PowerLoss, PowerLoss]);
 }
@@ -120,7 +120,7 @@ fn a_file_system_that_journals_data_keeps_in_memory_what_is_not_synced() {
 #[test]
 #[ignore = "needs root and an overlay; run by `cargo xtask test`"]
 fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
-    use Class::{PowerLoss, ProcessCrash, SystemCrash};
+    use Durability::{PowerLoss, ProcessCrash, SystemCrash};
     for (kind, mib, direct, syncfs) in
         [("ext4", 128, SystemCrash, PowerLoss), ("xfs", 320, ProcessCrash, SystemCrash)]
     {
@@ -140,7 +140,7 @@ fn an_overlay_that_ignores_syncs_is_refused_and_if_insisted_on_promises_nothing(
     let run = bench(merged.path(), &["--allow-memory"]).run();
     named(&run, Lie::SyncDisabled, "volatile");
     for (row, measured) in run.result().measured() {
-        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}", row.id);
+        assert_eq!(measured.class(), Some(Durability::ProcessCrash), "{}", row.id);
     }
 }
 
@@ -156,7 +156,7 @@ fn an_overlay_whose_upper_folder_cannot_be_seen_and_answers_as_memory_promises_n
     let result = run.result();
     for (row, measured) in result.measured() {
         let durability = measured.durability.as_ref().expect("a class");
-        assert_eq!(durability.class, Class::ProcessCrash, "{}: {}", row.id, run.printed());
+        assert_eq!(durability.class, Durability::ProcessCrash, "{}: {}", row.id, run.printed());
         assert_eq!(durability.promised_by, Promiser::Unknown, "{}", row.id);
     }
     let sync = measured(&result, "buffered+fdatasync").durability.as_ref().expect("a class");
@@ -174,10 +174,10 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
     let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
     let result = run.result();
     for (id, class) in [
-        ("direct", Class::ProcessCrash),
-        ("sync-file-range", Class::ProcessCrash),
-        ("buffered+fdatasync", Class::PowerLoss),
-        ("direct+dsync", Class::PowerLoss),
+        ("direct", Durability::ProcessCrash),
+        ("sync-file-range", Durability::ProcessCrash),
+        ("buffered+fdatasync", Durability::PowerLoss),
+        ("direct+dsync", Durability::PowerLoss),
     ] {
         assert_eq!(measured(&result, id).class(), Some(class), "{id}: {}", run.printed());
     }
@@ -187,7 +187,7 @@ fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_bri
     ground.through_the_page_cache();
     let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
     for (row, measured) in run.result().measured() {
-        assert_eq!(measured.class(), Some(Class::ProcessCrash), "{}: {}", row.id, run.printed());
+        assert_eq!(measured.class(), Some(Durability::ProcessCrash), "{}: {}", row.id, run.printed());
     }
 }
 
@@ -206,7 +206,7 @@ fn a_library_that_drops_one_sync_in_two_or_in_twenty_is_convicted_by_what_the_de
         // A neighbour's flushes hide what is missing, and a disk without a volatile cache needs none.
         let hidden = counts.flushes * 100 > counted.commits * 97
             || result.environment.device_cache() != DeviceCache::WriteBack
-            || counted.class() != Some(Class::PowerLoss);
+            || counted.class() != Some(Durability::PowerLoss);
         assert!(
             hidden || run.printed().contains("NOT CONFIRMED"),
             "one in {n}: {} flushes of {} commits: {}",

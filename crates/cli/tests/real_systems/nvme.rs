@@ -17,7 +17,7 @@ use seawall_gauge::findings;
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Outcome;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use std::path::PathBuf;
 
 const FOLDER: &str = "SEAWALL_NVME_ROWS";
@@ -85,7 +85,7 @@ fn check(name: &str, expected: &[(&str, Commit)], missing: &[(&str, &str)]) -> R
         let durability = measured.durability.as_ref().expect("a class");
         assert_eq!(
             (measured.commits, durability.class),
-            (COMMITS as u64, Class::PowerLoss),
+            (COMMITS as u64, Durability::PowerLoss),
             "{id} on {name}"
         );
         let verdict =

@@ -5,7 +5,7 @@ use crate::result::RunResult;
 use crate::row::{NamedLatency, Outcome, Tail};
 use crate::sample::{durability, healthy, latency, measured, samples, volatile};
 use crate::testbed::sim::Plant;
-use seawall_sys::durability::{Class, DeviceCache, FileState, Lie, Medium};
+use seawall_sys::durability::{DeviceCache, Durability, FileState, Lie, Medium};
 use seawall_sys::inspect::FoundLie;
 
 fn headline(result: &RunResult) -> Option<String> {
@@ -67,7 +67,7 @@ fn what_is_planted_is_found() {
             r.environment.devices[0].write_cache = DeviceCache::WriteBack;
             measured(r, DURABLE).counts = Some(seawall_sys::counters::Counts::default());
         }),
-        ("too-fast", |r| durability(r, "buffered").class = Class::PowerLoss),
+        ("too-fast", |r| durability(r, "buffered").class = Durability::PowerLoss),
         ("file-state", |r| r.plan.file_state = FileState::Unwritten),
         ("promiser", |r| r.environment.hypervisor = Some("KVM".to_owned())),
         ("burst-credits", |r| r.environment.hypervisor = Some("KVM".to_owned())),

@@ -7,7 +7,7 @@ use super::text::wrapped;
 use crate::figures::bytes;
 use crate::scenario::settings::Settings;
 use crate::scenario::{SCENARIOS, Scenario};
-use seawall_sys::durability::{Class, classify};
+use seawall_sys::durability::{Durability, classify};
 use seawall_sys::inspect::{Device, Environment};
 
 const LABEL: usize = 9;
@@ -101,11 +101,11 @@ fn cpu(environment: &Environment) -> String {
 
 fn classes(settings: &Settings, environment: &Environment) -> Vec<Fact> {
     let around = environment.surroundings(settings.journal.state);
-    let of = |class: Class| {
+    let of = |class: Durability| {
         let ids = settings.methods.iter().filter(|method| classify(method, &around).class == class);
         ids.map(|method| method.id).collect::<Vec<_>>()
     };
-    let classes = Class::ALL.into_iter().rev().map(|class| (class, of(class)));
+    let classes = Durability::ALL.into_iter().rev().map(|class| (class, of(class)));
     classes
         .filter(|(_, ids)| !ids.is_empty())
         .map(|(class, ids)| ("outlive", format!("{}: {}", class.name(), ids.join(", "))))

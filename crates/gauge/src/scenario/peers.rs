@@ -15,7 +15,7 @@ use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
 use crate::study::Study;
 use crate::testbed::Testbed;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// The scenario's name.
 pub const NAME: &str = "peers";
@@ -117,7 +117,8 @@ fn standing(study: &Study) -> Option<Finding> {
 
 /// What the table says: which of them do not make durable what they acknowledge, and which goals there are.
 pub fn judge(study: &Study) -> Vec<Finding> {
-    let lost = |(_, measured): &(_, &crate::row::Measured)| measured.class() == Some(Class::ProcessCrash);
+    let lost =
+        |(_, measured): &(_, &crate::row::Measured)| measured.class() == Some(Durability::ProcessCrash);
     let finding = |(row, _): (&crate::row::Row, _)| Finding {
         rule: "peers-unsynced",
         severity: Severity::Caution,

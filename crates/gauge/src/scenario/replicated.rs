@@ -29,7 +29,7 @@ use crate::row::{Measured, Outcome, Row};
 use crate::study::{Better, Column, Fact, Study, Unit};
 use crate::testbed::{Machine, Testbed, Until};
 use promise::{EngineFacts, Outlives, SyncPolicy, outlives, outlives_here};
-use seawall_sys::durability::{Durability, FileState, classify};
+use seawall_sys::durability::{Claim, FileState, classify};
 use seawall_sys::method::Method;
 
 /// The scenario's name.
@@ -121,7 +121,7 @@ struct CommitterRows {
     group: String,
     what: String,
     outlives: Outlives,
-    durability: Option<Durability>,
+    durability: Option<Claim>,
 }
 
 /// Runs the scenario.

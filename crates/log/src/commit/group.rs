@@ -19,7 +19,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 use crate::channel::publisher::Publisher;
@@ -227,7 +227,7 @@ impl Group {
     }
 
     /// The level that serves a commit which is to outlive `class`.
-    pub(crate) fn level(&self, class: Class) -> Result<AckLevel> {
+    pub(crate) fn level(&self, class: Durability) -> Result<AckLevel> {
         let rows = self.writers.rows();
         if class > rows.class {
             return Err(Error::BeyondPromise { requested: class, promised: rows.class });
@@ -411,8 +411,8 @@ impl Group {
     /// Has everything before `lsn` outlive `class` if that is the end of the process, and there is room for it in memory. In a log
     /// of any class: one that promises no more than that writes for `Log::commit`, which covers what readers show.
     #[inline]
-    pub(crate) fn outlives(&self, lsn: Lsn, class: Class) -> Result<bool> {
-        if class != Class::ProcessCrash {
+    pub(crate) fn outlives(&self, lsn: Lsn, class: Durability) -> Result<bool> {
+        if class != Durability::ProcessCrash {
             return Ok(false);
         }
         if self.waiters.reached(AckLevel::Process) >= lsn {

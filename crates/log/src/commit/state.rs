@@ -23,7 +23,7 @@ mod trimming;
 
 use std::collections::VecDeque;
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 use crate::commit::batch::Batch;
@@ -64,7 +64,7 @@ pub(crate) struct CoreConfig {
     /// Memory for records that are appended and not yet written, in bytes.
     pub(crate) memory_bytes: usize,
     /// What an acknowledged record outlives.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
 }
 
 impl CoreConfig {

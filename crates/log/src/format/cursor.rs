@@ -9,7 +9,7 @@ use crate::format::{
     SegmentHeader, TAG_BYTES, Tag, check_body,
 };
 use crate::lsn::Lsn;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 /// The longest batch in bytes: the longest record or transaction, and all that a batch of the usual kind may hold.
@@ -129,8 +129,8 @@ impl Cursor {
     /// What `later` says of what was durable.
     pub(crate) fn durable_claim(&self, later: &BatchHeader) -> Lsn {
         match self.segment.class {
-            Class::PowerLoss => later.durable.max(later.acknowledged),
-            Class::ProcessCrash | Class::SystemCrash => later.durable,
+            Durability::PowerLoss => later.durable.max(later.acknowledged),
+            Durability::ProcessCrash | Durability::SystemCrash => later.durable,
         }
     }
 

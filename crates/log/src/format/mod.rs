@@ -120,7 +120,7 @@ pub(crate) mod names;
 
 pub use names::{FileRole, file_role, preparing_name, segment_name};
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::format::checksum::crc32c;
 use crate::lsn::Lsn;
@@ -232,16 +232,16 @@ impl BatchKind {
 }
 
 /// The code of a durability class in a segment header.
-const fn class_code(class: Class) -> u16 {
+const fn class_code(class: Durability) -> u16 {
     match class {
-        Class::ProcessCrash => 1,
-        Class::SystemCrash => 2,
-        Class::PowerLoss => 3,
+        Durability::ProcessCrash => 1,
+        Durability::SystemCrash => 2,
+        Durability::PowerLoss => 3,
     }
 }
 
-fn class_of(code: u16) -> Option<Class> {
-    Class::ALL.into_iter().find(|class| class_code(*class) == code)
+fn class_of(code: u16) -> Option<Durability> {
+    Durability::ALL.into_iter().find(|class| class_code(*class) == code)
 }
 
 /// Stands for any distance from here on between the acknowledged LSN and that of a batch.
@@ -385,7 +385,7 @@ pub struct SegmentHeader {
     /// The header checksum of the last batch before this segment, 0 for none.
     pub link: u32,
     /// What the log promised that an acknowledged record outlives when the segment was started.
-    pub class: Class,
+    pub class: Durability,
     /// The number of the first segment that may hold records of streams, 0 if none does.
     pub streams_from: u64,
     /// The number of the segment from which on the cuts of the log are stated, 0 if there are none.

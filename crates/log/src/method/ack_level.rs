@@ -1,6 +1,6 @@
 //! Defines [`AckLevel`], what a commit requests to outlive before it is acknowledged.
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// What an acknowledged commit outlives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,20 +20,20 @@ impl AckLevel {
     pub(crate) const RELAXED: [Self; 2] = [Self::Process, Self::System];
 
     /// The level of a log that promises `class`.
-    pub(crate) const fn of(class: Class) -> Self {
+    pub(crate) const fn of(class: Durability) -> Self {
         match class {
-            Class::ProcessCrash => Self::Process,
-            Class::SystemCrash => Self::System,
-            Class::PowerLoss => Self::Full,
+            Durability::ProcessCrash => Self::Process,
+            Durability::SystemCrash => Self::System,
+            Durability::PowerLoss => Self::Full,
         }
     }
 
     /// The class that a commit at this level outlives.
-    pub(crate) const fn class(self) -> Class {
+    pub(crate) const fn class(self) -> Durability {
         match self {
-            Self::Process => Class::ProcessCrash,
-            Self::System => Class::SystemCrash,
-            Self::Full => Class::PowerLoss,
+            Self::Process => Durability::ProcessCrash,
+            Self::System => Durability::SystemCrash,
+            Self::Full => Durability::PowerLoss,
         }
     }
 }

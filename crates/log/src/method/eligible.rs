@@ -1,6 +1,6 @@
 //! Lists the rows of the method table that a log can drive and that reach a durability class.
 
-use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::durability::{Durability, FileState, classify};
 use seawall_sys::engine::Engine;
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Cache, Method, NtFlush, OpenSync, RingPoll, Sync, Write, WriteFlag};
@@ -34,7 +34,7 @@ pub(crate) fn drivable(method: &Method) -> bool {
 }
 
 /// The rows that a log can drive and that reach `class` in `environment`, the most promising first.
-pub(crate) fn reaching(environment: &Environment, class: Class) -> Vec<&'static Method> {
+pub(crate) fn reaching(environment: &Environment, class: Durability) -> Vec<&'static Method> {
     let around = environment.surroundings(FileState::ZeroFilled);
     let reaches = |method: &&Method| drivable(method) && classify(method, &around).class >= class;
     let mut rows: Vec<&'static Method> = methods::here().iter().filter(reaches).collect();

@@ -22,7 +22,7 @@ use std::path::Path;
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::counters::{CommitWatch, Verdict};
 use seawall_sys::directory::Directory;
-use seawall_sys::durability::{Class, DeviceCache};
+use seawall_sys::durability::{DeviceCache, Durability};
 use seawall_sys::inspect::{Environment, mount_instance};
 use seawall_sys::method::Method;
 
@@ -93,12 +93,12 @@ const SCRATCH_BYTES: u64 = 16 * WATCHED_BYTES as u64;
 pub(crate) fn judge(
     trial: &Trial,
     environment: &Environment,
-    class: Class,
+    class: Durability,
 ) -> std::result::Result<Evidence, String> {
-    if class == Class::ProcessCrash {
+    if class == Durability::ProcessCrash {
         return Ok(Evidence::NotNeeded);
     }
-    let durably = class == Class::PowerLoss && environment.device_cache() != DeviceCache::WriteThrough;
+    let durably = class == Durability::PowerLoss && environment.device_cache() != DeviceCache::WriteThrough;
     let verdict = trial
         .watched
         .as_ref()
@@ -112,7 +112,7 @@ pub(crate) fn judge(
 }
 
 /// The refusal of a class that the counters contradict.
-pub(crate) fn refusal(dir: &Path, class: Class, what: &str) -> Error {
+pub(crate) fn refusal(dir: &Path, class: Durability, what: &str) -> Error {
     let reason = format!(
         "{what} at {}: something between the log and the disk drops them, so that acknowledged records would not outlive {}; look at \
          the mount options, /sys/block/*/queue/write_cache and the layers below (`seawall bench {0}`), or let the log promise less",
@@ -127,9 +127,9 @@ pub(crate) fn watch(
     dir: &Directory,
     environment: &Environment,
     method: &'static Method,
-    class: Class,
+    class: Durability,
 ) -> Result<Evidence> {
-    if class == Class::ProcessCrash || CommitWatch::open(environment, method).is_none() {
+    if class == Durability::ProcessCrash || CommitWatch::open(environment, method).is_none() {
         let nothing = Trial { method, times_ns: Vec::new(), watched: None };
         return judge(&nothing, environment, class).map_err(|what| refusal(dir.path(), class, &what));
     }
@@ -181,7 +181,7 @@ impl KeptEvidence {
     pub(crate) fn new(
         dir: &Path,
         environment: &Environment,
-        (method, class): (&Method, Class),
+        (method, class): (&Method, Durability),
         evidence: &Evidence,
     ) -> Option<Self> {
         let key = key(dir, environment, class)?;
@@ -193,7 +193,7 @@ impl KeptEvidence {
         &self,
         dir: &Path,
         environment: &Environment,
-        (method, class): (&Method, Class),
+        (method, class): (&Method, Durability),
     ) -> Option<Evidence> {
         let is_same = self.method == method.id && key(dir, environment, class).as_ref() == Some(&self.key);
         is_same.then(|| self.evidence.clone())
@@ -234,7 +234,7 @@ impl KeptEvidence {
 
 /// Names what evidence was found of: the boot, the mount, its options and devices, and the class. Another version of the
 /// program may compute another one, and then looks again.
-fn key(dir: &Path, environment: &Environment, class: Class) -> Option<String> {
+fn key(dir: &Path, environment: &Environment, class: Durability) -> Option<String> {
     let mut hasher = DefaultHasher::new();
     mount_instance(dir)?.hash(&mut hasher);
     shared::under(environment).hash(&mut hasher);
@@ -249,7 +249,7 @@ mod tests {
     use super::{Evidence, judge, refusal};
     use crate::method::trial::Trial;
     use seawall_sys::counters::{Watched, WatchedLevel};
-    use seawall_sys::durability::{Class, DeviceCache};
+    use seawall_sys::durability::{DeviceCache, Durability};
     use seawall_sys::inspect::{Device, Environment, environment};
     use seawall_sys::methods;
     use std::path::Path;
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn the_table_in_the_header_holds() {
-        use Class::{PowerLoss, ProcessCrash, SystemCrash};
         use DeviceCache::{WriteBack, WriteThrough};
+        use Durability::{PowerLoss, ProcessCrash, SystemCrash};
         let not_confirmed = || Ok(Evidence::NotConfirmed(super::NOTHING_COUNTS.to_owned()));
         let missing = |what: &str| Err(format!("vda counted no {what} commits by {}", methods::here()[0].id));
         let silent = || Trial { watched: None, ..trial([0, 0]) };
@@ -304,7 +304,7 @@ mod tests {
     fn evidence_is_kept_for_the_mount_and_the_devices_of_which_it_was_found() {
         let dir = tempfile::tempdir().expect("a directory");
         let (here, rows) = (place(DeviceCache::WriteBack), methods::here());
-        let of = (&rows[0], Class::PowerLoss);
+        let of = (&rows[0], Durability::PowerLoss);
         for evidence in [
             Evidence::NotNeeded,
             Evidence::Confirmed,
@@ -317,7 +317,7 @@ mod tests {
             let elsewhere = Path::new("/proc");
             assert_eq!(read.of(elsewhere, &here, of), None, "another mount");
             assert_eq!(read.of(dir.path(), &here, (&rows[1], of.1)), None, "another method");
-            assert_eq!(read.of(dir.path(), &here, (of.0, Class::SystemCrash)), None, "another class");
+            assert_eq!(read.of(dir.path(), &here, (of.0, Durability::SystemCrash)), None, "another class");
             let queue = place(DeviceCache::WriteThrough);
             assert_eq!(read.of(dir.path(), &queue, of), None, "its queue was set otherwise");
         }

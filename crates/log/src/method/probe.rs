@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::durability::{Class, Durability, FileState, Promiser, classify};
+use seawall_sys::durability::{Claim, Durability, FileState, Promiser, classify};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Method, Set};
 use seawall_sys::scratch::Scratch;
@@ -38,7 +38,7 @@ pub struct Probe {
     /// All that were tried, the fastest among them.
     pub tried: Vec<Tried>,
     /// What an acknowledged commit of these methods outlives here.
-    pub class: Option<Class>,
+    pub class: Option<Durability>,
     /// Who promises that.
     pub promised_by: Option<Promiser>,
     /// Why the class is not higher, or what it relies on.
@@ -174,12 +174,12 @@ fn nanoseconds(time: Duration) -> u64 {
 /// The rows of the highest class that any reaches, those of the published experiments only: they exist everywhere, and
 /// fewer rows leave more commits for each.
 fn rows(environment: &Environment) -> Vec<&'static Method> {
-    let of_class = |class: &Class| {
+    let of_class = |class: &Durability| {
         let mut rows = reaching(environment, *class);
         rows.retain(|method| method.set == Set::Published);
         rows
     };
-    let found = Class::ALL.iter().rev().map(of_class).find(|rows| !rows.is_empty());
+    let found = Durability::ALL.iter().rev().map(of_class).find(|rows| !rows.is_empty());
     found.unwrap_or_default()
 }
 
@@ -191,7 +191,7 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
     };
     let rows = rows(&environment);
     let around = environment.surroundings(FileState::ZeroFilled);
-    let durability: Option<Durability> = rows.first().map(|method| classify(method, &around));
+    let durability: Option<Claim> = rows.first().map(|method| classify(method, &around));
     // One commit makes the file, and one proves each row.
     let rounds = (PROBE_COMMITS_MAX - 1).checked_div(rows.len()).unwrap_or(0).saturating_sub(1);
     let scratch_bytes = (PROBE_COMMITS_MAX * PROBE_COMMIT_BYTES) as u64;
@@ -236,12 +236,12 @@ fn look(dir: &Path, made: &OnceLock<PathBuf>, until_ns: u64) -> Probe {
 /// The highest class that the counters leave to some of `trials`, with their evidence: the class that was `claimed`, unless each
 /// of them left out what it needs.
 fn borne_out<'a>(
-    mut claimed: Durability,
+    mut claimed: Claim,
     trials: &'a [Trial],
     environment: &Environment,
-) -> (Durability, Evidence, Vec<&'a Trial>) {
+) -> (Claim, Evidence, Vec<&'a Trial>) {
     let mut missing = None;
-    for class in Class::ALL.into_iter().rev().filter(|class| *class <= claimed.class) {
+    for class in Durability::ALL.into_iter().rev().filter(|class| *class <= claimed.class) {
         let (mut honest, mut evidence) = (Vec::new(), None);
         for trial in trials {
             match judge(trial, environment, class) {
@@ -258,7 +258,7 @@ fn borne_out<'a>(
         if class < claimed.class {
             claimed.because.splice(0..0, missing);
         }
-        return (Durability { class, ..claimed }, evidence.unwrap_or_else(none_made), honest);
+        return (Claim { class, ..claimed }, evidence.unwrap_or_else(none_made), honest);
     }
     (claimed, none_made(), Vec::new())
 }

@@ -13,7 +13,7 @@
 //! where there is no such row, the commit takes the log's own.
 
 use seawall_sys::Method;
-use seawall_sys::durability::{Class, Surroundings, classify};
+use seawall_sys::durability::{Durability, Surroundings, classify};
 use seawall_sys::engine::Engine;
 use seawall_sys::method::{Cache, OpenSync, Sync, Write};
 
@@ -24,7 +24,7 @@ use crate::method::eligible::drivable;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     /// The class that the log promises.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
     /// The row of each relaxed level.
     pub(crate) relaxed: [Option<&'static Method>; 2],
     /// The row whose sync makes relaxed batches durable; there are no relaxed rows without it.
@@ -42,7 +42,7 @@ impl Rows {
     /// The relaxed rows and the syncing row among `table` for `own`, the row of a log that promises `class`.
     pub(crate) fn select(
         own: &'static Method,
-        class: Class,
+        class: Durability,
         around: &Surroundings,
         table: &'static [Method],
     ) -> Self {
@@ -85,7 +85,7 @@ impl Rows {
     }
 
     /// The level that serves a commit which is to outlive `class`: that of the row it takes.
-    pub(crate) fn level(&self, class: Class) -> AckLevel {
+    pub(crate) fn level(&self, class: Durability) -> AckLevel {
         let requested = AckLevel::of(class);
         let Some(row) = self.relaxed.get(requested as usize).copied().flatten() else { return self.own() };
         // One row for both levels: what it wrote is as safe as the higher of the two.
@@ -101,7 +101,7 @@ mod tests {
     use crate::method::ack_level::AckLevel;
     use crate::method::eligible::drivable;
     use crate::testing::fixtures::surroundings;
-    use seawall_sys::durability::{Class, DeviceCache, Medium, Surroundings, classify};
+    use seawall_sys::durability::{DeviceCache, Durability, Medium, Surroundings, classify};
     use seawall_sys::engine::Engine;
     use seawall_sys::method::Method;
     use seawall_sys::methods;
@@ -123,7 +123,10 @@ mod tests {
     }
 
     /// The ids of the relaxed rows and of the syncing one, on Linux with a cache that needs flushing.
-    fn ids(own: &str, class: Class) -> (Option<&'static str>, Option<&'static str>, Option<&'static str>) {
+    fn ids(
+        own: &str,
+        class: Durability,
+    ) -> (Option<&'static str>, Option<&'static str>, Option<&'static str>) {
         let table = methods::of(seawall_sys::method::System::Linux);
         let around = surroundings(DeviceCache::WriteBack, false, Medium::Block);
         let rows = Rows::select(row(table, own), class, &around, table);
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_usual_rows_get_the_expected_companions() {
-        use Class::{PowerLoss, ProcessCrash, SystemCrash};
+        use Durability::{PowerLoss, ProcessCrash, SystemCrash};
         let direct = (Some("direct"), Some("direct"), Some("direct+fdatasync"));
         assert_eq!(ids("direct+dsync", PowerLoss), direct);
         assert_eq!(ids("direct+fdatasync", PowerLoss), direct);
@@ -150,7 +153,7 @@ mod tests {
         for around in every_surroundings() {
             for table in methods::ALL {
                 for own in table.iter().filter(|method| drivable(method)) {
-                    for class in [Class::ProcessCrash, Class::SystemCrash] {
+                    for class in [Durability::ProcessCrash, Durability::SystemCrash] {
                         if classify(own, &around).class < class {
                             continue;
                         }
@@ -174,7 +177,7 @@ mod tests {
         for around in every_surroundings() {
             for table in methods::ALL {
                 for own in table.iter().filter(|method| drivable(method)) {
-                    for class in Class::ALL {
+                    for class in Durability::ALL {
                         if classify(own, &around).class < class {
                             continue;
                         }

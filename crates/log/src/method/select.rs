@@ -19,7 +19,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use seawall_sys::directory::Directory;
-use seawall_sys::durability::{Class, FileState, classify};
+use seawall_sys::durability::{Durability, FileState, classify};
 use seawall_sys::engine::{Engine, EngineContext};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
@@ -80,7 +80,7 @@ pub(crate) struct Selected {
 }
 
 /// The rows that reach `class` in `dir`, the most promising first.
-fn candidates(dir: &Path, environment: &Environment, class: Class) -> Result<Vec<&'static Method>> {
+fn candidates(dir: &Path, environment: &Environment, class: Durability) -> Result<Vec<&'static Method>> {
     let around = environment.surroundings(FileState::ZeroFilled);
     let rows = reaching(environment, class);
     if rows.is_empty() {
@@ -269,7 +269,7 @@ fn borne_out(
     trials: Vec<Trial>,
     environment: &Environment,
     kept: Option<&'static Method>,
-    class: Class,
+    class: Durability,
 ) -> std::result::Result<shared::Ranked, String> {
     let (mut honest, mut evidence, mut missing) = (Vec::new(), Vec::new(), None);
     for trial in trials {
@@ -381,7 +381,7 @@ pub(crate) fn remembered(dir: &Directory) -> Result<Option<&'static Method>> {
 }
 
 /// What the log in `dir` remembers of what the devices counted; `None` if that was of another mount, or nothing is known.
-pub(crate) fn remembered_evidence(dir: &Directory, class: Class) -> Result<Option<Evidence>> {
+pub(crate) fn remembered_evidence(dir: &Directory, class: Durability) -> Result<Option<Evidence>> {
     let Some(kept) = Known::read(dir)?.evidence else { return Ok(None) };
     let Some(method) = methods::find(kept.method()) else { return Ok(None) };
     let environment = seawall_sys::inspect::environment(dir.path()).map_err(|error| from_system(&error))?;

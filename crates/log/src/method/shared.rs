@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::inspect::{Environment, mount_instance};
 use seawall_sys::method::Method;
 
@@ -40,7 +40,7 @@ pub(crate) struct Place<'a> {
     /// Of each write.
     pub(crate) bytes: usize,
     /// What they are to outlive.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
 }
 
 impl Place<'_> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use seawall_sys::Engine;
 use seawall_sys::directory::Directory;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 use crate::channel::subscriber::Subscriber;
@@ -356,8 +356,8 @@ impl View {
 
     /// What acknowledged records of the log outlive, as its last opening requested.
     #[must_use]
-    pub fn durability(&self) -> Class {
-        self.segments.headers.last().map_or(Class::PowerLoss, |header| header.class)
+    pub fn durability(&self) -> Durability {
+        self.segments.headers.last().map_or(Durability::PowerLoss, |header| header.class)
     }
 
     /// The headers of the segments, oldest first.

@@ -57,7 +57,7 @@ use crate::segment::lifecycle::{SegmentTask, Task};
 use crate::segment::{Place, Spare};
 use crate::storage::disk::{Disk, FileId, remove, sync, sync_dir, write_all};
 use crate::stream::state::TaggedState;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 /// The least size of a segment in bytes.
@@ -80,7 +80,7 @@ pub(crate) struct Plan {
     /// Whether writes are to be durable on completion rather than by a sync.
     pub(crate) dsync: bool,
     /// What acknowledged records are to outlive.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
     /// Whether to make a log where there is none.
     pub(crate) create: bool,
     /// The most that the log may take of the disk, in bytes, if it has a cap.
@@ -107,7 +107,7 @@ pub(crate) struct Recovered {
     /// How the log ended.
     pub(crate) tail: Tail,
     /// What acknowledged records are to outlive.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
     /// Foreign files.
     pub(crate) foreign_files: Vec<String>,
 }

@@ -30,7 +30,7 @@ use crate::recovery::held_trims;
 use crate::recovery::tail::{Tail, Window, find_witness};
 use crate::segment::Spare;
 use crate::storage::disk::{Disk, FileId};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::planted;
 
 /// One read, in bytes.
@@ -109,7 +109,7 @@ pub struct Report {
     /// Intact batches.
     pub batches: u64,
     /// What acknowledged records of the log outlive, as its last opening requested; `None` if no header says so.
-    pub class: Option<Class>,
+    pub class: Option<Durability>,
     /// How the log ends, and which acknowledged records its class allowed to be lost.
     pub tail: Tail,
     /// Everything before this is known to have been durable; after it is the last batch before a cut.
@@ -366,7 +366,7 @@ fn reconstruct_from<D: Disk>(
                     previous: 0,
                     link: header.link,
                     // The strictest class: every missing record is damage.
-                    class: Class::PowerLoss,
+                    class: Durability::PowerLoss,
                     streams_from: 0,
                     cuts_from: 0,
                 };

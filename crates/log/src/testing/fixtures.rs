@@ -1,6 +1,8 @@
 //! Builds shared fixtures of unit tests: the configuration of a log, its core and the headers of its segments.
 
-use seawall_sys::durability::{Class, DeviceCache, FileState, Medium, Promiser, Surroundings, WeakCalls};
+use seawall_sys::durability::{
+    DeviceCache, Durability, FileState, Medium, Promiser, Surroundings, WeakCalls,
+};
 
 use crate::commit::state::{Core, CoreConfig, ResumePoint};
 use crate::format::checksum::crc32c;
@@ -21,7 +23,7 @@ pub(crate) fn config(block_bytes: u16, batch_bytes: usize, depth: usize) -> Core
         batch_bytes,
         depth,
         memory_bytes: 4 * batch_bytes,
-        class: Class::PowerLoss,
+        class: Durability::PowerLoss,
     }
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn segment(number: u64, block_bytes: u16, segment_bytes: u64, first_l
         trim_lsn: Lsn::ZERO,
         previous: number - 1,
         link: 0,
-        class: Class::PowerLoss,
+        class: Durability::PowerLoss,
         streams_from: 0,
         cuts_from: 0,
     }

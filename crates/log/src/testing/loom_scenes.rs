@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
-use seawall_sys::durability::{Class, DeviceCache, Medium};
+use seawall_sys::durability::{DeviceCache, Durability, Medium};
 use seawall_sys::methods;
 
 use crate::channel::publisher::Publisher;
@@ -61,7 +61,7 @@ fn rows() -> Rows {
     let around = fixtures::surroundings(DeviceCache::WriteBack, false, Medium::Block);
     let table = methods::of(seawall_sys::method::System::Linux);
     let own = table.iter().find(|method| method.id == "dsync").expect("a known row");
-    Rows::select(own, Class::PowerLoss, &around, table)
+    Rows::select(own, Durability::PowerLoss, &around, table)
 }
 
 /// A log of one segment that is never full; the write of job `fails` fails.

@@ -13,7 +13,7 @@ use crate::program::SEAWALL;
 use seawall::{Evidence, Log, Options};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{CommitWatch, Reader, Verdict};
-use seawall_sys::durability::{Class, DeviceCache, FileState, classify};
+use seawall_sys::durability::{DeviceCache, Durability, FileState, classify};
 use seawall_sys::inspect::{Device, Environment, environment, tried_environment};
 use seawall_sys::method::{Depth, Method};
 use seawall_sys::{Target, open};
@@ -238,9 +238,9 @@ fn classes(found: &Environment) -> String {
     METHODS
         .iter()
         .map(|id| match classify(method(id), &around).class {
-            Class::ProcessCrash => 'K',
-            Class::SystemCrash => 'O',
-            Class::PowerLoss => 'D',
+            Durability::ProcessCrash => 'K',
+            Durability::SystemCrash => 'O',
+            Durability::PowerLoss => 'D',
         })
         .collect()
 }

@@ -19,7 +19,7 @@ use crate::figures::plural;
 use crate::row::{Outcome, Row};
 use crate::testbed::writers::Crew;
 use crate::testbed::{BlockError, Testbed, Until};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 use seawall_sys::method::Method;
 use std::sync::atomic::Ordering;
 
@@ -157,13 +157,13 @@ fn look(
 /// The indices of the others that join: the best of each class, if it is better than all that were asked for.
 fn joining(rows: &[Row], looked: &[Option<u64>], asked: &[bool]) -> Vec<usize> {
     let class = |index: usize| rows[index].measured().and_then(crate::row::Measured::class);
-    let best_of = |wanted: Class, of_asked: bool| {
+    let best_of = |wanted: Durability, of_asked: bool| {
         (0..rows.len())
             .filter(|index| asked[*index] == of_asked && class(*index) == Some(wanted))
             .filter_map(|index| Some((looked[index]?, index)))
             .min()
     };
-    let mut joining: Vec<usize> = Class::ALL
+    let mut joining: Vec<usize> = Durability::ALL
         .into_iter()
         .filter_map(|class| {
             let (p50_ns, index) = best_of(class, false)?;

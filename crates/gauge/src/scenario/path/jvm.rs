@@ -28,7 +28,7 @@ use crate::result::RunResult;
 use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
 use crate::testbed::{self, Testbed, Until};
-use seawall_sys::durability::{Durability, FileState, Medium, classify};
+use seawall_sys::durability::{Claim, FileState, Medium, classify};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{OpenError, methods};
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ pub(super) fn run(
 ) -> Result<RunResult, RunError> {
     let cases = cases(jvms);
     let study = study(settings, jvms, &cases, testbed);
-    let classes: Vec<Option<Durability>> = cases.iter().map(|case| class(case, testbed)).collect();
+    let classes: Vec<Option<Claim>> = cases.iter().map(|case| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
     let native_of: Vec<Option<usize>> = cases.iter().map(|case| native_of(case, &study)).collect();
     let course = Course::new(NAME, settings, FILE_BYTES, study);
@@ -242,7 +242,7 @@ fn pace_words(pace: Pace) -> (&'static str, &'static str) {
 }
 
 /// What an acknowledged write outlives; `None` for what is no commit.
-fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Durability> {
+fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Claim> {
     let Some(NativeWrite::Commit(method)) = case.native else { return None };
     let growing = case.jvm.is_some_and(|(_, row)| row.shape == Shape::Growing);
     let file = if growing { FileState::Appending } else { FileState::Recycled };

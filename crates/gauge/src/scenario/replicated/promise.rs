@@ -13,7 +13,7 @@
 //! Invariants: nothing is assumed of an engine: a fact that it does not report is unknown, and so is what follows
 //! from it; more copies or an earlier sync never make a promise weaker (tested over all inputs).
 
-use seawall_sys::durability::{Class, Durability};
+use seawall_sys::durability::{Claim, Durability};
 
 /// When an engine syncs what it has accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +106,13 @@ pub fn outlives(facts: &EngineFacts) -> Outlives {
     }
 }
 
-pub(crate) fn outlives_here(durability: &Durability) -> Outlives {
+pub(crate) fn outlives_here(durability: &Claim) -> Outlives {
     let from = |class| if durability.class >= class { Outlived::Yes } else { Outlived::No };
-    Outlives { process: from(Class::ProcessCrash), machine: Outlived::No, power_cut: from(Class::PowerLoss) }
+    Outlives {
+        process: from(Durability::ProcessCrash),
+        machine: Outlived::No,
+        power_cut: from(Durability::PowerLoss),
+    }
 }
 
 #[cfg(test)]
@@ -175,11 +179,11 @@ mod tests {
 
     #[test]
     fn one_copy_never_outlives_its_machine_whatever_its_class() {
-        for class in Class::ALL {
-            let durability = Durability { class, promised_by: Promiser::Device, because: Vec::new() };
+        for class in Durability::ALL {
+            let durability = Claim { class, promised_by: Promiser::Device, because: Vec::new() };
             let outlived = outlives_here(&durability);
             assert_eq!(outlived.machine, Outlived::No);
-            assert_eq!(outlived.power_cut == Outlived::Yes, class == Class::PowerLoss);
+            assert_eq!(outlived.power_cut == Outlived::Yes, class == Durability::PowerLoss);
         }
     }
 }

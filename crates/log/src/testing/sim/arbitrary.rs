@@ -12,7 +12,7 @@ use crate::format::RECORD_HEADER_BYTES;
 use crate::lsn::Lsn;
 use crate::recovery::{Recovered, recover};
 use crate::storage::disk::{Disk, write_all};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// What was handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +59,9 @@ pub fn recover_files(files: &[(String, Vec<u8>)]) -> Result<Found> {
         disk.close(file);
     }
     disk.sync_dir().map_err(|source| Error::io("sync", ".", source))?;
-    let recovered = recover(&mut disk, &plan(false, Class::PowerLoss))?;
+    let recovered = recover(&mut disk, &plan(false, Durability::PowerLoss))?;
     let found = read(&mut disk, &recovered)?;
-    let again = recover(&mut disk, &plan(false, Class::PowerLoss));
+    let again = recover(&mut disk, &plan(false, Durability::PowerLoss));
     if recovered.epoch == u64::MAX {
         assert!(matches!(again, Err(Error::Corrupt(_))), "there is no later epoch: {again:?}");
         return Ok(found);

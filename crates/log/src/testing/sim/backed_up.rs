@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::repair::backup::{Filled, copy_log};
 use crate::testing::oracle::{Issued, Ledger};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// Appends and commits records of different lengths.
 fn append(log: &Log, ledger: &mut Ledger, records: usize) {
@@ -49,7 +49,7 @@ fn a_backup_that_is_cut_off_anywhere_is_whole_and_as_new_as_the_one_before() {
             damaged: false,
             twice: false,
             dsync: false,
-            class: Class::PowerLoss,
+            class: Durability::PowerLoss,
         };
         for event in disk.take_trace() {
             event.apply(&mut media);

@@ -24,7 +24,7 @@ use crate::lsn::Lsn;
 use crate::segment::cap::{SEGMENTS_LEAST, is_counted};
 use crate::segment::retention::Retention;
 use crate::testing::oracle::{Ledger, Violation};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
@@ -93,8 +93,8 @@ fn dimensions(habits: &Habits) -> [bool; DIMENSIONS.len()] {
         ..
     } = habits;
     [
-        *class == Class::ProcessCrash,
-        *class == Class::SystemCrash,
+        *class == Durability::ProcessCrash,
+        *class == Durability::SystemCrash,
         *relaxed,
         *memory,
         *segment_bytes < SEGMENT_BYTES,
@@ -205,11 +205,11 @@ impl std::error::Error for Failure {}
 
 /// What the log of one life promises: in one life of four less than to outlive a power cut. Drawn apart from everything
 /// else, so that the other three are what they would be without.
-fn class_of(seed: u64) -> Class {
+fn class_of(seed: u64) -> Durability {
     match mix(seed ^ 0xC1A5) % 8 {
-        0 => Class::ProcessCrash,
-        1 => Class::SystemCrash,
-        _ => Class::PowerLoss,
+        0 => Durability::ProcessCrash,
+        1 => Durability::SystemCrash,
+        _ => Durability::PowerLoss,
     }
 }
 
@@ -245,7 +245,7 @@ fn memory_of(seed: u64) -> bool {
 #[derive(Clone, Copy, Debug)]
 struct CommitRules {
     dsync: bool,
-    class: Class,
+    class: Durability,
     cap: Option<u64>,
 }
 
@@ -450,7 +450,7 @@ impl<'a> Run<'a> {
             let closed = end.ending == Ending::Close;
             judge_rest(image.clone(), &past.ledger, (way.dsync, way.class), (closed, end.trim))?;
             if end.ending == Ending::Idle
-                && way.class == Class::PowerLoss
+                && way.class == Durability::PowerLoss
                 && past.ledger.written > past.ledger.acknowledged
             {
                 let Ledger { written, acknowledged, .. } = past.ledger;

@@ -14,7 +14,7 @@ use crate::recovery::tail::Tail;
 use crate::recovery::{Recovered, recover};
 use crate::stream::state::{HeldTrims, TaggedState};
 use crate::testing::oracle::{Judge, Ledger, Violation, judge_refusal};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// Size of one read in bytes: small, so that batches often go past the end of what was read.
 pub(super) const READ_BYTES: usize = 4096;
@@ -27,12 +27,12 @@ pub(super) const READ_BYTES: usize = 4096;
 pub(super) fn judge_rest(
     image: Media,
     ledger: &Ledger,
-    (dsync, class): (bool, Class),
+    (dsync, class): (bool, Durability),
     (closed, requested): (bool, Lsn),
 ) -> Result<(), Violation> {
     let witnessed = ledger.without_witnesses(&[]);
     // The mark of an idle log of a lower class is not synced, and claims no more than to be that.
-    if !closed && class == Class::PowerLoss && witnessed < ledger.acknowledged {
+    if !closed && class == Durability::PowerLoss && witnessed < ledger.acknowledged {
         return Err(Violation::Unmarked { acknowledged: ledger.acknowledged, witnessed });
     }
     let mut disk = SimDisk::idle(image, 0, None);
@@ -57,7 +57,7 @@ pub(super) struct Terms {
     /// Whether recovery writes with `dsync`.
     pub(super) dsync: bool,
     /// What the opened log is to promise.
-    pub(super) class: Class,
+    pub(super) class: Durability,
 }
 
 /// What the batches after `end` in segment `number` say of what had been acknowledged: a second reading of the disk.

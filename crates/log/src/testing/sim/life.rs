@@ -39,7 +39,7 @@ use crate::stream::state::Numbering;
 use crate::stream::table::Needed;
 use crate::testing::oracle::{Issued, Ledger, Violation, Witness};
 use seawall_sys::completion::SubmitOrder;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// Segment size of simulated logs in bytes, where nothing else is said.
 pub(super) const SEGMENT_BYTES: u64 = 8 * 1024;
@@ -52,12 +52,12 @@ const MEMORY_BYTES: usize = 8192;
 const ORDERS: [SubmitOrder; 3] = [SubmitOrder::OneByOne, SubmitOrder::Grouped, SubmitOrder::Linked];
 
 /// How recovery is done on the simulated disk.
-pub(crate) fn plan(dsync: bool, class: Class) -> Plan {
+pub(crate) fn plan(dsync: bool, class: Durability) -> Plan {
     plan_with(dsync, class, SEGMENT_BYTES, None)
 }
 
 /// The same with new segments of `segment_bytes` bytes, and a cap if there is one.
-fn plan_with(dsync: bool, class: Class, segment_bytes: u64, disk_bytes_max: Option<u64>) -> Plan {
+fn plan_with(dsync: bool, class: Durability, segment_bytes: u64, disk_bytes_max: Option<u64>) -> Plan {
     Plan {
         new_id: LogId(*b"a simulated log!"),
         block_bytes: BLOCK_BYTES,
@@ -161,7 +161,7 @@ pub(crate) struct Habits {
     /// Size of the segments that it makes in bytes: another one than the life before it may have had.
     pub(crate) segment_bytes: u64,
     /// What the log promises.
-    pub(crate) class: Class,
+    pub(crate) class: Durability,
     /// How reads get past the page cache.
     pub(crate) cache: Cache,
     /// What it may take of the disk, in bytes, if that is bounded.
@@ -186,7 +186,7 @@ impl Habits {
             streams_alone: false,
             memory: false,
             segment_bytes: SEGMENT_BYTES,
-            class: Class::PowerLoss,
+            class: Durability::PowerLoss,
             cache: Cache::Bypassed,
             cap: None,
             retention: Retention::default(),
@@ -422,7 +422,7 @@ impl Life {
 
     /// Does one thing.
     fn act(&mut self) {
-        let relaxes = self.habits.relaxed || self.habits.class != Class::PowerLoss;
+        let relaxes = self.habits.relaxed || self.habits.class != Durability::PowerLoss;
         if relaxes && self.rng.one_in(4) {
             self.request();
         }

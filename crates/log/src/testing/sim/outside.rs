@@ -22,7 +22,7 @@ use crate::storage::disk::{Access, Disk, FileId, open};
 use crate::stream::state::Numbering;
 use crate::testing::oracle::{Judge, Ledger, Violation};
 use seawall_sys::completion::SubmitOrder;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 const BATCH_BYTES: usize = 16 * 1024;
 const MEMORY_BYTES: usize = 64 * 1024;
@@ -61,7 +61,7 @@ impl Layout {
             segment_bytes: self.segment_bytes,
             read_bytes: READ_BYTES,
             dsync: false,
-            class: Class::PowerLoss,
+            class: Durability::PowerLoss,
             create: true,
             disk_bytes_max: None,
         }

@@ -40,7 +40,7 @@ use crate::stream::StreamId;
 use crate::stream::cuts::CutList;
 use crate::stream::state::TaggedState;
 use crate::testing::oracle::{Ledger, Violation};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// How the log was left before the damage.
 pub const ENDINGS: [&str; 3] = ["cut under load", "idle mark written", "clean close"];
@@ -267,7 +267,7 @@ impl AtRest {
         let spared = self.copies_left(hits);
         let must_have = if spared { acknowledged } else { self.ledger.without_witnesses(&places) };
         let (damaged, dsync) = (!spared, self.dsync);
-        let terms = Terms { must_have, damaged, twice: false, dsync, class: Class::PowerLoss };
+        let terms = Terms { must_have, damaged, twice: false, dsync, class: Durability::PowerLoss };
         let in_window = self.batches.iter().any(|(segment, offset, end, lsn)| {
             let hit = |&(of, from, to): &(u64, u64, u64)| of == *segment && from < *end && to > *offset;
             *lsn >= must_have && must_have < acknowledged && places.iter().any(hit)

@@ -13,7 +13,7 @@ use super::life::{End, Habits, live};
 use super::media::Media;
 use super::rng::{Rng, mix};
 use crate::testing::oracle::{Ledger, Violation};
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 /// Every fault of an operation: what it returns, and whether all later ones do as well.
 pub const FAULTS: [(&str, FaultKind, bool); 6] = [
@@ -50,8 +50,8 @@ pub struct Swept {
 pub fn sweep(seed: u64) -> Result<Swept, Failure> {
     let mut swept = Swept::default();
     let mixed = [(false, false), (true, false), (false, true), (true, true)];
-    let lower = [(false, Class::ProcessCrash), (true, Class::SystemCrash)];
-    let strict = mixed.map(|(dsync, relaxed)| (dsync, relaxed, Class::PowerLoss)).into_iter();
+    let lower = [(false, Durability::ProcessCrash), (true, Durability::SystemCrash)];
+    let strict = mixed.map(|(dsync, relaxed)| (dsync, relaxed, Durability::PowerLoss)).into_iter();
     for (dsync, relaxed, class) in strict.chain(lower.map(|(dsync, class)| (dsync, false, class))) {
         let habits = Habits { relaxed, class, ..Habits::plain(seed, dsync, 2) };
         let whole = live(Media::default(), seed, habits, None);

@@ -6,7 +6,7 @@
 use super::disk::SimDisk;
 use super::life::plan;
 use super::media::Media;
-use seawall_sys::durability::Class;
+use seawall_sys::durability::Durability;
 
 use crate::error::{Error, Result};
 use crate::format::segment_name;
@@ -43,7 +43,7 @@ fn scene(task: Task, before: usize) -> Result<bool, Violation> {
         error: format!("{task:?}, step {before}: {what}: {error}"),
     };
     let mut disk = SimDisk::idle(Media::default(), 1, None);
-    recover(&mut disk, &plan(true, Class::PowerLoss)).map_err(|error| failed("a new log", &error))?;
+    recover(&mut disk, &plan(true, Durability::PowerLoss)).map_err(|error| failed("a new log", &error))?;
     let spare = Spare { number: NUMBER - 1, bytes: BYTES as u64 };
     SegmentTask::new(Task::Prepare(spare), BYTES)
         .finish(&mut disk)
@@ -73,13 +73,13 @@ fn scene(task: Task, before: usize) -> Result<bool, Violation> {
     if names.len() != 3 {
         return Err(failed("segments 1 and 2 and the file were to be left", &format!("{names:?}")));
     }
-    match recover(&mut disk, &plan(true, Class::PowerLoss)) {
+    match recover(&mut disk, &plan(true, Durability::PowerLoss)) {
         Err(Error::ForeignFile { path }) if path.ends_with(segment_name(NUMBER)) => {}
         other => return Err(failed("opening is to name the file", &format!("{:?}", other.err()))),
     }
     untouched(&mut disk, file).map_err(|error| failed("it was replaced or written to", &error))?;
     disk.remove(&segment_name(NUMBER)).map_err(|error| failed("moving it out", &error))?;
-    recover(&mut disk, &plan(true, Class::PowerLoss))
+    recover(&mut disk, &plan(true, Durability::PowerLoss))
         .map_err(|error| failed("opening without it", &error))?;
     Ok(true)
 }

@@ -106,7 +106,7 @@ fn memory_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durability::{Class, FileState, Medium, Promiser, classify};
+    use crate::durability::{Durability, FileState, Medium, Promiser, classify};
 
     #[test]
     fn wine_is_recognised_and_its_word_on_files_is_not_taken() {
@@ -124,7 +124,7 @@ mod tests {
             for method in
                 crate::methods::here().iter().filter(|method| method.sync == crate::method::Sync::None)
             {
-                assert_eq!(classify(method, &around).class, Class::ProcessCrash, "{}", method.id);
+                assert_eq!(classify(method, &around).class, Durability::ProcessCrash, "{}", method.id);
             }
         }
     }
@@ -142,7 +142,7 @@ mod tests {
             assert_ne!(there.file_system.total_bytes, here.file_system.total_bytes, "both are on Z:");
             for method in crate::methods::here() {
                 let class = classify(method, &there.surroundings(FileState::ZeroFilled)).class;
-                assert_eq!(class, Class::ProcessCrash, "{}", method.id);
+                assert_eq!(class, Durability::ProcessCrash, "{}", method.id);
             }
         }
     }

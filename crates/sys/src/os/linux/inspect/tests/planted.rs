@@ -3,7 +3,7 @@
 use super::fixture::{Machine, NVME, Queue, SATA_A, SPINNING, SSD};
 use crate::counters::tests::watched;
 use crate::counters::{Counting, Verdict};
-use crate::durability::Class::{self, PowerLoss, ProcessCrash, SystemCrash};
+use crate::durability::Durability::{self, PowerLoss, ProcessCrash, SystemCrash};
 use crate::durability::{FileState, classify};
 use crate::inspect::{MEMORY_NS, leave_memory};
 use crate::methods;
@@ -35,7 +35,7 @@ fn looped(machine: Machine, image: &str, mount: &str) -> Machine {
 }
 
 /// A rule removed, a machine, a method, and what that outlives on its root.
-type Recorded = (Mutant, fn() -> Machine, &'static str, Class);
+type Recorded = (Mutant, fn() -> Machine, &'static str, Durability);
 
 const MACHINES: [Recorded; 14] = [
     (
