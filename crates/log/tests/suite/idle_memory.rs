@@ -62,8 +62,8 @@ fn run(method: &str) {
     let mut written = Vec::new();
     for round in 0..3 {
         written.extend(burst(&log, round));
-        // All of the memory was in use, and is still there.
-        assert!(added() > 16 * MIB, "{} MiB after a burst", added() / MIB);
+        // Far more was in use than an idle log has, and is still there; how much depends on how far the disk lagged.
+        assert!(added() > 2 * IDLE_BYTES_MAX, "{} MiB after a burst", added() / MIB);
         until("after a burst", || added() <= IDLE_BYTES_MAX);
         log.append_commit(&[round; 100]).expect("commits");
     }
