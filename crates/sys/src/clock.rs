@@ -54,7 +54,8 @@ pub(crate) fn since_1970_us(time: SystemTime) -> u64 {
 }
 
 /// What reading the clock costs and how finely it ticks.
-#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Resolution {
     /// Mean cost of one reading, nanoseconds.
     pub read_ns: f64,

@@ -18,10 +18,12 @@ use crate::inspect::{Device, Environment};
 use crate::method::Method;
 use crate::os;
 use crate::planted;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// Sums over the leaf devices at one moment, or the difference of two moments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Counts {
     /// Write requests completed.
     pub writes: u64,
@@ -65,8 +67,8 @@ impl Counts {
 }
 
 /// What the counters of a device show. Each includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Counting {
     /// Nothing: there are none, they are turned off, they have never counted a write, or data may pass beside them (DAX).
     Nothing,
@@ -133,7 +135,8 @@ impl Reader {
 }
 
 /// What was counted while commits were made one by one.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Watched {
     /// Commits that were watched.
     pub commits: u64,
@@ -142,7 +145,8 @@ pub struct Watched {
 }
 
 /// What the devices of one level counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct WatchedLevel {
     /// Their names: `loop0`, `sda + sdb`.
     pub devices: String,

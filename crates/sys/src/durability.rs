@@ -31,11 +31,12 @@
 
 use crate::method::{Cache, Depth, Method, OpenSync, Reach, Sync, Write};
 use crate::planted;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// What an acknowledged write outlives. Each class includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Durability {
     /// The end of the process; not of the kernel.
     ProcessCrash,
@@ -61,8 +62,8 @@ impl Durability {
 }
 
 /// The state of the journal's blocks when a transaction is written. Never just "preallocated".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum FileState {
     /// Every write extends the file.
     Appending,
@@ -101,8 +102,8 @@ impl FileState {
 }
 
 /// What the device does with a write before it acknowledges it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum DeviceCache {
     /// A cache that a power cut empties, unless flushed.
     WriteBack,
@@ -113,8 +114,8 @@ pub enum DeviceCache {
 }
 
 /// Where the file system keeps its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Medium {
     /// On block devices of this machine.
     Block,
@@ -129,8 +130,8 @@ pub enum Medium {
 }
 
 /// The component on which the promise rests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Promiser {
     /// The device in this machine.
     Device,
@@ -145,8 +146,8 @@ pub enum Promiser {
 }
 
 /// Something between the program and the medium that turns syncs into nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Lie {
     /// A preload library such as `eatmydata` replaces libc's sync calls by nothing.
     Preload,
@@ -163,7 +164,8 @@ pub enum Lie {
 
 /// Calls that do less here than on other file systems.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about calls")]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct WeakCalls {
     /// syncfs(2) need not end with a device flush. XFS only forces its log, which flushes the device if there was metadata
     /// to log: overwrites within one tick of the file's timestamp leave it nothing to do. A FUSE process is not called at all.
@@ -179,11 +181,11 @@ pub struct WeakCalls {
     pub late_direct: bool,
     /// A direct write with `O_DSYNC` or `RWF_DSYNC` through `io_uring` is acknowledged before the file system has logged where
     /// it lies. btrfs of Linux 6.1 on a device that takes FUA: the data is forced, and the sync behind it left out.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub queued_dsync: bool,
     /// fsync, fdatasync and the sync behind `O_DSYNC` may return without a flush where they find no metadata to write. ext4
     /// without a journal before Linux 6.5: overwrites are written, and the device's cache is not flushed.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub fsync: bool,
 }
 
@@ -204,14 +206,15 @@ impl WeakCalls {
 
 /// Everything under a method that decides what its calls are worth.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about what is below")]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Surroundings {
     /// Where the data ends up.
     pub medium: Medium,
     /// Whether an overwrite goes to new blocks (btrfs without `nodatacow`, ZFS, bcachefs).
     pub copy_on_write: bool,
     /// Whether an overwrite goes to new blocks once the file shares them, of which the writer learns nothing (XFS after `cp --reflink` or deduplication, btrfs after a snapshot, f2fs after cleaning).
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub shares_extents: bool,
     /// The state of the journal's blocks.
     pub file_state: FileState,
@@ -219,18 +222,18 @@ pub struct Surroundings {
     pub device_cache: DeviceCache,
     /// Whether a loop device on the way keeps its image in the page cache (no direct I/O): only a flush reaches the
     /// image.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub cached_image: bool,
     /// Whether the device is known to honour a forced write; `None` where the system does not report it.
     pub forced_writes_honoured: Option<bool>,
     /// Whether every device on the way takes writes with FUA, so that the kernel forces a direct overwrite under `O_DSYNC`.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub takes_fua: bool,
     /// Whether each write through a system call is synced as under `O_DSYNC`: by mount option or the attribute of the folder.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub synchronous: bool,
     /// Calls that do less here.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub weak_calls: WeakCalls,
     /// The component that promises durability.
     pub promiser: Promiser,
@@ -239,7 +242,8 @@ pub struct Surroundings {
 }
 
 /// A class, whose promise it is, and why it is not higher.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Claim {
     /// What an acknowledged write outlives.
     pub class: Durability,

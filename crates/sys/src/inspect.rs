@@ -15,13 +15,15 @@ use crate::method::Method;
 use crate::os;
 use crate::planted;
 use crate::scratch::Scratch;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
 
 /// Everything found about a folder and what is under it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Environment {
     /// Name, release and architecture of the system, such as `Linux 6.18.0 x86_64`.
     pub system: String,
@@ -50,12 +52,13 @@ pub struct Environment {
     /// The kernel's writeback settings by name (Linux `/proc/sys/vm/dirty_*`), in reading order.
     pub writeback: Vec<(String, String)>,
     /// The limits that control groups put on this process and its I/O here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub limits: Vec<Limit>,
 }
 
 /// What a control group allows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Limit {
     /// Of what.
     pub kind: LimitKind,
@@ -66,8 +69,8 @@ pub struct Limit {
 }
 
 /// What is limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum LimitKind {
     /// CPU time.
     Cpu,
@@ -84,7 +87,8 @@ impl std::fmt::Display for Limit {
 }
 
 /// How busy the CPUs are.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Pressure {
     /// Runnable and uninterruptible tasks averaged over a minute.
     pub load_1m: Option<f64>,
@@ -96,7 +100,8 @@ pub struct Pressure {
 
 /// A mounted file system.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about it")]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct FileSystem {
     /// Its type as the system names it: `ext4`, `NTFS`, `apfs`; `block device` if there is none.
     pub kind: String,
@@ -110,13 +115,13 @@ pub struct FileSystem {
     pub copy_on_write: bool,
     /// Whether files may come to share blocks, or have theirs moved, so that an overwrite allocates: `cp --reflink`,
     /// deduplication, snapshots, cleaning.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub shares_extents: bool,
     /// Calls that do less here.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub weak_calls: WeakCalls,
     /// Whether each write is synced by itself: mounted `sync`, or in a folder with that attribute (`chattr +S`).
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub synchronous: bool,
     /// Whether it is mounted read-only.
     pub read_only: bool,
@@ -139,7 +144,8 @@ impl FileSystem {
 }
 
 /// A block device of the stack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Device {
     /// The kernel's name: `vda`, `nvme0n1p2`, `dm-0`.
     pub name: String,
@@ -171,15 +177,16 @@ pub struct Device {
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
     /// Whether a loop device writes its image around the page cache (`loop/dio`); `None` for other devices.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub direct_io: Option<bool>,
     /// What its counters show; `None` where nothing is known of them, as in results of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub counting: Option<Counting>,
 }
 
 /// A lie and how it was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct FoundLie {
     /// Which.
     pub lie: Lie,

@@ -19,13 +19,15 @@ use crate::buffer::Aligned;
 use crate::durability::FileState;
 use crate::error::{Error, Result};
 use crate::{OpenError, os, scratch};
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
 /// How a journal is to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Recipe {
     /// The state of its blocks.
     pub state: FileState,
@@ -38,7 +40,8 @@ pub struct Recipe {
 }
 
 /// Where the bytes of a file lie, as the file system reports it (Linux FIEMAP).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Layout {
     /// The number of extents.
     pub extents: u64,

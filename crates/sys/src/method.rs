@@ -7,11 +7,12 @@
 //! Invariant: adding an operating system's call means adding a variant here, its depth in `reach`, and its
 //! execution under `os/`; whether the log can drive it is decided in the log's `method/eligible.rs`.
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// The operating systems that the table knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
 pub enum System {
     /// Linux.
     Linux,
@@ -174,8 +175,8 @@ pub struct Method {
 }
 
 /// How deep the calls of a method push the data before they return, if everything below keeps its promise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Depth {
     /// In kernel memory.
     Kernel,

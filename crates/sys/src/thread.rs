@@ -4,6 +4,7 @@
 
 use crate::error::Result;
 use crate::os;
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// Keeps `pthread_cancel(3)` from ending the calling thread until it is dropped: in the middle of a call it would unwind through
@@ -28,7 +29,8 @@ impl Drop for Uncancelled {
 }
 
 /// A thread's accounts at one moment. The difference of two is what happened between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Times {
     /// CPU time in user mode, nanoseconds.
     pub user_ns: u64,
@@ -79,7 +81,8 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 /// Whether a thread was tied to a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Pinned {
     /// The scheduler chooses its CPU.
     No,
