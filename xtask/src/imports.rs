@@ -197,33 +197,73 @@ fn no_crate_has_a_large_cycle_of_imports() {
     }
 }
 
-/// The folders of the log in the order of ARCHITECTURE.md's table, each with what it may use: what its row names, and what they may.
-fn layers() -> BTreeMap<String, BTreeSet<String>> {
+/// A table of ARCHITECTURE.md whose head begins with `head`: its rows in order, each with what it may use: what its row names, and what
+/// those may use.
+fn layers(head: &str) -> BTreeMap<String, BTreeSet<String>> {
     let text = read_to_string(root().join("ARCHITECTURE.md")).expect("the architecture");
     let quoted = |cell: &str| -> Vec<String> {
         cell.split('`').skip(1).step_by(2).map(|name| name.trim_end_matches('/').to_owned()).collect()
     };
     let mut layers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in text.lines().skip_while(|line| !line.starts_with("| folder of")).skip(2) {
+    for line in text.lines().skip_while(|line| !line.starts_with(head)).skip(2) {
         let cells: Vec<&str> = line.split(" | ").collect();
-        let [folder, _, uses] = cells[..] else { break };
-        let folder = quoted(folder).swap_remove(0);
+        let [name, _, uses] = cells[..] else { break };
+        let name = quoted(name).swap_remove(0);
         let all = uses.contains("all of them");
         let mut may: BTreeSet<String> =
             if all { layers.keys().cloned().collect() } else { quoted(uses).into_iter().collect() };
         for below in may.clone() {
             may.extend(
-                layers.get(&below).unwrap_or_else(|| panic!("{folder} uses {below}, no row above")).clone(),
+                layers.get(&below).unwrap_or_else(|| panic!("{name} uses {below}, no row above")).clone(),
             );
         }
-        layers.insert(folder, may);
+        layers.insert(name, may);
     }
     layers
 }
 
+/// The folders in `crates` of our crates that the crate in this folder depends on, outside its tests.
+fn dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = read_to_string(root().join("crates").join(folder).join("Cargo.toml")).expect("a manifest");
+    let mut tables = manifest.split("\n[");
+    let tables = tables.by_ref().filter(|table| {
+        table.lines().next().is_some_and(|head| head.ends_with("dependencies]") && !head.contains("dev-"))
+    });
+    let names = tables.flat_map(str::lines).filter_map(|line| line.split(['.', ' ', '=']).next());
+    names
+        .filter_map(|name| if name == "seawall" { Some("log") } else { name.strip_prefix("seawall-") })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn crates_use_only_those_that_the_architecture_names() {
+    let layers = layers("| crate in");
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
+        let folder = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        assert!(layers.contains_key(&folder), "crates/{folder} has no row");
+    }
+    for (folder, may) in &layers {
+        let uses = dependencies(folder);
+        assert!(folder == "sys" || !uses.is_empty(), "{folder} was not read");
+        assert!(uses.is_subset(may), "{folder} uses {uses:?}");
+    }
+}
+
+/// The crates that a program compiles with the log.
+const CRATES_MAX: usize = 20;
+
+#[test]
+fn a_program_compiles_few_crates_with_the_log() {
+    let words = ["tree", "--package=seawall", "--edges=normal", "--prefix=none", "--no-dedupe", "--offline"];
+    let tree = crate::shell::output(crate::shell::cargo(&words)).expect("cargo tree");
+    let crates: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains("seawall-sys") && crates.len() <= CRATES_MAX, "{crates:?}");
+}
+
 #[test]
 fn the_folders_of_the_log_use_only_those_that_the_architecture_names() {
-    let layers = layers();
+    let layers = layers("| folder of");
     assert!(layers.len() > 8, "{layers:?}");
     let edges = Imports::between_files(&root().join("crates/log/src"));
     let folder = |file: &str| file.split_once('/').map(|(folder, _)| folder.to_owned());
