@@ -1,9 +1,10 @@
 //! Tests where records begin and end, and where the log was at a time.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use crate::scratch::scratch;
-use seawall::{Log, Lsn, Options};
+use seawall::{Log, Lsn, Options, StreamId};
 
 fn options() -> Options {
     Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(128 << 10).block_bytes(512)
@@ -14,14 +15,23 @@ fn an_append_says_where_its_record_begins_and_ends() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
     let mut last = Lsn::ZERO;
+    let stream = log.stream(StreamId::new(1).expect("is one"));
     for length in [0, 1, 700, 20_000, 3] {
         let record = vec![7; length];
-        let range = log.append(&record).expect("appends");
-        assert_eq!(range.start, last);
-        log.commit(range.end).expect("commits");
-        let read = log.read_at(range.start).expect("reads");
-        assert_eq!((read.lsn, read.end, read.payload.len()), (range.start, range.end, length));
-        last = range.end;
+        let appends: [&dyn Fn() -> seawall::Result<Range<Lsn>>; 4] = [
+            &|| log.append(&record),
+            &|| log.append_commit(&record),
+            &|| futures_lite::future::block_on(log.append_async(&record)),
+            &|| stream.append(&record).map(|appended| appended.start..appended.end),
+        ];
+        for append in appends {
+            let range = append().expect("appends");
+            assert_eq!(range.start, last);
+            log.commit(range.end).expect("commits");
+            let read = log.read_at(range.start).expect("reads");
+            assert_eq!((read.lsn, read.end, read.payload.len()), (range.start, range.end, length));
+            last = range.end;
+        }
     }
 }
 
