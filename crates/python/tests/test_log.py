@@ -82,10 +82,15 @@ def test_a_transaction_is_appended_whole_or_not_at_all(log: Log) -> None:
 
 def test_streams_have_their_own_order_numbers_and_trims(log: Log) -> None:
     stream = log.stream(1)
+    places = []
     for seq in range(10):
-        assert stream.append(b"%d" % seq).seq == seq
+        appended = stream.append(b"%d" % seq)
+        assert appended.seq == seq
+        places.append((appended.start, appended.end))
         log.stream(2).append(b"other")
     log.commit()
+    records = [log.read_at(start) for start, _ in places]
+    assert [(record.lsn, record.end, record.seq) for record in records] == [(*place, seq) for seq, place in enumerate(places)]
     assert (log.streams(), stream.id, stream.first_seq, stream.next_seq) == ([1, 2], 1, 0, 10)
     assert payloads(stream.read(7)) == [b"7", b"8", b"9"]
     assert stream.get(3).payload == b"3"
