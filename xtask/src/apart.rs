@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::outcome::StepOutcome;
 use crate::shell::target;
+use seawall_sys::clock::nanoseconds;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -137,9 +138,7 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if seawall_sys::clock::monotonic_ns() - started_ns
-            > u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
-        {
+        if seawall_sys::clock::monotonic_ns() - started_ns > nanoseconds(limit) {
             return Ok(None);
         }
         std::thread::sleep(pause);

@@ -2,7 +2,6 @@
 //!
 //! Invariant: nothing is written before the announcement was printed, and nothing at all when a result is given.
 
-use crate::bench_args::nanoseconds;
 use crate::colour::Colour;
 use crate::exit::{self, Failure};
 use crate::progress::Progress;
@@ -19,6 +18,7 @@ use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{RunError, SCENARIOS, commit};
 use seawall_gauge::testbed::real::RealTestbed;
+use seawall_sys::clock::nanoseconds;
 use seawall_sys::durability::FileState;
 use seawall_sys::journal::Recipe;
 use seawall_sys::method::Method;

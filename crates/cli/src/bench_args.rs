@@ -26,7 +26,6 @@ use seawall_gauge::workload::{self, Load};
 use seawall_sys::durability::FileState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Options of `seawall bench`.
 #[derive(Debug, Args)]
@@ -322,10 +321,6 @@ fn label(text: &str) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("a label has 1 to {CHARACTERS_MAX} characters on one line")));
     }
     Ok(text.trim().to_owned())
-}
-
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use seawall_gauge::figures::duration;
 use seawall_gauge::judgement;
 use seawall_gauge::rank::EffectiveClass;
 use seawall_gauge::require::{self, PRESETS, Preset};
+use seawall_sys::clock::nanoseconds;
 use seawall_sys::inspect::Environment;
 use seawall_sys::methods;
 use seawall_sys::text::printable;
@@ -106,7 +107,7 @@ impl Answer {
         let asks =
             |tried: &&Tried| methods::find(tried.method).is_some_and(|method| method.reach().letter() == 'D');
         let p50 = probe.tried.iter().chain(&probe.fastest).filter(asks).map(|tried| tried.p50).min();
-        let p50_ns = p50.map(|p50| u64::try_from(p50.as_nanos()).unwrap_or(u64::MAX));
+        let p50_ns = p50.map(nanoseconds);
         let wrong = place.as_ref().and_then(|place| judgement::distrust(place, p50_ns));
         Self { probe, place, wrong }
     }
@@ -163,8 +164,8 @@ fn tried_json(tried: &Tried) -> Value {
         "method": tried.method,
         "calls": tried.calls,
         "commits": tried.commits,
-        "p50_ns": u64::try_from(tried.p50.as_nanos()).unwrap_or(u64::MAX),
-        "max_ns": u64::try_from(tried.max.as_nanos()).unwrap_or(u64::MAX),
+        "p50_ns": nanoseconds(tried.p50),
+        "max_ns": nanoseconds(tried.max),
     })
 }
 
@@ -197,7 +198,7 @@ fn as_json(answer: &Answer) -> Value {
         "evidence": probe.evidence.name(),
         "evidence_because": probe.evidence.why(),
         "verdicts": verdicts,
-        "elapsed_ns": u64::try_from(probe.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        "elapsed_ns": nanoseconds(probe.elapsed),
         "left_behind": probe.left_behind,
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an option that is not given keeps the scenario's own default; a scenario takes no option of another one.
 
-use crate::bench_args::{Bench, CommitArgs, Common, Outputs, nanoseconds, set};
+use crate::bench_args::{Bench, CommitArgs, Common, Outputs, set};
 use crate::exit::Failure;
 use crate::log_command::{LogMethodArgs, Network};
 use crate::{amounts, hints};
@@ -16,6 +16,7 @@ use seawall_gauge::scenario::{
     self, SCENARIOS, Scenario, cached, commit, group, interfere, path, peers, replicated, stall,
 };
 use seawall_replicated::Named;
+use seawall_sys::clock::nanoseconds;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -3,12 +3,11 @@
 //! Invariant: a wait ends at the first signal, and writes nothing.
 
 use crate::amounts;
-use crate::bench_args::nanoseconds;
 use crate::exit::Failure;
 use crate::signals::STOP;
 use clap::Args;
 use seawall_gauge::settle::{self, Busy, Settling, Step};
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::inspect::{self, Environment};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -29,7 +29,7 @@ use seawall_gauge::testbed::BlockError;
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_gauge::watch::schedule::{Decision, Policy, Schedule};
 use seawall_gauge::watch::{self, COMMIT_BYTES, JOURNAL};
-use seawall_sys::clock::{monotonic_ns, unix_seconds};
+use seawall_sys::clock::{monotonic_ns, nanoseconds, unix_seconds};
 use seawall_sys::counters::{Activity, Reader, Verdict};
 use seawall_sys::durability::{DeviceCache, Durability, classify};
 use seawall_sys::inspect::{self, Environment};
@@ -178,10 +178,6 @@ impl WatchArgs {
             Failure::Message(format!("cannot watch {}: {why}", self.dir.display()))
         })
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn lock(metrics: &Mutex<Metrics>) -> MutexGuard<'_, Metrics> {

@@ -8,7 +8,7 @@ use crate::recorder::{command, owner};
 use crate::tree::{Inode, Kind, Node, ROOT, Tree};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::isolation::{self, Apart, Over, signal_group};
 use seawall_sys::scratch::{Scratch, sweep};
 use seawall_sys::text::printable;
@@ -160,8 +160,7 @@ impl<'a> CommandCheck<'a> {
     fn wait(&self, child: &mut Child) -> io::Result<Option<ExitStatus>> {
         let pid = Pid::from_child(child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
-        let until_ns =
-            monotonic_ns().saturating_add(u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX));
+        let until_ns = monotonic_ns().saturating_add(nanoseconds(self.limit));
         let mut in_time = false;
         while !in_time && monotonic_ns() < until_ns && !self.is_over() {
             in_time = ready(&[ended.as_fd()], LOOK_MS)?[0];

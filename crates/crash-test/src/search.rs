@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::roles::Roles;
 use crate::rule::Rule;
 use crate::tree::Tree;
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -177,7 +177,7 @@ pub(crate) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(search: &Search, check: &'a dyn Check, progress: &'a Progress) -> Self {
-        let budget_ns = u64::try_from(search.budget.as_nanos()).unwrap_or(u64::MAX);
+        let budget_ns = nanoseconds(search.budget);
         let started_ns = monotonic_ns();
         progress.deadline_ns.store(started_ns.saturating_add(budget_ns), Ordering::Relaxed);
         Self {

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use seawall::Error;
+use seawall_sys::clock::nanoseconds;
 use seawall_sys::thread::Uncancelled;
 
 use crate::codes;
@@ -122,9 +123,7 @@ fn numbers_of(error: &Error) -> (u64, u64) {
         Error::BlocksTooSmall { block_bytes, sector_bytes, .. } => (u64::from(*block_bytes), *sector_bytes),
         Error::NewerFormat { version, .. } | Error::OlderFormat { version, .. } => (u64::from(*version), 0),
         Error::TooLong { bytes, bytes_max } => (*bytes, *bytes_max),
-        Error::TimedOut { lsn, timeout } => {
-            (lsn.get(), u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
-        }
+        Error::TimedOut { lsn, timeout } => (lsn.get(), nanoseconds(*timeout)),
         Error::Trimmed { lsn, first } => (lsn.get(), first.get()),
         Error::NoRecord { lsn } => (lsn.get(), 0),
         Error::BeyondEnd { lsn, end } => (lsn.get(), end.get()),

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use seawall::{Promiser, Tried as InnerTried};
+use seawall_sys::clock::nanoseconds;
 
 use crate::error::{c_path, c_text, call, quiet};
 use crate::options::class_number;
@@ -56,10 +57,6 @@ struct Whole {
     _tried: Kept<Tried>,
     _fastest: Kept<Tried>,
     _texts: Texts,
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn shown(found: &seawall::Probe) -> *const Probe {

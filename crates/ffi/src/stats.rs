@@ -1,6 +1,7 @@
 //! What a log has done since it was opened.
 
 use seawall::{ProcessCrashCommits, Summary as InnerSummary};
+use seawall_sys::clock::nanoseconds;
 
 use crate::error::call;
 use crate::log::{Log, inner};
@@ -109,9 +110,7 @@ pub unsafe extern "C" fn seawall_log_get_stats(log: *const Log, stats: *mut Stat
             segments_started: found.segments_started,
             segments_filled: found.segments_filled,
             stalls: found.stalls,
-            stalled_for_ns: found
-                .stalled_for
-                .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)),
+            stalled_for_ns: found.stalled_for.map_or(0, |time| nanoseconds(time).max(1)),
             stalls_seen: found.stalls_seen,
             follower_wakes: found.follower_wakes,
             appended: found.appended.get(),

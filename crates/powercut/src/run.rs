@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::durability::{Durability, FileState, Surroundings, classify};
 use seawall_sys::journal::{Recipe, make};
 use seawall_sys::{Method, OpenError, Target, inspect, methods, prove, store};
@@ -278,8 +278,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, report: impl FnOnce(&Begun)) -> Resul
     let line = Line::begin(witness, &begin).inspect_err(|_| remove(&begun.folder))?;
     report(&begun);
     let now = monotonic_ns();
-    let after =
-        |from: u64, time: Duration| from.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let after = |from: u64, time: Duration| from.saturating_add(nanoseconds(time));
     let end_ns = plan.duration.map_or(u64::MAX, |duration| after(now, duration));
     while !stop.load(Ordering::Relaxed) && monotonic_ns() < end_ns {
         for writer in &mut writers {

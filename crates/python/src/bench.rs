@@ -13,13 +13,14 @@ use seawall_gauge::row::{Measured, Outcome, Row};
 use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{self, BlockStart, Observer, SCENARIOS, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
+use seawall_sys::clock::nanoseconds;
 use seawall_sys::inspect;
 use seawall_sys::residency::available_memory_bytes;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::options::of_option;
-use crate::results::{class_name, made, nanoseconds, seconds};
+use crate::results::{class_name, made, seconds};
 
 /// The scenarios that need nothing but a folder: no cluster, and no other program.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {

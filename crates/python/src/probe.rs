@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 use seawall::{PROBE_TIME_MAX, Promiser, Tried};
+use seawall_sys::clock::nanoseconds;
 use std::path::PathBuf;
 
-use crate::results::{class_name, made, nanoseconds, seconds};
+use crate::results::{class_name, made, seconds};
 
 fn tried<'py>(py: Python<'py>, tried: &Tried) -> PyResult<Bound<'py, PyAny>> {
     made!(py, "Tried", {

@@ -71,8 +71,3 @@ pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
         ))
     })
 }
-
-/// Nanoseconds of a time.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}

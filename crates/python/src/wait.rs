@@ -9,9 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
-
-use crate::results::nanoseconds;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 
 /// How long signals wait at most.
 const SLICE: Duration = Duration::from_millis(50);

@@ -5,7 +5,6 @@ use seawall_gauge::scenario::replicated::promise::{EngineFacts, SyncPolicy};
 use seawall_ship::Synced;
 use seawall_ship::remote::Policy;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// Enters the policy into `facts`; the id becomes one that none of `engines` has.
 pub(crate) fn enter(
@@ -53,10 +52,4 @@ pub(crate) fn unique_name(what: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("seawall-{}-{}-{what}-{number}", std::process::id(), seawall_sys::clock::unix_seconds())
-}
-
-#[cfg(feature = "nats")]
-/// `duration` in nanoseconds.
-pub(crate) fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@
 //! Invariants: every request has a time limit, because one that is sent before there is a leader is never answered;
 //! the sync policy comes from [`seawall_ship::remote::nats::policy`] and from nowhere else.
 
-use crate::client::{enter, facts, ns, unique_name};
+use crate::client::{enter, facts, unique_name};
 use crate::{Error, Named, Result};
 use async_nats::Client;
 use async_nats::jetstream::context::{CreateStreamErrorKind, DeleteStreamErrorKind, PublishAckFuture};
@@ -132,7 +132,7 @@ impl Nats {
                 Ok(stream) => return Ok(stream.cached_info().clone()),
                 Err(error) => error,
             };
-            let starting = waited_ns < ns(STARTING.min(self.ack_timeout));
+            let starting = waited_ns < clock::nanoseconds(STARTING.min(self.ack_timeout));
             match error.kind() {
                 CreateStreamErrorKind::JetStream(refusal) => {
                     let may_be_starting = matches!(
@@ -148,7 +148,7 @@ impl Nats {
                 }
                 CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable
                     if starting
-                        || (waited_ns < ns(self.ack_timeout)
+                        || (waited_ns < clock::nanoseconds(self.ack_timeout)
                             && matches!(error.kind(), CreateStreamErrorKind::TimedOut)) => {}
                 CreateStreamErrorKind::JetStreamUnavailable => {
                     return Err(Error::failed(
@@ -183,7 +183,7 @@ impl Nats {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            if clock::monotonic_ns() - start_ns > ns(self.ack_timeout) {
+            if clock::monotonic_ns() - start_ns > clock::nanoseconds(self.ack_timeout) {
                 let waited = humantime::format_duration(self.ack_timeout);
                 let what = format!("a record was not acknowledged in {waited}");
                 return Err(Error::caused(what, error, "look at the servers' logs"));

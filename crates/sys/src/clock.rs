@@ -32,6 +32,12 @@ pub fn monotonic_ns() -> u64 {
     CLOCK.get_or_init(Monotonic::start).now_ns()
 }
 
+/// A time in nanoseconds; the largest number for one that is longer, 584 years.
+#[must_use]
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Seconds since 1970-01-01 UTC, by the wall clock; 0 if that is set before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]

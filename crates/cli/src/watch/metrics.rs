@@ -7,6 +7,7 @@ use crate::exposition::{Family, Form, Kind, device};
 use seawall_gauge::latency::Latency;
 use seawall_gauge::rank::EffectiveClass;
 use seawall_gauge::watch::COMMIT_BYTES;
+use seawall_sys::clock::nanoseconds;
 use seawall_sys::inspect::Environment;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl Metrics {
         self.bursts += 1;
         self.last_burst_unix_s = Some(unix_s);
         let Some(class) = self.class else { return };
-        let stall_ns = u64::try_from(self.stall.as_nanos()).unwrap_or(u64::MAX);
+        let stall_ns = nanoseconds(self.stall);
         let tally = self.tallies.entry((self.method, class)).or_default();
         for (bucket, bound_ns) in tally.buckets.iter_mut().zip(BOUNDS_NS) {
             *bucket += latency.count_at_most(bound_ns);

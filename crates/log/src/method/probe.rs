@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::durability::{Claim, Durability, FileState, Promiser, classify};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::{Method, Set};
@@ -165,10 +165,6 @@ pub fn probe(dir: &Path, budget: Duration) -> Probe {
     };
     probe.elapsed = Duration::from_nanos(monotonic_ns() - began_ns);
     probe
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The rows of the highest class that any reaches, those of the published experiments only: they exist everywhere, and

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::planted;
 
 use crate::channel::named;
@@ -78,13 +78,9 @@ impl std::fmt::Debug for ViewFollower {
     }
 }
 
-fn ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// When a wait that begins now is over.
 pub(crate) fn until_ns(timeout: Duration) -> u64 {
-    monotonic_ns().saturating_add(ns(timeout))
+    monotonic_ns().saturating_add(nanoseconds(timeout))
 }
 
 impl ViewFollower {
@@ -299,7 +295,7 @@ impl ViewFollower {
         if !due {
             return Ok(false);
         }
-        self.check_at_ns = monotonic_ns().saturating_add(ns(CHECK_EVERY));
+        self.check_at_ns = monotonic_ns().saturating_add(nanoseconds(CHECK_EVERY));
         let lives = page.is_named(self.view.directory()) && is_held(self.view.directory())? != Some(false);
         if lives { Ok(false) } else { self.look_anew() }
     }
@@ -335,7 +331,7 @@ impl ViewFollower {
             return Ok(true);
         }
         let at_home = dir.is_at_its_path().map_err(|source| Error::io("look at", ".", source))?;
-        self.check_at_ns = monotonic_ns().saturating_add(ns(CHECK_EVERY));
+        self.check_at_ns = monotonic_ns().saturating_add(nanoseconds(CHECK_EVERY));
         // Without a name there a writer may have come and gone.
         Ok(at_home && self.left.is_some())
     }
@@ -366,7 +362,7 @@ impl ViewFollower {
 
     /// Finds out where it learns from now on what is durable.
     fn connect(&mut self) {
-        self.check_at_ns = monotonic_ns().saturating_add(ns(CHECK_EVERY));
+        self.check_at_ns = monotonic_ns().saturating_add(nanoseconds(CHECK_EVERY));
         self.cuts = 0;
         if self.view.has_writer() == Some(false) {
             self.source = Source::Ended;

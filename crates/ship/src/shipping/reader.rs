@@ -6,7 +6,7 @@ use super::Settings;
 use super::state::{Age, LOOK, Sent, Shared};
 use crate::writer::Parcel;
 use seawall::{Lsn, SealedBatch, SealedFollower};
-use seawall_sys::clock::{monotonic_ns, unix_us};
+use seawall_sys::clock::{monotonic_ns, nanoseconds, unix_us};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Reader {
 
     /// Waits for `time`, or until a commit waits.
     fn leave(&self, time: Duration) {
-        let until_ns = monotonic_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = monotonic_ns() + nanoseconds(time);
         let mut state = self.shared.lock();
         while !(state.is_awaited() || state.hurry || state.stop) {
             let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
