@@ -21,7 +21,15 @@ use crate::stream::state::Numbering;
 /// Where `record` lies if it ends at `end`: in one piece, with its header in front.
 #[inline]
 pub(super) fn range_of(record: &[u8], end: Lsn) -> Range<Lsn> {
-    Lsn::new(end.get() - (RECORD_HEADER_BYTES + record.len()) as u64)..end
+    start_of(RECORD_HEADER_BYTES, record, end)..end
+}
+
+fn start_of(header_bytes: usize, record: &[u8], end: Lsn) -> Lsn {
+    Lsn::new(end.get() - (header_bytes + record.len()) as u64)
+}
+
+fn stream_append(record: &[u8], seq: u64, end: Lsn) -> StreamAppend {
+    StreamAppend { seq, start: start_of(RECORD_HEADER_BYTES + TAG_BYTES, record, end), end }
 }
 
 impl Log {
@@ -80,7 +88,7 @@ impl Log {
             return Err(Error::WouldBlock);
         }
         let (end, seq) = self.group.try_accept(|core| core.append_to(stream, record))?;
-        Ok(StreamAppend::new(record, seq, end))
+        Ok(stream_append(record, seq, end))
     }
 
     pub(crate) fn append_to_stream<const WAIT: bool>(
@@ -98,7 +106,7 @@ impl Log {
                 seq = number;
                 Ok(end)
             });
-            return accepted.map(|(end, _)| StreamAppend::new(record, seq, end));
+            return accepted.map(|(end, _)| stream_append(record, seq, end));
         }
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number: 0 };
         let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
@@ -110,7 +118,7 @@ impl Log {
         if !WAIT && end.is_err() {
             self.pass_on_memory();
         }
-        end.map(|end| StreamAppend::new(record, seq, end))
+        end.map(|end| stream_append(record, seq, end))
     }
 
     /// Appends a transaction whose records are complete.

@@ -19,7 +19,7 @@ use crate::commit::group::Group;
 use crate::commit::stream_cuts::CutWatch;
 use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
-use crate::format::{RECORD_HEADER_BYTES, TAG_BYTES, Tag, TagKind};
+use crate::format::{Tag, TagKind};
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::read::index::{RecordIndex, Wanted};
@@ -42,13 +42,6 @@ pub struct StreamAppend {
     pub start: Lsn,
     /// Where it ends in the log: what [`Log::commit`] takes.
     pub end: Lsn,
-}
-
-impl StreamAppend {
-    pub(crate) fn new(record: &[u8], seq: u64, end: Lsn) -> Self {
-        let start = Lsn::new(end.get() - (RECORD_HEADER_BYTES + TAG_BYTES + record.len()) as u64);
-        Self { seq, start, end }
-    }
 }
 
 /// One stream of an open log: see [`Log::stream`].
