@@ -225,8 +225,7 @@ fn layers(head: &str) -> BTreeMap<String, BTreeSet<String>> {
 /// The folders in `crates` of our crates that the crate in this folder depends on, outside its tests.
 fn dependencies(folder: &str) -> BTreeSet<String> {
     let manifest = read_to_string(root().join("crates").join(folder).join("Cargo.toml")).expect("a manifest");
-    let mut tables = manifest.split("\n[");
-    let tables = tables.by_ref().filter(|table| {
+    let tables = manifest.split("\n[").filter(|table| {
         table.lines().next().is_some_and(|head| head.ends_with("dependencies]") && !head.contains("dev-"))
     });
     let names = tables.flat_map(str::lines).filter_map(|line| line.split(['.', ' ', '=']).next());
