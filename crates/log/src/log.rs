@@ -278,7 +278,7 @@ impl Log {
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
-    /// Reads the durable record that starts at `lsn`: where the record before it ended, which is what its append returned.
+    /// Reads the durable record that starts at `lsn`: the start of what its append returned.
     ///
     /// The first read in a segment scans it once and indexes it; later reads extend the index. A
     /// record is then read with the blocks that contain it, each checked. The index takes 0.44 % of what it covers (in batches

@@ -158,7 +158,8 @@ impl Log {
         Ok(Self { path, state: Mutex::new(State::Open(Arc::new(log))), event_loops: Mutex::default() })
     }
 
-    /// Copies a record into memory and gives it its place. It is not durable yet: ``commit`` its ``end``. Waits only when the memory is full or no prepared segment is left; a task of asyncio calls ``append_async``.
+    /// Copies a record into memory and gives it its place. It is not durable yet: ``commit`` its ``end``. Waits only when the memory
+    /// is full or no prepared segment is left; a task of asyncio calls ``append_async``.
     ///
     /// Raises ``TooLong``, ``DiskFull`` (nothing was written and the log stays open), ``DiskCap``, ``Failed``, ``Closed``.
     fn append(&self, py: Python<'_>, record: Data) -> PyResult<Append> {

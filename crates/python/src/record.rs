@@ -12,7 +12,7 @@ pub(crate) struct Record {
     /// Where it starts.
     #[pyo3(get)]
     lsn: u64,
-    /// Where it ends, exclusive: what ``append`` returned for it, and where the next record starts.
+    /// Where it ends, exclusive: the ``end`` of what ``append`` returned, and where the next record starts.
     #[pyo3(get)]
     end: u64,
     /// Its bytes.

@@ -86,7 +86,7 @@ impl AsRef<[u8]> for Payload {
 pub struct Record {
     /// Where it starts.
     pub lsn: Lsn,
-    /// Where it ends, exclusive: what `append` returned for it.
+    /// Where it ends, exclusive: the end of what `append` returned.
     pub end: Lsn,
     /// Whether it is the last one of its transaction.
     pub ends_transaction: bool,
