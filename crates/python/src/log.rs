@@ -255,7 +255,7 @@ impl Log {
                 EventLoop::running(py, this.get(), &log, None)?.get().commit(py, end, Some(value))
             }
             Err(Error::WouldBlock) => {
-                py.import("seawall._tasks")?.call_method1("append_commit", (this, record))
+                py.import("seawall._tasks")?.call_method1("append_commit", (this, this, record))
             }
             Err(error) => Err(exception(py, &error)),
         }
@@ -267,7 +267,7 @@ impl Log {
         py: Python<'py>,
         record: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        py.import("seawall._tasks")?.call_method1("append", (this, record))
+        py.import("seawall._tasks")?.call_method1("append", (this, this, record))
     }
 
     /// Records that are appended all or none, also to streams: ``with log.transaction() as tx: tx.append(b'...')``. They are

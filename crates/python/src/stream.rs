@@ -152,8 +152,7 @@ impl Stream {
             }
             Err(seawall::Error::WouldBlock) => {
                 let stream = Self { log: self.log.clone_ref(py), id: self.id };
-                py.import("seawall._tasks")?
-                    .call_method1("append_commit_to_stream", (&self.log, stream, record))
+                py.import("seawall._tasks")?.call_method1("append_commit", (&self.log, stream, record))
             }
             Err(error) => Err(crate::errors::exception(py, &error)),
         }

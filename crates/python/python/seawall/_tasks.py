@@ -89,31 +89,20 @@ async def with_room(log: Log, append: Callable[[], T]) -> T:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def append(log: Log, record: bytes) -> Append:
-    """``Log.append_async``."""
-    return await with_room(log, lambda: log._append_no_wait(record))
+async def append(log: Log, to: Log | Stream, record: bytes) -> Append | StreamAppend:
+    """``Log.append_async``, to the log or to a stream of it."""
+    return await with_room(log, lambda: to._append_no_wait(record))
 
 
-async def _append_commit(log: Log, record: bytes) -> Append:
-    appended = await append(log, record)
+async def _append_commit(log: Log, to: Log | Stream, record: bytes) -> Append | StreamAppend:
+    appended = await append(log, to, record)
     await log.commit_async(appended.end)
     return appended
 
 
-def append_commit(log: Log, record: bytes) -> Pending[Append]:
-    """``Log.append_commit_async`` where there is no room now."""
-    return _pending(_append_commit(log, record))
-
-
-async def _append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> StreamAppend:
-    appended = await with_room(log, lambda: stream._append_no_wait(record))
-    await log.commit_async(appended.end)
-    return appended
-
-
-def append_commit_to_stream(log: Log, stream: Stream, record: bytes) -> Pending[StreamAppend]:
-    """``Stream.append_commit_async`` where there is no room now."""
-    return _pending(_append_commit_to_stream(log, stream, record))
+def append_commit(log: Log, to: Log | Stream, record: bytes) -> Pending[Append | StreamAppend]:
+    """``append_commit_async`` of the log or of a stream, where there is no room now."""
+    return _pending(_append_commit(log, to, record))
 
 
 async def next_of_log(follower: Follower) -> Record:
