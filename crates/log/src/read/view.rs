@@ -85,22 +85,6 @@ pub(crate) fn undisturbed<T>(
     }
 }
 
-/// How far a look must reach: to what was durable before it, not to what became durable meanwhile. Otherwise a fast writer with
-/// small segments would be chased for as long as it writes.
-#[derive(Default)]
-struct Reach {
-    /// What was durable after the look before this one.
-    before: Option<Lsn>,
-}
-
-impl Reach {
-    /// Whether a look suffices that found batches up to `found`, after which the page said `durable`.
-    fn suffices(&mut self, durable: Lsn, found: Lsn) -> bool {
-        let before = self.before.replace(durable);
-        found >= before.map_or(durable, |before| before.min(durable))
-    }
-}
-
 /// A look at a log at one moment.
 #[derive(Clone)]
 pub struct View {
@@ -164,27 +148,25 @@ impl View {
     }
 
     pub(crate) fn open_in(dir: &Arc<Directory>) -> Result<Self> {
-        // What the page names may lie in a segment that was started since the look.
-        let mut reach = Reach::default();
+        // Everything that was durable before the look lies in segments that it finds. What became durable during it may not, and is not
+        // looked for: a fast writer would be chased.
         let look = |disk: &mut OsDisk| {
             let mut view = Self::look(disk)?;
-            let durable = view.take_page(disk)?;
-            let is_whole = reach.suffices(durable, view.watch.cursor.lsn);
-            Ok((view, is_whole))
+            view.take_page(disk)?;
+            Ok(view)
         };
-        undisturbed(dir, look, |(_, is_whole)| *is_whole).map(|(view, _)| view)
+        undisturbed(dir, look, |_| true)
     }
 
-    /// Shows what the writer's page says is durable, as far as the last segment holds it; returns the end of that.
-    fn take_page(&mut self, disk: &mut OsDisk) -> Result<Lsn> {
+    /// Shows what the writer's page says is durable, as far as the last segment holds it.
+    fn take_page(&mut self, disk: &mut OsDisk) -> Result<()> {
         let durable = planted!(ViewIgnoresPage, None, self.published()).unwrap_or(Lsn::ZERO);
         if durable > self.watch.cursor.lsn {
             self.walk_on(disk)?;
         }
         // Only whole batches that were found valid are shown, whatever the page says.
         self.end = self.end.max(durable.min(self.watch.cursor.lsn));
-        self.look_at_cuts(disk)?;
-        Ok(durable)
+        self.look_at_cuts(disk)
     }
 
     /// What the writer's page says is durable.
@@ -290,15 +272,13 @@ impl View {
             *self = Self::open_in(&self.dir)?;
             return Ok(true);
         }
-        if more {
-            self.walk_on(&mut disk)?;
-            (self.writer, self.tail) = (writer, None);
-        }
         let end = self.end;
+        let walked = if more { self.walk_on(&mut disk) } else { Ok(()) };
         // Segments that it reads may be trimmed meanwhile.
-        let durable = self.take_page(&mut disk);
-        if !durable.is_ok_and(|durable| durable <= self.watch.cursor.lsn) {
+        if walked.and_then(|()| self.take_page(&mut disk)).is_err() {
             *self = Self::open_in(&self.dir)?;
+        } else if more {
+            (self.writer, self.tail) = (writer, None);
         }
         Ok(more || self.end > end)
     }
@@ -545,7 +525,7 @@ impl std::iter::FusedIterator for ViewReader {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Reach, View};
+    use super::View;
     use crate::{Log, Lsn, MethodChoice, Options};
     use std::path::Path;
 
@@ -627,13 +607,5 @@ mod tests {
         log.close().expect("closes");
         view.renew().expect("looks");
         assert_eq!((view.first_lsn(), view.end_lsn()), (first, end));
-    }
-    #[test]
-    fn the_second_look_at_a_log_that_grows_faster_than_it_is_looked_at_suffices() {
-        let [mut reach, mut calm] = [Reach::default(), Reach::default()];
-        assert!(!reach.suffices(Lsn::new(10), Lsn::new(5)), "what was durable before it is not known");
-        assert!(!reach.suffices(Lsn::new(20), Lsn::new(9)), "it lacks what was durable before it");
-        assert!(reach.suffices(Lsn::new(30), Lsn::new(20)));
-        assert!(calm.suffices(Lsn::new(10), Lsn::new(10)));
     }
 }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::scratch::scratch;
+use crate::stops::Stops;
 use seawall::Durability::ProcessCrash;
 use seawall::faults::Faults;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View, ViewFollower};
@@ -305,6 +307,34 @@ fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
     let weak = log.append(&record(200)).expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     assert!(View::open(dir.path()).expect("looks").end_lsn() < weak, "it is not durable");
+}
+
+/// Segments are started and removed between looks and during them.
+#[test]
+fn a_view_shows_what_was_durable_before_it_beside_a_writer_that_starts_and_trims_segments() {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options()).expect("opens");
+    let done = AtomicBool::new(false);
+    let mut renewed = View::open(dir.path()).expect("looks");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let end = log.append_commit(&[7; 15_000]).expect("commits").end;
+                log.trim(Lsn::new(end.get().saturating_sub(1 << 20))).expect("trims");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let _stops = Stops(&done);
+        for _ in 0..100 {
+            let durable = log.durable_lsn();
+            let shown = View::open(dir.path()).expect("opens").end_lsn();
+            assert!(shown >= durable, "opened: {shown} of {durable}");
+            let durable = log.durable_lsn();
+            renewed.renew().expect("renews");
+            let shown = renewed.end_lsn();
+            assert!(shown >= durable, "renewed: {shown} of {durable}");
+        }
+    });
 }
 
 /// Writers with other sizes of segments come and go, and trim what they find; every record that is left is seen once, in order.
