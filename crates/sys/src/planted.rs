@@ -165,6 +165,7 @@ mod switch {
         ReplayNewestOnly
         NumberedOnceOnly
         AppendWaitsUnseen
+        RequestBehindOffer
         AppendTurnLost
         DeadlineIsSuccess
         CloseBeforeMark

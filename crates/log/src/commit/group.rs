@@ -348,7 +348,7 @@ impl Group {
                 self.threads.wake_rewriter();
             } else if let Refusal::Segment { bytes } = refusal {
                 drop(core);
-                if let Some(failure) = self.housekeeping.request_segment(bytes, requested) {
+                if let Some(failure) = self.housekeeping.request_segment(|| self.core(), bytes, requested) {
                     gate.leave();
                     return Err(failure);
                 }

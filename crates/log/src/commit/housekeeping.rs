@@ -9,6 +9,7 @@ use crate::segment::Spare;
 use crate::segment::cap::OnFull;
 use crate::segment::inventory::SegmentInventory;
 use crate::segment::lifecycle::Task;
+use seawall_sys::planted;
 
 /// A segment that appends wait for.
 #[derive(Debug, Default)]
@@ -37,11 +38,17 @@ impl Housekeeping {
         lock(&self.inventory)
     }
 
-    /// Requests a segment of at least `bytes` bytes. If it was `requested` before and preparing it failed, returns why.
-    pub(crate) fn request_segment(&self, bytes: u64, requested: bool) -> Option<Error> {
+    /// Requests a segment of at least `bytes` bytes, unless one was offered since the append was refused; `core` locks the
+    /// core. If it was `requested` before and preparing it failed, returns why.
+    pub(crate) fn request_segment<'a>(
+        &self,
+        core: impl FnOnce() -> MutexGuard<'a, Core>,
+        bytes: u64,
+        requested: bool,
+    ) -> Option<Error> {
         let mut request = lock(&self.request);
         let failure = request.failure.take().filter(|_| requested);
-        if failure.is_none() {
+        if failure.is_none() && planted!(RequestBehindOffer, true, core().lacks(bytes)) {
             request.needed = Some(request.needed.unwrap_or(0).max(bytes));
         }
         failure
@@ -93,10 +100,11 @@ impl Housekeeping {
         *lock(&self.request) = SegmentRequest { failure: Some(error), needed: None };
     }
 
-    /// A segment is open for writing. The request that it meets is done before the segment is offered, otherwise an append
-    /// might take it first and the next look would prepare another one.
-    pub(crate) fn meet_request(&self, spare: Spare) {
-        let needed = &mut lock(&self.request).needed;
-        *needed = needed.filter(|bytes| *bytes > spare.bytes);
+    /// Offers a segment that is open for writing, and with it drops the request that it meets: if an append could come in
+    /// between, the next look would prepare another one. `core` locks the core.
+    pub(crate) fn offer<'a>(&self, core: impl FnOnce() -> MutexGuard<'a, Core>, spare: Spare) {
+        let mut request = lock(&self.request);
+        request.needed = request.needed.filter(|bytes| *bytes > spare.bytes);
+        core().add_spare(spare);
     }
 }

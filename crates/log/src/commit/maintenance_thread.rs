@@ -171,9 +171,8 @@ fn run_task<D: Disk>(group: &Group, disk: &mut D, task: Task) -> Result<Option<S
 /// Opens a prepared segment for writing and offers it to the commit path.
 fn offer(group: &Group, spare: Spare) -> Result<(), Error> {
     group.writers().open(spare.number, (0, spare.bytes))?;
-    group.housekeeping().meet_request(spare);
     group.recorder().metrics.count(Metric::SegmentsPrepared, 1);
-    group.core().add_spare(spare);
+    group.housekeeping().offer(|| group.core(), spare);
     group.waiters().room_for_appends(group.config().batch_bytes);
     // The idle writer thread may have had no place for its mark. A new segment counts as activity, so that a writer thread
     // that is just about to sleep looks again.

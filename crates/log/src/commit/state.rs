@@ -494,6 +494,11 @@ impl Core {
         self.held
     }
 
+    /// Whether appends that need a segment of `bytes` bytes have to wait for one.
+    pub(crate) fn lacks(&self, bytes: u64) -> bool {
+        !self.may_start() || self.spares.front().is_none_or(|spare| spare.bytes < bytes)
+    }
+
     /// The next segment task, if there is any, when appends need a segment of `needed` bytes; `needed` is cleared if that is
     /// there. A first spare that is too small is held until it is replaced.
     pub(crate) fn next_task(
@@ -502,8 +507,8 @@ impl Core {
         needed: &mut Option<u64>,
     ) -> Option<Task> {
         self.rooms = inventory.cap().rooms();
-        let (first, starts) = (self.spares.front().copied(), self.may_start());
-        *needed = needed.filter(|bytes| !starts || first.is_none_or(|spare| spare.bytes < *bytes));
+        let first = self.spares.front().copied();
+        *needed = needed.filter(|bytes| self.lacks(*bytes));
         let task = if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
             self.held = self.spares.pop_front();
             Some(task)

@@ -28,8 +28,8 @@ use crate::method::ack_level::AckLevel;
 use crate::method::relaxed::Rows;
 use crate::read::reader::segment_of;
 use crate::read::stream::durable_places;
-use crate::segment::Place;
 use crate::segment::inventory::SegmentInventory;
+use crate::segment::{Place, Spare};
 use crate::stream::StreamId;
 use crate::stream::places::RecordPlace;
 use crate::stream::state::TaggedState;
@@ -66,8 +66,11 @@ fn rows() -> Rows {
 
 /// A log of one segment that is never full; the write of job `fails` fails.
 fn group(fails: u64, depth: usize) -> Arc<Group> {
+    group_at(Place { segment: 1, offset: 512, data_end: 1 << 30 }, fails, depth)
+}
+
+fn group_at(place: Place, fails: u64, depth: usize) -> Arc<Group> {
     let config = fixtures::config(512, 512, depth);
-    let place = Place { segment: 1, offset: 512, data_end: 1 << 30 };
     let writers = SegmentWriters::nowhere(std::path::Path::new("nowhere"), rows()).fail(fails);
     let inventory = SegmentInventory::new(Vec::<SegmentHeader>::new(), 2, 1 << 30, 1..=2);
     Arc::new(Group::new(config, fixtures::core(config, place), Chain::new(0), writers, inventory))
@@ -475,6 +478,22 @@ fn append_future_during_a_commit() {
     });
 }
 
+/// A segment is offered while an append that needs one looks again and again: nothing that is there stays requested.
+fn append_during_an_offer() {
+    explore(|| {
+        let group = group_at(Place { segment: 1, offset: 512, data_end: 512 }, NEVER, 1);
+        let appender = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || group.accept(|core| core.append(b"record")).map(|(lsn, _)| lsn))
+        };
+        group.waiters().room_for_appends(0);
+        group.housekeeping().offer(|| group.core(), Spare { number: 2, bytes: 1 << 20 });
+        group.waiters().room_for_appends(512);
+        assert!(appender.join().expect("ends").is_ok());
+        assert!(!group.housekeeping().awaits_room(), "another segment would be prepared");
+    });
+}
+
 /// A writer publishes this many LSNs and ends, while followers that share its page sleep until they have seen that.
 fn follow_a_page(followers: u32, lsns: u64) {
     explore(move || {
@@ -516,6 +535,11 @@ fn an_append_future_sees_room_that_came_before_it_waited() {
 }
 
 #[test]
+fn an_offered_segment_is_not_requested_again() {
+    append_during_an_offer();
+}
+
+#[test]
 fn a_follower_of_another_process_misses_nothing() {
     follow_a_page(1, 2);
 }
@@ -530,8 +554,9 @@ fn two_followers_of_other_processes_miss_nothing() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 8] = [
+    let scenes: [(Mutant, fn()); 9] = [
         (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
+        (Mutant::RequestBehindOffer, append_during_an_offer),
         (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
         (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
         (Mutant::TrimDuringRead, read_during_a_trim),
