@@ -156,31 +156,18 @@ pub(crate) fn run(args: &LogArgs) -> Result<ExitCode, Failure> {
     };
     match done {
         Ok(()) | Err(Stop::Gone) => Ok(ExitCode::SUCCESS),
-        Err(Stop::Failed(text)) => Err(Failure::Message(text)),
-        Err(Stop::Usage(text)) => Err(Failure::Usage(text)),
-        Err(Stop::Coded(code, text)) => Err(Failure::Coded(code, text)),
+        Err(Stop::Failed(failure)) => Err(failure),
     }
 }
 
 /// Why a command ends early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Stop {
     /// The output pipe is closed.
+    #[error("the output is closed")]
     Gone,
-    Failed(String),
-    /// The command line is wrong.
-    Usage(String),
-    /// For a reason that has an exit code of its own.
-    Coded(u8, String),
-}
-
-impl std::fmt::Display for Stop {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Gone => f.write_str("the output is closed"),
-            Self::Failed(text) | Self::Usage(text) | Self::Coded(_, text) => f.write_str(text),
-        }
-    }
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 impl From<seawall::Error> for Stop {
@@ -192,17 +179,7 @@ impl From<seawall::Error> for Stop {
             _ => false,
         };
         let remedy = if missing { "; name the folder of a log" } else { "" };
-        Self::Failed(format!("{}{remedy}", printable(&error.to_string())))
-    }
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Usage(text) => Self::Usage(text),
-            Failure::Coded(code, text) => Self::Coded(code, text),
-            failure => Self::Failed(failure.to_string()),
-        }
+        Failure::Message(format!("{}{remedy}", printable(&error.to_string()))).into()
     }
 }
 
@@ -212,7 +189,7 @@ impl From<io::Error> for Stop {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::Gone
         } else {
-            Self::Failed(format!("cannot write to standard output: {error}"))
+            Failure::Message(format!("cannot write to standard output: {error}")).into()
         }
     }
 }

@@ -10,6 +10,7 @@ use seawall::{Log, Lsn, Options, Permissions};
 use super::records::{self, Form};
 use super::{LogMethodArgs, Network, Stop, print_refusal};
 use crate::amounts;
+use crate::exit::Failure;
 
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
@@ -82,7 +83,9 @@ pub(super) fn append(options: &Append) -> Result<(), Stop> {
     let known = intake.waiting.iter().filter(|lsn| closed.is_ok() || **lsn <= durable).count();
     let printed = intake.acknowledge(known);
     match taken.and(committed).and(closed).and(printed) {
-        Err(Stop::Failed(error)) => Err(Stop::Failed(format!("{error}; {}", intake.account(options.format)))),
+        Err(Stop::Failed(failure)) => {
+            Err(Failure::Message(format!("{failure}; {}", intake.account(options.format))).into())
+        }
         done => done,
     }
 }
@@ -90,9 +93,11 @@ pub(super) fn append(options: &Append) -> Result<(), Stop> {
 /// Records after one that does not fit are not retried here: the library's advice to retry is not for this command.
 fn refused(error: seawall::Error) -> Stop {
     match error {
-        seawall::Error::DiskFull { path, source } => {
-            Stop::Failed(format!("no space for {}: {source}; make room and append the rest", path.display()))
-        }
+        seawall::Error::DiskFull { path, source } => Failure::Message(format!(
+            "no space for {}: {source}; make room and append the rest",
+            path.display()
+        ))
+        .into(),
         other => other.into(),
     }
 }
@@ -134,7 +139,7 @@ impl<W: Write> Intake<W> {
                 self.is_at_end = false;
                 let missing =
                     "the input ends within a transaction: its last record lacks \"ends_transaction\":true";
-                return Err(Stop::Failed(missing.to_owned()));
+                return Err(Failure::message(missing).into());
             }
             let is_large = self.waiting.len() >= TOGETHER_MAX || bytes >= TOGETHER_BYTES_MAX;
             let is_due = self.is_at_end || input.would_wait() || is_large;
@@ -157,7 +162,7 @@ impl<W: Write> Intake<W> {
         let bytes: usize = self.open.iter().map(Vec::len).sum();
         if bytes > RECORD_BYTES_MAX {
             let wrong = format!("a transaction is longer than the bound of {RECORD_BYTES_MAX} bytes");
-            return Err(Stop::Failed(wrong));
+            return Err(Failure::Message(wrong).into());
         }
         if !is_last {
             return Ok(());

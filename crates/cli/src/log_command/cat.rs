@@ -8,6 +8,7 @@ use seawall::{Lsn, View};
 
 use super::records::{Form, Output};
 use super::{Stop, follow, loss};
+use crate::exit::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct Cat {
@@ -31,7 +32,7 @@ fn printer(form: Form) -> Result<Output<impl Write>, Stop> {
     let is_terminal = output.is_terminal();
     if is_terminal && form == Form::Raw {
         let text = "--format raw is for a file or a pipe: a terminal would interpret the records as control sequences";
-        return Err(Stop::Failed(text.to_owned()));
+        return Err(Failure::message(text).into());
     }
     Ok(Output::new(io::BufWriter::new(output), form, is_terminal))
 }

@@ -12,6 +12,7 @@ use seawall_ship::note::hex;
 use seawall_ship::status::{self, Held};
 
 use super::Stop;
+use crate::exit::Failure;
 
 #[derive(Debug, Default, Args)]
 pub(super) struct Fence {
@@ -40,7 +41,7 @@ impl Fence {
             // What is wrong with one is said by whoever reads it, and here too.
             match status::of_destination(one.as_mut()) {
                 Ok(Some(held)) => tell!("{}: {}", one.address(), whom(&held)),
-                Ok(None) => return Err(Stop::Failed(format!("{} holds no log", one.address()))),
+                Ok(None) => return Err(Failure::Message(format!("{} holds no log", one.address())).into()),
                 Err(error) if self.dry_run => return Err(error.into()),
                 Err(error) => {
                     let error = error.to_string();
@@ -57,18 +58,19 @@ impl Fence {
             return Ok(true);
         }
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(Stop::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "{command} fences the writer of this log, and there is no terminal to ask on: add --fence to confirm{instead}"
-            )));
+            ))
+            .into());
         }
         crate::output::tell(format_args!("{command} fences that writer for good. Type yes to continue: "));
         io::stderr().flush()?;
         let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).map_err(|error| Stop::Failed(error.to_string()))?;
+        io::stdin().lock().read_line(&mut answer).map_err(Failure::message)?;
         if answer.trim() == "yes" {
             Ok(true)
         } else {
-            Err(Stop::Failed("the answer was not yes: nothing was changed".to_owned()))
+            Err(Failure::message("the answer was not yes: nothing was changed").into())
         }
     }
 }
@@ -86,12 +88,12 @@ fn whom(held: &Held) -> String {
 }
 
 /// Refuses a folder whose parent is not there: a name with a mistake must not become a log.
-pub(super) fn refuse_missing_parent(dir: &Path) -> Result<(), Stop> {
+pub(super) fn refuse_missing_parent(dir: &Path) -> Result<(), Failure> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if parent.is_dir() {
         return Ok(());
     }
-    Err(Stop::Failed(format!(
+    Err(Failure::Message(format!(
         "{} does not exist: create it, or check the name; only the last folder of {} is created",
         parent.display(),
         dir.display()

@@ -25,7 +25,7 @@ pub(super) fn follow<W: Write>(
     mut output: Output<W>,
 ) -> Result<(), Stop> {
     // At a signal there is nothing to be done but to end in order.
-    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    take_over(|| {})?;
     let (mut follower, mut polls) = (begin(dir, from)?, None);
     while left > 0 && !STOP.load(Ordering::SeqCst) {
         let mut found = next(&mut follower, Duration::ZERO)?;

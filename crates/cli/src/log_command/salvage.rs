@@ -8,6 +8,7 @@ use seawall::{Engine, Options, salvage};
 use seawall_sys::text::printable;
 
 use super::{Network, Stop, print_refusal};
+use crate::exit::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct Salvage {
@@ -41,13 +42,16 @@ pub(super) fn save(options: &Salvage) -> Result<(), Stop> {
     }
     let places = done.report.damage.len();
     if done.left_out.is_empty() {
-        return Err(Stop::Failed(format!("{places} damaged place(s); no record is known to be missing")));
+        return Err(
+            Failure::Message(format!("{places} damaged place(s); no record is known to be missing")).into()
+        );
     }
     let bytes: u64 = done.left_out.iter().map(|(from, to)| to.since(*from)).sum();
     let ranges = done.left_out.len();
-    Err(Stop::Failed(format!(
+    Err(Failure::Message(format!(
         "not everything was saved: {bytes} known bytes in {ranges} range(s) were left out, {places} damaged place(s)"
-    )))
+    ))
+    .into())
 }
 
 /// Why `io_uring` is refused to this process, where the library opens the log and does not report it.

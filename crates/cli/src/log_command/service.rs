@@ -56,11 +56,11 @@ pub(super) struct Serving {
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         let text = printable(&error.to_string()).into_owned();
-        match code(error.ending()) {
-            Some(2) => Self::Usage(text),
-            Some(code) => Self::Coded(code, text),
-            None => Self::Failed(text),
-        }
+        Self::Failed(match code(error.ending()) {
+            Some(2) => Failure::Usage(text),
+            Some(code) => Failure::Coded(code, text),
+            None => Failure::Message(text),
+        })
     }
 }
 
@@ -349,26 +349,26 @@ fn gravest(ended: Vec<Result<(), Stop>>) -> Result<(), Stop> {
     let mut stops: Vec<Stop> = ended.into_iter().filter_map(Result::err).collect();
     let failed = stops.len();
     stops.sort_by_key(|stop| match stop {
-        Stop::Coded(AWAY, _) => 1,
-        Stop::Failed(_) => 2,
-        Stop::Usage(_) => 3,
-        Stop::Coded(code, _) => 3 + u16::from(*code),
         Stop::Gone => 0,
+        Stop::Failed(Failure::Coded(AWAY, _)) => 1,
+        Stop::Failed(Failure::Message(_) | Failure::Interrupted) => 2,
+        Stop::Failed(Failure::Usage(_)) => 3,
+        Stop::Failed(Failure::Coded(code, _)) => 3 + u16::from(*code),
     });
     let text = |text: String| format!("{failed} of {all} ended with an error, the most severe: {text}");
     match stops.pop() {
         None => Ok(()),
-        Some(Stop::Coded(code, why)) => Err(Stop::Coded(code, text(why))),
-        Some(Stop::Usage(why)) => Err(Stop::Usage(text(why))),
-        Some(Stop::Failed(why)) => Err(Stop::Failed(text(why))),
         Some(Stop::Gone) => Err(Stop::Gone),
+        Some(Stop::Failed(Failure::Coded(code, why))) => Err(Failure::Coded(code, text(why)).into()),
+        Some(Stop::Failed(Failure::Usage(why))) => Err(Failure::Usage(text(why)).into()),
+        Some(Stop::Failed(failure)) => Err(Failure::Message(text(failure.to_string())).into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Ending, code, gravest};
-    use crate::exit::{AWAY, FENCED};
+    use crate::exit::{AWAY, FENCED, Failure};
     use crate::log_command::Stop;
 
     #[test]
@@ -381,9 +381,9 @@ mod tests {
 
     #[test]
     fn the_gravest_end_is_that_of_all() {
-        let coded = |code| Err(Stop::Coded(code, "x".to_owned()));
-        let end = gravest(vec![coded(AWAY), Ok(()), coded(FENCED), Err(Stop::Failed("y".to_owned()))]);
-        assert!(matches!(end, Err(Stop::Coded(FENCED, text)) if text.starts_with("3 of 4")));
+        let coded = |code| Err(Failure::Coded(code, "x".to_owned()).into());
+        let end = gravest(vec![coded(AWAY), Ok(()), coded(FENCED), Err(Failure::message("y").into())]);
+        assert!(matches!(end, Err(Stop::Failed(Failure::Coded(FENCED, text))) if text.starts_with("3 of 4")));
         assert!(gravest(vec![Ok(()), Ok(())]).is_ok());
     }
 }

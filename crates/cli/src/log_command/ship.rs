@@ -21,7 +21,7 @@ use seawall_ship::restore::{self, Read, Rebuilt, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::sources::{self, Joined, Sources};
 use seawall_ship::untrimmed::Untrimmed;
-use seawall_ship::{Error, Facts, Failure, status};
+use seawall_ship::{Error, Facts, status};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
 
@@ -30,6 +30,7 @@ use super::fence::{Act, Fence, refuse_missing_parent};
 use super::records;
 use super::service::{self, Entry, LISTEN_EVERY, Pair, Serving};
 use crate::amounts;
+use crate::exit::Failure;
 use crate::signals::{STOP, take_over};
 
 /// How long a service retries a request of a store before it reports the failure.
@@ -172,7 +173,7 @@ fn opening(place: &Place) -> Opening {
 /// What an acknowledgement of the destination outlives, and why not more.
 fn print_promise(facts: &Facts) {
     tell!("{}: {}", facts.name, facts.setting);
-    for failure in Failure::ALL {
+    for failure in seawall_ship::Failure::ALL {
         match facts.outlives(failure) {
             Ok(()) if facts.reports.is_empty() => tell!("  outlives {}", failure.name()),
             Ok(()) => tell!("  outlives {}, but see the reports below", failure.name()),
@@ -185,10 +186,10 @@ fn print_promise(facts: &Facts) {
 }
 
 impl Shipment {
-    fn named(&self) -> Result<(&Path, &str), Stop> {
+    fn named(&self) -> Result<(&Path, &str), Failure> {
         let (Some(dir), Some(to)) = (&self.dir, &self.to) else {
             let what = "name a log's folder and --to ADDRESS, or --file with such a line for each log";
-            return Err(Stop::Usage(what.to_owned()));
+            return Err(Failure::usage(what));
         };
         Ok((dir, to))
     }
@@ -346,14 +347,14 @@ fn words(line: &str) -> Result<Vec<String>, &'static str> {
     if quote.is_some() { Err("a quote is not closed") } else { Ok(words) }
 }
 
-fn listed(file: &Path) -> Result<Vec<Shipment>, Stop> {
+fn listed(file: &Path) -> Result<Vec<Shipment>, Failure> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Stop::Failed(format!("cannot read {}: {error}", file.display())))?;
+        .map_err(|error| Failure::Message(format!("cannot read {}: {error}", file.display())))?;
     let mut listed = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |why: &str| {
             let why = why.trim_start_matches("error: ");
-            Stop::Usage(printable(&format!("{}, line {number}: {why}", file.display())).into_owned())
+            Failure::Usage(printable(&format!("{}, line {number}: {why}", file.display())).into_owned())
         };
         let words = words(line).map_err(wrong)?;
         if words.is_empty() {
@@ -361,11 +362,11 @@ fn listed(file: &Path) -> Result<Vec<Shipment>, Stop> {
         }
         let parsed = Line::try_parse_from(words);
         let one = parsed.map_err(|error| wrong(error.to_string().lines().next().unwrap_or_default()))?.one;
-        one.named().map_err(|stop| wrong(&stop.to_string()))?;
+        one.named().map_err(|failure| wrong(&failure.to_string()))?;
         listed.push(one);
     }
     if listed.is_empty() {
-        return Err(Stop::Usage(format!("{} lists no log", file.display())));
+        return Err(Failure::Usage(format!("{} lists no log", file.display())));
     }
     Ok(listed)
 }
@@ -380,11 +381,11 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
         let notes = (!options.once).then(|| dir.to_path_buf());
         Ok(Pair { log: dir.display().to_string(), address: shown(to), notes })
     };
-    let pairs = shipments.iter().map(name).collect::<Result<Vec<_>, Stop>>()?;
+    let pairs = shipments.iter().map(name).collect::<Result<Vec<_>, Failure>>()?;
     if options.dry_run {
         return shipments.iter().try_for_each(Shipment::dry_run);
     }
-    take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    take_over(|| {})?;
     service::run(&pairs, ("seawall_ship_up", "to"), &options.serving, |index, entry| {
         shipments[index].run(entry, &options.serving, options.once)
     })
@@ -489,7 +490,9 @@ pub(super) fn joined<T>(joined: &Joined<T>, print: impl FnOnce(&T) -> Result<(),
     }
     let said = format!("{}; the other sources made up for it", printable(&said.join("; ")));
     let coded = joined.wrong.iter().find_map(|wrong| service::code(wrong.error.ending()));
-    Err(coded.map_or_else(|| Stop::Failed(said.clone()), |code| Stop::Coded(code, said.clone())))
+    Err(coded
+        .map_or_else(|| Failure::Message(said.clone()), |code| Failure::Coded(code, said.clone()))
+        .into())
 }
 
 pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
@@ -509,7 +512,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     }
     if options.skip_trimmed {
         let (Some(one), true) = (from.pop(), from.is_empty()) else {
-            return Err(Stop::Failed("--skip-trimmed takes one --from: name only the archive".to_owned()));
+            return Err(Failure::message("--skip-trimmed takes one --from: name only the archive").into());
         };
         let untrimmed = Untrimmed::new(one, &until)?;
         if !untrimmed.is_known() {

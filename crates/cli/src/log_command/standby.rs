@@ -123,7 +123,7 @@ impl Told {
 
 pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
     refuse_missing_parent(&options.dir)?;
-    signals::take_over(|| {}).map_err(|failure| Stop::Failed(failure.to_string()))?;
+    signals::take_over(|| {})?;
     let log = options.dir.display().to_string();
     let pair = Pair { log, address: address::shown(&options.from), notes: None };
     service::run(std::slice::from_ref(&pair), ("seawall_standby_up", "from"), &options.serving, |_, entry| {

@@ -6,6 +6,7 @@ use seawall::{Report, Tail, verify};
 use seawall_sys::text::printable;
 
 use super::{Answer, Look, Stop, loss, records};
+use crate::exit::Failure;
 
 /// Damage ends the command with exit code 1, even if the report cannot be printed.
 pub(super) fn check(look: &Look) -> Result<(), Stop> {
@@ -23,7 +24,7 @@ pub(super) fn check(look: &Look) -> Result<(), Stop> {
     if let Err(Stop::Failed(unwritten)) = printed {
         text = format!("{text}; {unwritten}");
     }
-    Err(Stop::Failed(text))
+    Err(Failure::Message(text).into())
 }
 
 fn print_report(report: &Report) -> Result<(), Stop> {
