@@ -182,6 +182,7 @@ mod switch {
         PublishBeforeDurable
         FollowerMissesCuts
         ViewIgnoresPage
+        ViewMissesEnd
         ViewCutsAhead
         ViewStreamGoesOnBehindCut
         ViewStreamKeepsCut

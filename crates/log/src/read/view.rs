@@ -152,21 +152,33 @@ impl View {
         // looked for: a fast writer would be chased.
         let look = |disk: &mut OsDisk| {
             let mut view = Self::look(disk)?;
-            view.take_page(disk)?;
-            Ok(view)
+            let is_whole = view.take_page(disk)?;
+            Ok((view, is_whole))
         };
-        undisturbed(dir, look, |_| true)
+        loop {
+            let (view, is_whole) = undisturbed(dir, look, |_| true)?;
+            if is_whole {
+                return Ok(view);
+            }
+        }
     }
 
-    /// Shows what the writer's page says is durable, as far as the last segment holds it.
-    fn take_page(&mut self, disk: &mut OsDisk) -> Result<()> {
-        let durable = planted!(ViewIgnoresPage, None, self.published()).unwrap_or(Lsn::ZERO);
+    /// Shows what the writer's page says is durable, as far as the last segment holds it. Returns `false` if the writer has ended since
+    /// the look began: a page goes after the lock, and what it said is not known any more.
+    fn take_page(&mut self, disk: &mut OsDisk) -> Result<bool> {
+        let published = planted!(ViewIgnoresPage, None, self.published());
+        let ended = || Ok(self.may_be_written() && is_held(&self.dir)? == Some(false));
+        if published.is_none() && planted!(ViewMissesEnd, Ok(false), ended())? {
+            return Ok(false);
+        }
+        let durable = published.unwrap_or(Lsn::ZERO);
         if durable > self.watch.cursor.lsn {
             self.walk_on(disk)?;
         }
         // Only whole batches that were found valid are shown, whatever the page says.
         self.end = self.end.max(durable.min(self.watch.cursor.lsn));
-        self.look_at_cuts(disk)
+        self.look_at_cuts(disk)?;
+        Ok(true)
     }
 
     /// What the writer's page says is durable.
@@ -274,8 +286,8 @@ impl View {
         }
         let end = self.end;
         let walked = if more { self.walk_on(&mut disk) } else { Ok(()) };
-        // Segments that it reads may be trimmed meanwhile.
-        if walked.and_then(|()| self.take_page(&mut disk)).is_err() {
+        // Segments that it reads may be trimmed meanwhile, and the writer may end.
+        if !walked.and_then(|()| self.take_page(&mut disk)).unwrap_or(false) {
             *self = Self::open_in(&self.dir)?;
         } else if more {
             (self.writer, self.tail) = (writer, None);

@@ -40,7 +40,7 @@ pub const FOUND_BY_ORDERS: [(Mutant, &str); 6] = [
 
 /// Mistakes that cost time or memory, and those in what the campaign does not use, futures, deadlines, readers of an open log,
 /// followers in other processes and the store of Openraft: the test of this name finds each.
-pub const FOUND_BY_TESTS: [(Mutant, &str); 36] = [
+pub const FOUND_BY_TESTS: [(Mutant, &str); 37] = [
     (Mutant::HeldStatedInTakeOver, "no_held_trim_is_stated_among_records_that_are_taken_over"),
     (Mutant::RewriterSleepsAtCap, "a_full_log_is_trimmed_though_an_idle_stream_is_in_its_first_segment"),
     (Mutant::RoomWaitsForMemory, "copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them"),
@@ -56,6 +56,7 @@ pub const FOUND_BY_TESTS: [(Mutant, &str); 36] = [
     (Mutant::PublishBeforeDurable, "what_is_not_durable_is_not_shown"),
     (Mutant::FollowerMissesCuts, "what_was_cut_before_a_follower_came_there_is_not_shown"),
     (Mutant::ViewIgnoresPage, "a_view_shows_what_was_committed_before_it_was_opened_or_renewed"),
+    (Mutant::ViewMissesEnd, "a_view_shows_what_was_committed_before_a_writer_that_ends_during_the_look"),
     (Mutant::ViewCutsAhead, "a_cut_hides_nothing_from_other_processes_before_it_is_durable"),
     (Mutant::ViewStreamGoesOnBehindCut, "a_follower_of_a_stream_names_trims_cuts_and_removals"),
     (Mutant::ViewStreamSkipsTrimmed, "a_follower_past_whose_place_the_log_was_trimmed_says_so"),

@@ -309,6 +309,24 @@ fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
     assert!(View::open(dir.path()).expect("looks").end_lsn() < weak, "it is not durable");
 }
 
+/// A log that is dropped writes no close mark: its last record is shown because the lock is free, or because the page says so.
+#[test]
+fn a_view_shows_what_was_committed_before_a_writer_that_ends_during_the_look() {
+    let dir = scratch();
+    for seq in 0..200 {
+        let log = Log::open(dir.path(), quiet()).expect("opens");
+        let mut renewed = View::open(dir.path()).expect("looks");
+        let end = log.append_commit(&record(seq)).expect("commits").end;
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(log));
+            std::thread::sleep(Duration::from_micros(seq % 40 * 10));
+            assert_eq!(View::open(dir.path()).expect("looks").end_lsn(), end, "opened");
+            renewed.renew().expect("looks");
+            assert_eq!(renewed.end_lsn(), end, "renewed");
+        });
+    }
+}
+
 /// Segments are started and removed between looks and during them.
 #[test]
 fn a_view_shows_what_was_durable_before_it_beside_a_writer_that_starts_and_trims_segments() {
@@ -640,11 +658,12 @@ fn cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does
 #[test]
 fn planted_mistakes_are_found() {
     use seawall::mutant::{Mutant, finds};
-    let scenes: [(Mutant, fn()); 7] = [
+    let scenes: [(Mutant, fn()); 8] = [
         (Mutant::PublishBeforeDurable, what_is_not_durable_is_not_shown),
         (Mutant::BelieveStaleChannel, a_page_that_speaks_for_another_writer_is_not_believed),
         (Mutant::FollowerMissesCuts, what_was_cut_before_a_follower_came_there_is_not_shown),
         (Mutant::ViewIgnoresPage, a_view_shows_what_was_committed_before_it_was_opened_or_renewed),
+        (Mutant::ViewMissesEnd, a_view_shows_what_was_committed_before_a_writer_that_ends_during_the_look),
         (Mutant::ViewCutsAhead, a_cut_hides_nothing_from_other_processes_before_it_is_durable),
         (Mutant::CutsPublishedEarly, a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch),
         (
