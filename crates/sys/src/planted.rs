@@ -205,7 +205,7 @@ mod switch {
         MemoryServedEarly
         MemoryHalfTransaction
         MemoryMoved
-        HeldStatedInTakeOver
+        HeldStatedInDrain
         MemoryCutsUnseen
         ShipAckAtSend
         ShipAckOutOfOrder

@@ -79,7 +79,7 @@ impl Housekeeping {
         }
         let cap = inventory.cap();
         // Nobody can trim a log that is not open yet.
-        let waits = (full == OnFull::Wait && !core.is_taking_over()) || inventory.frees(core.trim());
+        let waits = (full == OnFull::Wait && !core.is_draining()) || inventory.frees(core.trim());
         (cap.never_fits(needed) || !waits).then(|| cap.refusal(needed))
     }
 

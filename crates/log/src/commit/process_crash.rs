@@ -197,24 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn no_held_trim_is_stated_among_records_that_are_taken_over() {
-        let taken_over_at = || {
+    fn no_held_trim_is_stated_among_drained_records() {
+        let drained_at = || {
             let mut core = holds_a_trim_back();
-            core.set_taking_over(true);
+            core.set_draining(true);
             core.append(b"one").expect("fits");
             // As the thread that keeps segments does whenever it is woken.
             core.let_held_go();
             let next = core.appended();
-            core.set_taking_over(false);
+            core.set_draining(false);
             assert!(core.let_held_go(), "it is stated behind them");
             next
         };
         let behind_the_first = Lsn::new(200 + 4 + 3);
-        assert_eq!(taken_over_at(), behind_the_first);
+        assert_eq!(drained_at(), behind_the_first);
         #[cfg(feature = "mutants")]
         {
             use crate::testing::mutant::{Mutant, finds};
-            assert!(finds(Mutant::HeldStatedInTakeOver, || assert_eq!(taken_over_at(), behind_the_first)));
+            assert!(finds(Mutant::HeldStatedInDrain, || assert_eq!(drained_at(), behind_the_first)));
         }
     }
 }

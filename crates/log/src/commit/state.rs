@@ -357,14 +357,14 @@ impl Core {
         self.in_memory
     }
 
-    /// Begins or ends taking records from memory.
-    pub(crate) fn set_taking_over(&mut self, taking_over: bool) {
-        self.now.taken_over = taking_over;
+    /// Begins or ends draining crash memory.
+    pub(crate) fn set_draining(&mut self, draining: bool) {
+        self.now.draining = draining;
     }
 
-    /// Whether records are being taken from memory.
-    pub(crate) fn is_taking_over(&self) -> bool {
-        self.now.taken_over
+    /// Whether records are being drained from crash memory.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.now.draining
     }
 
     /// Everything before `lsn` outlives the process in crash memory.

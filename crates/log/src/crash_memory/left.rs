@@ -1,16 +1,16 @@
-//! Takes from the memory of an earlier opening what the segments lack, and makes it durable before it is served.
+//! Drains the crash memory of an earlier opening: appends what the segments lack, durably, before it is served.
 //!
 //! ```text
 //!   find ─► bind, before the new epoch is on disk ─► append and commit what follows the end of the log ─► forget, remove
 //! ```
 //!
-//! The opening that takes over states its epoch in the memory first. Killed half-way, it leaves a log of that epoch that
-//! holds a part of the records, and memory that is still believed: the next opening takes the rest.
+//! The opening that drains the memory first writes its epoch there. Killed half-way, it leaves a log of that epoch that
+//! holds a part of the records, and memory that is still believed: the next opening drains the rest.
 //!
 //! Invariants: memory that is not believed is never read; it is removed only when what it held is as safe as a commit of
 //! this log makes it; an error leaves it as it is.
 
-use crate::crash_memory::{Memory, MemoryHeader, forget, is_taken_over_by, ring, state_takes_over};
+use crate::crash_memory::{Memory, MemoryHeader, forget, is_drained_by, ring, state_drains};
 use crate::error::Result;
 use crate::format::{LogId, Records};
 use crate::lsn::Lsn;
@@ -55,7 +55,7 @@ pub(crate) struct Left<M> {
 }
 
 impl<M: Memory> Left<M> {
-    /// Looks at it, in this boot of the system, `None` if that is not known.
+    /// Reads its header; `boot` is this boot of the system, `None` if unknown.
     pub(crate) fn look(memory: M, boot: Option<[u8; 16]>) -> Self {
         let found = MemoryHeader::read(&memory);
         let of_boot = |header: &MemoryHeader| planted!(MemoryOfOtherBoot, true, boot == Some(header.boot));
@@ -69,12 +69,12 @@ impl<M: Memory> Left<M> {
         Self { memory, header, worthless: Some(worthless) }
     }
 
-    /// The log `log_id` is being opened, with `epoch`, of which nothing is on the disk yet.
+    /// Believes the memory only if it is of the log `log_id` and the opening before `epoch`, which is not on the disk yet.
     pub(crate) fn bind(&mut self, log_id: LogId, epoch: u64) {
         let Some(header) = self.header else { return };
         let before = epoch.saturating_sub(1);
         // The opening that stated its epoch last may have been killed before that was on the disk.
-        let stated = || [before, epoch].iter().any(|epoch| is_taken_over_by(&self.memory, *epoch));
+        let stated = || [before, epoch].iter().any(|epoch| is_drained_by(&self.memory, *epoch));
         let of_last = header.epoch == before || planted!(MemoryNotRebound, false, stated());
         if planted!(MemoryOfOtherLog, false, header.log_id != log_id) {
             return;
@@ -83,7 +83,7 @@ impl<M: Memory> Left<M> {
             self.worthless = Some(OTHER_EPOCH);
             return;
         }
-        state_takes_over(&mut self.memory, epoch);
+        state_drains(&mut self.memory, epoch);
         self.worthless = None;
     }
 
@@ -95,9 +95,9 @@ impl<M: Memory> Left<M> {
         }
     }
 
-    /// Has `append` accept what the segments lack after `end`, transaction by transaction, and `commit` make it durable;
-    /// then nothing here is ever believed again. Returns what was left.
-    pub(crate) fn take_over(
+    /// Passes what the segments lack after `end` to `append`, transaction by transaction, and makes it durable by `commit`;
+    /// then forgets the memory. Returns what was left.
+    pub(crate) fn drain(
         &mut self,
         end: Lsn,
         append: impl FnMut(&[u8], u32) -> Result<Lsn>,

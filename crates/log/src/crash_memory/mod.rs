@@ -2,7 +2,7 @@
 //!
 //! A commit that is to outlive the process only copies its records into this file, which is mapped, and writes nothing: the
 //! kernel keeps what was stored however the process ends. The batches that hold the same records are written later, as if
-//! they had never been committed. The next opening takes what the segments lack from here ([`left`]).
+//! they had never been committed. The next opening drains it ([`left`]): it appends what the segments lack.
 //!
 //! ```text
 //!   0         128             128 + slot bytes
@@ -27,7 +27,7 @@
 //!  48   8   size of a slot in bytes
 //!  56   4   CRC-32C of bytes 0–55
 //!  60   4   zero
-//!  64   4   epoch of the opening that takes over, its lower half
+//!  64   4   epoch of the opening that drains the memory, its lower half
 //!  68   4   CRC-32C of bytes 0–67
 //! ```
 //!
@@ -37,7 +37,7 @@
 //! everything in it.
 //!
 //! The memory is **believed** if and only if its header is sound, the boot is this one, the log is this one, and its epoch
-//! is the last one that the log has seen, or the opening that takes over has that epoch or the next one. What is believed is an exact part of the
+//! is the last one that the log has seen, or the opening that drains it has that epoch or the next one. What is believed is an exact part of the
 //! records of that epoch, because every frame says where it belongs and is checked.
 //!
 //! Invariants: what one opening stored is never changed by it but for slots that are used anew; nothing here is durable, and
@@ -65,8 +65,8 @@ pub(crate) const SLOTS_AT: usize = 128;
 const MAGIC: [u8; 4] = *b"SWM1";
 const HEADER_SUM_AT: usize = 56;
 const HEADER_BYTES: usize = 64;
-/// Where the word is that states which opening takes over, in bytes.
-pub(crate) const TAKES_OVER_AT: usize = HEADER_BYTES;
+/// Where the word lies that says which opening drains the memory, in bytes.
+pub(crate) const DRAINS_AT: usize = HEADER_BYTES;
 
 /// Memory that this process and the kernel share. Stores reach it in the order in which they are made.
 pub(crate) trait Memory {
@@ -183,26 +183,26 @@ impl MemoryHeader {
     }
 }
 
-/// The bytes before the checksum that states which opening takes over: the header and the lower half of its epoch.
-fn takes_over_bytes(memory: &impl Memory, epoch: u64) -> ([u8; 4], u32) {
+/// The lower half of the draining opening's epoch, and the checksum of the header and that half.
+fn drains_bytes(memory: &impl Memory, epoch: u64) -> ([u8; 4], u32) {
     let mut header = [0; HEADER_BYTES];
     memory.load(0, &mut header);
     let epoch: [u8; 4] = std::array::from_fn(|i| epoch.to_le_bytes()[i]);
     (epoch, crc32c_more(crc32c(&header), &epoch))
 }
 
-/// Whether the memory states that the opening of this epoch takes over.
-fn is_taken_over_by(memory: &impl Memory, epoch: u64) -> bool {
+/// Whether the memory says that the opening of this epoch drains it.
+fn is_drained_by(memory: &impl Memory, epoch: u64) -> bool {
     let mut word = [0; WORD_BYTES];
-    memory.load(TAKES_OVER_AT, &mut word);
-    let (epoch, sum) = takes_over_bytes(memory, epoch);
+    memory.load(DRAINS_AT, &mut word);
+    let (epoch, sum) = drains_bytes(memory, epoch);
     word[..4] == epoch && word[4..] == sum.to_le_bytes()
 }
 
-/// States which opening takes over. One word, so that a kill leaves this statement or the one before.
-fn state_takes_over(memory: &mut impl Memory, epoch: u64) {
-    let (epoch, sum) = takes_over_bytes(memory, epoch);
-    memory.publish(TAKES_OVER_AT, u64::from(u32::from_le_bytes(epoch)) | u64::from(sum) << 32);
+/// Writes which opening drains the memory. One word, so that a kill leaves this epoch or the one before.
+fn state_drains(memory: &mut impl Memory, epoch: u64) {
+    let (epoch, sum) = drains_bytes(memory, epoch);
+    memory.publish(DRAINS_AT, u64::from(u32::from_le_bytes(epoch)) | u64::from(sum) << 32);
 }
 
 /// Whether the log made the file, also one that was not finished, or that was forgotten: a foreign file is left alone.

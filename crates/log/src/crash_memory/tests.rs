@@ -140,7 +140,7 @@ fn however_often_a_takeover_is_killed_the_next_one_believes() {
             bytes += records.len();
             Ok(lsn(written + bytes))
         };
-        let found = opening.take_over(lsn(written), append, |_| Ok(())).expect("takes over");
+        let found = opening.drain(lsn(written), append, |_| Ok(())).expect("drains");
         assert!(matches!(found, LeftInMemory::Taken { .. }), "{way}: {found:?}");
         assert_eq!(bytes, due, "{way}");
         assert!(MemoryHeader::read(&memory).is_none(), "nothing is taken twice");
@@ -153,9 +153,9 @@ fn an_error_leaves_the_memory_as_it_is_and_another_boot_log_or_epoch_is_not_beli
     let refuse = |_: &[u8], _| Err(crate::Error::WouldBlock);
     let mut opening = Left::look(&mut memory, Some(BOOT));
     opening.bind(LOG, 6);
-    assert!(opening.take_over(lsn(written), refuse, |_| Ok(())).is_err());
+    assert!(opening.drain(lsn(written), refuse, |_| Ok(())).is_err());
     let failed = || Err(crate::Error::Closed);
-    assert!(opening.take_over(lsn(written), |_, _| Ok(lsn(0)), |_| failed()).is_err());
+    assert!(opening.drain(lsn(written), |_, _| Ok(lsn(0)), |_| failed()).is_err());
     for (boot, log, epoch, believed) in [
         (Some(BOOT), LOG, 6, true),
         (Some(BOOT), LOG, 7, true),
@@ -168,7 +168,7 @@ fn an_error_leaves_the_memory_as_it_is_and_another_boot_log_or_epoch_is_not_beli
         let mut memory = memory.clone();
         let mut opening = Left::look(&mut memory, boot);
         opening.bind(log, epoch);
-        let found = opening.take_over(lsn(written), |_, _| Ok(lsn(0)), |_| Ok(())).expect("opens");
+        let found = opening.drain(lsn(written), |_, _| Ok(lsn(0)), |_| Ok(())).expect("opens");
         assert_eq!(matches!(found, LeftInMemory::Taken { .. }), believed, "{boot:?} {log} {epoch}");
     }
 }
@@ -206,7 +206,7 @@ fn arbitrary_memory_is_read_without_harm() {
             at += records.len();
             Ok(lsn(at))
         };
-        let found = opening.take_over(lsn(written), append, |_| Ok(())).expect("takes over");
+        let found = opening.drain(lsn(written), append, |_| Ok(())).expect("drains");
         believed += usize::from(matches!(found, LeftInMemory::Taken { records } if records > 0));
     }
     assert!(believed > 0);

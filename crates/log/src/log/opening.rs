@@ -197,7 +197,7 @@ impl Log {
         };
         log.spawn(disk, options)?;
         if let Some(left) = left {
-            log.take_over(left)?;
+            log.drain_crash_memory(left)?;
         }
         if log.group.core().tagged().streams_from != 0 {
             log.start_rewriter()?;
@@ -207,17 +207,17 @@ impl Log {
     }
 
     /// Takes what commits that are to outlive the process only left in memory, and makes it durable before anything is served.
-    pub(super) fn take_over(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
+    pub(super) fn drain_crash_memory(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
         let append = |records: &[u8], count| {
             let mut records = records.to_vec();
             self.accept_encoded(&mut records, (count, Numbering::Kept), &[])
         };
         let end = self.group.core().appended();
-        self.group.core().set_taking_over(true);
+        self.group.core().set_draining(true);
         // In full, in a log of any class, as everything that an opening serves.
-        let taken = left.take_over(end, append, |end| self.group.commit(end, AckLevel::Full))?;
+        let taken = left.drain(end, append, |end| self.group.commit(end, AckLevel::Full))?;
         let mut core = self.group.core();
-        core.set_taking_over(false);
+        core.set_draining(false);
         // Readers of this opening see no cut that is not published.
         if planted!(MemoryCutsUnseen, false, !core.tagged().cuts.is_empty()) {
             self.group.publish_cuts(&core);

@@ -41,7 +41,7 @@ pub const FOUND_BY_ORDERS: [(Mutant, &str); 6] = [
 /// Mistakes that cost time or memory, and those in what the campaign does not use, futures, deadlines, readers of an open log,
 /// followers in other processes and the store of Openraft: the test of this name finds each.
 pub const FOUND_BY_TESTS: [(Mutant, &str); 37] = [
-    (Mutant::HeldStatedInTakeOver, "no_held_trim_is_stated_among_records_that_are_taken_over"),
+    (Mutant::HeldStatedInDrain, "no_held_trim_is_stated_among_drained_records"),
     (Mutant::RewriterSleepsAtCap, "a_full_log_is_trimmed_though_an_idle_stream_is_in_its_first_segment"),
     (Mutant::RoomWaitsForMemory, "copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them"),
     (Mutant::LagUnbounded, "a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound"),

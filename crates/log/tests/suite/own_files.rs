@@ -72,7 +72,7 @@ fn count<T>(records: impl Iterator<Item = Result<T, Error>>) -> Result<usize, Er
 const OPENINGS: [(&str, Opening); 7] = [
     ("open", |dir, _| {
         let log = Log::open(dir, in_memory())?;
-        // It was taken over or is worth nothing, unless it is no memory of a log.
+        // It was drained or is worth nothing, unless it is no memory of a log.
         assert!(fs::read(dir.join("MEMORY")).map_or(true, |left| left[0] == GARBAGE));
         log.append_commit(b"another")?;
         Ok(count(log.read(log.first_lsn())?)? - 1)

@@ -395,7 +395,7 @@ fn an_opening_that_fails_leaves_the_memory_for_the_next_one() {
 }
 
 #[test]
-fn what_was_accepted_under_a_cap_is_taken_over_under_it() {
+fn what_was_accepted_under_a_cap_is_drained_under_it() {
     const SEGMENT: u64 = 64 << 10;
     let capped = || {
         options()

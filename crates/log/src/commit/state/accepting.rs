@@ -127,7 +127,7 @@ impl Core {
     /// States the trims that are held back if that lets the oldest segment go; whether it did. Not among records that are taken
     /// from memory: each keeps its LSN.
     pub(crate) fn let_held_go(&mut self) -> bool {
-        if planted!(HeldStatedInTakeOver, false, self.now.taken_over) {
+        if planted!(HeldStatedInDrain, false, self.now.draining) {
             return false;
         }
         let Some(end) = self.tagged.streams.held_lets_go() else { return false };
@@ -139,7 +139,7 @@ impl Core {
 
     /// States all trims that are held back before a record of `bytes` bytes, if there is room for records.
     pub(super) fn state_held(&mut self, bytes: usize) -> Result<(), Refusal> {
-        if !self.tagged.streams.holds() || self.now.taken_over {
+        if !self.tagged.streams.holds() || self.now.draining {
             return Ok(());
         }
         if self.is_full() {
@@ -363,7 +363,7 @@ impl Core {
         if place.offset + padded + reserve > place.data_end || self.now.restates {
             // Header, batch, close mark, second copy of the header; in the last segment a mark as well.
             // What is taken from memory states its cuts itself, and another record in between would move it.
-            let silent = self.now.restates || planted!(MemoryMoved, false, self.now.taken_over);
+            let silent = self.now.restates || planted!(MemoryMoved, false, self.now.draining);
             let restated = if silent { None } else { self.tagged.restatement(self.cuts_from_here()) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
@@ -492,19 +492,19 @@ pub(super) struct Appending {
     pub(super) restates: bool,
     /// It may start this many of the segments that other records leave: all if it lets segments go.
     pub(super) takes: usize,
-    /// It is taken from the memory of an earlier opening, and must keep its LSN.
-    pub(super) taken_over: bool,
+    /// It is drained from the crash memory of an earlier opening, and must keep its LSN.
+    pub(super) draining: bool,
 }
 
 impl Appending {
     /// Whether it may use all segments that other records leave: what was accepted under the cap once fits under it, and
     /// nothing can be trimmed before it is there.
     fn takes_what_records_leave(self) -> bool {
-        self.takes == RECORDS_LEAVE || self.taken_over
+        self.takes == RECORDS_LEAVE || self.draining
     }
 
     /// The segments that it leaves.
     pub(super) fn leaves(self) -> usize {
-        if self.taken_over { 0 } else { RECORDS_LEAVE - self.takes }
+        if self.draining { 0 } else { RECORDS_LEAVE - self.takes }
     }
 }

@@ -304,7 +304,7 @@ pub(crate) fn live_with(
     };
     disk.hold_segments();
     let mut life = Life::new(disk, (seed, remains.boot(), stores), habits, recovered, trace);
-    let found = match left.map_or(Ok(LeftInMemory::Nothing), |left| life.take_over(left)) {
+    let found = match left.map_or(Ok(LeftInMemory::Nothing), |left| life.drain_crash_memory(left)) {
         Ok(found) => found,
         Err(error) => return End { refused: Some(error), ..End::of(life.disk, life.trace) },
     };

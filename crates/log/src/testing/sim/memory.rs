@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::rng::{Rng, mix};
 use crate::crash_memory::ring::Ring;
-use crate::crash_memory::{Memory, MemoryHeader, TAKES_OVER_AT};
+use crate::crash_memory::{DRAINS_AT, Memory, MemoryHeader};
 use crate::format::LogId;
 
 /// Slots of simulated memory: few and small, so that they are used anew often.
@@ -135,10 +135,10 @@ impl Remains {
         Self { image: None, boot: self.boot + 1 }
     }
 
-    /// As the opening that made it left it: a copy that was kept, before a later one stated that it takes over.
+    /// As the opening that made it left it, before a later one wrote that it drains it.
     pub(crate) fn kept(&self) -> Self {
         let mut kept = self.clone();
-        kept.put(TAKES_OVER_AT, &[0; 8]);
+        kept.put(DRAINS_AT, &[0; 8]);
         kept
     }
 

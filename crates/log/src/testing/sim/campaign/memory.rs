@@ -37,7 +37,7 @@ impl Run<'_> {
             3 | 4 => {
                 let damaged = past.remains.damaged(rng);
                 let due = way.terms(past.ledger.acknowledged);
-                self.taken_over(media, past, (&damaged, due), rng).map(drop)
+                self.drained(media, past, (&damaged, due), rng).map(drop)
             }
             _ => Ok(()),
         }
@@ -52,7 +52,7 @@ impl Run<'_> {
         (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
         let due = way.terms(past.ledger.due_after_kill());
-        self.taken_over(media, past, (remains, due), rng).map(drop)
+        self.drained(media, past, (remains, due), rng).map(drop)
     }
 
     /// The process is killed, and the memory that is there is not the one that it left.
@@ -64,7 +64,7 @@ impl Run<'_> {
         (rng, way): (&mut Rng, CommitRules),
     ) -> Result<(), Violation> {
         let due = way.terms(past.ledger.acknowledged);
-        match self.taken_over(media, past, (remains, due), rng)? {
+        match self.drained(media, past, (remains, due), rng)? {
             Some(LeftInMemory::Taken { .. }) => Err(Violation::Believed),
             _ => Ok(()),
         }
@@ -72,7 +72,7 @@ impl Run<'_> {
 
     /// Opens the log where a killed process left this disk and this memory, cuts the power when that is open, and judges
     /// what is left: what was taken is durable. Returns what was taken, `None` if this was judged before.
-    fn taken_over(
+    fn drained(
         &mut self,
         media: &Media,
         past: &Past,

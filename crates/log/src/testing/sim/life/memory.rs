@@ -1,4 +1,4 @@
-//! Has a life store records in memory that outlives it, and take over what an earlier one left there.
+//! Has a life store records in crash memory, and drain what an earlier one left there.
 
 use super::{Life, Step};
 use crate::commit::process_crash::store_unissued;
@@ -33,18 +33,18 @@ impl Life {
         self.trace.extend(self.stores.take().into_iter().map(Step::Memory));
     }
 
-    /// Takes over what an earlier life left in memory, as an opening does.
-    pub(super) fn take_over(&mut self, mut left: Left<SimMemory>) -> Result<LeftInMemory, Error> {
+    /// Drains what an earlier life left in crash memory, as an opening does.
+    pub(super) fn drain_crash_memory(&mut self, mut left: Left<SimMemory>) -> Result<LeftInMemory, Error> {
         let end = self.core.appended();
-        self.core.set_taking_over(true);
+        self.core.set_draining(true);
         let life = std::cell::RefCell::new(self);
-        let found = left.take_over(
+        let found = left.drain(
             end,
             |records, count| life.borrow_mut().append_taken(records, count),
             |end| life.borrow_mut().commit_taken(end),
         );
         let life = life.into_inner();
-        life.core.set_taking_over(false);
+        life.core.set_draining(false);
         life.drain();
         life.drain_stores();
         if found.is_ok() {
@@ -54,7 +54,7 @@ impl Life {
     }
 
     fn taken_failed() -> Error {
-        Error::io("take over", "memory", std::io::Error::other("the log failed"))
+        Error::io("drain", "memory", std::io::Error::other("the log failed"))
     }
 
     /// Appends a transaction from memory, waiting for memory and segments.
