@@ -13,7 +13,7 @@ use seawall_sys::directory::Directory;
 use seawall_sys::durability::Durability;
 
 use crate::commit::append_future::AppendFuture;
-use crate::commit::close_future::{CloseFuture, Closing};
+use crate::commit::close_future::{CloseFuture, CloseOrder};
 use crate::commit::commit_future::CommitFuture;
 use crate::commit::ending::{self, HandedOver, Resources};
 use crate::commit::group::Group;
@@ -46,11 +46,10 @@ pub use opening::Opened;
 /// Shared between threads by reference or in an [`Arc`]. Dropping it commits nothing: records that were appended and
 /// not committed are lost. [`Log::close`] commits everything and writes a mark that says so.
 ///
-/// Dropping waits for the threads of the log and for batches that are being written. If the last handle is dropped with a
-/// waker, on a thread that is writing a batch, it must not wait: a thread of the log then does the rest. The same
-/// process opens the directory again without noticing, because [`Log::open`] waits for that; another one may find it
-/// locked a moment longer. Nothing acknowledged is lost either way. A task awaits [`Log::close_async`] first: dropping then
-/// waits for nothing.
+/// Dropping waits for the threads of the log and for batches that are being written. A waker that drops the last handle on a
+/// thread that is writing a batch must not wait: a thread of the log then finishes. [`Log::open`] in the same process
+/// waits for that; another process may find the log locked a moment longer. Nothing acknowledged is lost either way. A task
+/// awaits [`Log::close_async`] first: dropping then waits for nothing.
 ///
 /// # fork(2)
 ///
@@ -69,14 +68,14 @@ pub struct Log {
     pins: Pins,
     /// Where single records are.
     index: Arc<RecordIndex>,
-    /// Held while the thread that rewrites what streams need is started.
+    /// Held while the rewriter thread is started.
     starts_rewriter: Mutex<()>,
     /// Reads for followers that are polled.
     follow_thread: Arc<FollowThread>,
-    /// What the maintenance thread releases where the thread that drops the log must not wait.
+    /// What the maintenance thread releases if the thread that drops the log must not wait.
     handed_over: HandedOver,
-    closing: Arc<Closing>,
-    /// Writes the trims that a log at its cap holds back, and how many it has written.
+    closing: Arc<CloseOrder>,
+    /// The disk for the file of held trims of a log at its cap, and how many were written to it.
     held_trims: Mutex<(OsDisk, u64)>,
 }
 
@@ -255,7 +254,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondPromise`] if `class` is more than the log was opened to promise.
     pub fn commit_async_as(&self, lsn: Lsn, class: Durability) -> Result<CommitFuture> {
-        // Why a log that has ended serves nothing, the future returns.
+        // The future returns the error of a log that has ended.
         let level = self.group.level(class)?;
         let outlives = self.group.outlives(lsn, class).unwrap_or(false);
         Ok(if outlives {
@@ -383,7 +382,7 @@ impl Log {
         (Arc::clone(&self.group), Arc::clone(&self.dir), Arc::clone(&self.index))
     }
 
-    /// Makes durable, in a file of its own, what a log at its cap has no block for: trims of streams that let no segment go.
+    /// Makes the held trims durable, in a file of their own: a log at its cap has no block for trims that free no segment.
     pub(crate) fn note_held(&self) -> Result<()> {
         let mut noted = lock(&self.held_trims);
         let core = self.group.core();
@@ -463,7 +462,7 @@ impl Log {
         backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
 
-    /// The end of what is durable.
+    /// The end of what is durable, at the class that the log was opened for.
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.group.durable()

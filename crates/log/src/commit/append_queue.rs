@@ -7,9 +7,9 @@
 //!                                                           └─ none: it was requested ─► wait
 //! ```
 //!
-//! Whatever makes room wakes the first in line, up to one batch of records; who was woken is out of line until it has looked, so
-//! that a task which is never polled holds up nobody. Each of these that appends wakes one more, so
-//! that the line continues until the memory is full again; each that finds no room keeps its place.
+//! Freed room wakes the first in line, up to one batch of records. A woken future is out of line until it has looked, so that a
+//! task that is never polled holds up no other. Each one that appends wakes one more, until the memory is full again; each one
+//! that finds no room keeps its place.
 //!
 //! Invariants: a future takes its place before it looks for room for the last time, and room is made before the line is
 //! looked at, so one of the two sees the other; the first in line has requested what it lacks; a future that was woken and

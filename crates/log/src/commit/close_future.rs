@@ -24,9 +24,9 @@ use crate::error::{Error, Result};
 use crate::lock::Ending;
 use seawall_sys::planted;
 
-/// How far a log has been closed by its own threads.
+/// The order to close a log by its own threads, and how far that is.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub(crate) struct CloseOrder {
     state: Mutex<State>,
 }
 
@@ -40,7 +40,7 @@ struct State {
     wakers: BTreeMap<u64, Waker>,
 }
 
-impl Closing {
+impl CloseOrder {
     /// Leaves the order to close for the writer thread. What releases the lock goes with it.
     pub(crate) fn order(&self, group: &Group, resources: Resources) {
         // Before anyone can know of it, so that an opening in this process waits for the lock.
@@ -77,13 +77,13 @@ impl Closing {
 #[must_use = "only the result says whether everything became durable"]
 pub struct CloseFuture {
     group: Arc<Group>,
-    closing: Arc<Closing>,
+    closing: Arc<CloseOrder>,
     number: u64,
 }
 
 impl CloseFuture {
     /// Waits for the end of what was ordered.
-    pub(crate) fn new(group: &Arc<Group>, closing: &Arc<Closing>) -> Self {
+    pub(crate) fn new(group: &Arc<Group>, closing: &Arc<CloseOrder>) -> Self {
         Self { group: Arc::clone(group), closing: Arc::clone(closing), number: 0 }
     }
 }

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::commit::close_future::Closing;
+use crate::commit::close_future::CloseOrder;
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
 use crate::lock::{Ending, Lock, is_writing};
@@ -84,7 +84,7 @@ fn stop(group: &Group) {
 }
 
 /// The end of the maintenance thread: releases what was handed over to it.
-pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver, closing: &Closing) {
+pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver, closing: &CloseOrder) {
     // The thread may have ended its work early, because the log failed.
     while !group.status().is_stopping() {
         std::thread::park();

@@ -39,7 +39,7 @@ impl Housekeeping {
     }
 
     /// Requests a segment of at least `bytes` bytes, unless one was offered since the append was refused; `core` locks the
-    /// core. If it was `requested` before and preparing it failed, returns why.
+    /// core. Returns why preparing it failed, if it was `requested` before.
     pub(crate) fn request_segment<'a>(
         &self,
         core: impl FnOnce() -> MutexGuard<'a, Core>,
@@ -62,8 +62,8 @@ impl Housekeeping {
         core.next_task(&mut inventory, &mut request.needed)
     }
 
-    /// Why appends that wait for a segment get none although no task is left: the cap of the log. `None` if none waits, or if
-    /// they are to wait for a trim that frees one, or one that frees some is about to be durable; `core` locks the core.
+    /// Refuses the appends that wait for a segment when no task is left that would prepare one: the log is at its cap. `None` if
+    /// none waits, if they are to wait for a trim, or if one that frees segments is about to be durable; `core` locks the core.
     pub(crate) fn refusal<'a>(
         &self,
         core: impl FnOnce() -> MutexGuard<'a, Core>,
@@ -73,7 +73,7 @@ impl Housekeeping {
         let core = core();
         let inventory = lock(&self.inventory);
         let needed = request.needed?;
-        // There was none at the last look: what has changed since then has woken the thread.
+        // A task that came since the last look has woken the thread.
         if inventory.has_task(core.spares(), core.durable_trim()) {
             return None;
         }

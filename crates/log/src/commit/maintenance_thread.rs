@@ -75,8 +75,8 @@ pub(crate) fn run<D: Disk>(
     }
 }
 
-/// Has what was appended written if appends wait for room: a trim of a stream among it may let segments go, and nobody may
-/// come to commit it.
+/// Requests a commit of everything appended if appends wait for room: it may contain a trim that frees segments, and no
+/// committer may come.
 fn write_awaited_trims(group: &Group) {
     if group.housekeeping().awaits_room() {
         let core = group.core();
@@ -107,14 +107,14 @@ fn frees_awaited_room(group: &Group) -> bool {
     awaited
 }
 
-/// Takes back a task that failed. Returns the spare that was to be replaced if it cannot be opened again: it is as it
-/// was, but for its open files, which may have to wait until the process has fewer open.
+/// Takes back a task that failed. Returns the outgrown spare if its files cannot be opened again, which may have to wait until
+/// the process has fewer open.
 fn undo(group: &Group) -> Option<Spare> {
-    let held = group.core().held_spare();
-    if let Some(Err(_)) = held.map(|spare| group.writers().open(spare.number, (0, spare.bytes))) {
-        return held;
+    let outgrown = group.core().outgrown_spare();
+    if let Some(Err(_)) = outgrown.map(|spare| group.writers().open(spare.number, (0, spare.bytes))) {
+        return outgrown;
     }
-    group.core().release_spare();
+    group.core().keep_outgrown_spare();
     None
 }
 

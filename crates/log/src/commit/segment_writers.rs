@@ -70,7 +70,7 @@ impl OpenSegment {
 /// The writers of every segment that may be written.
 pub(crate) struct SegmentWriters {
     dir: Arc<Directory>,
-    works: EngineContext,
+    engine: EngineContext,
     rows: Rows,
     count: usize,
     write_bytes: usize,
@@ -82,24 +82,24 @@ pub(crate) struct SegmentWriters {
 impl std::fmt::Debug for SegmentWriters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SegmentWriters")
-            .field("works", &self.works)
+            .field("engine", &self.engine)
             .field("count", &self.count)
             .finish_non_exhaustive()
     }
 }
 
 impl SegmentWriters {
-    /// Without a segment yet; each will have `count` writers on the engine `works` and as many by each relaxed row.
+    /// Without a segment yet; each will have `count` writers on `engine` and as many by each relaxed row.
     pub(crate) fn new(
         dir: Arc<Directory>,
-        works: EngineContext,
+        engine: EngineContext,
         rows: Rows,
         count: usize,
         write_bytes: usize,
     ) -> Self {
         Self {
             dir,
-            works,
+            engine,
             rows,
             count,
             write_bytes,
@@ -131,9 +131,9 @@ impl SegmentWriters {
         }
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
         let own = |writer| {
-            self.works
+            self.engine
                 .open_in(&self.dir, writer, &target)
-                .map_err(|error| from_open(error, self.works.method(), &path))
+                .map_err(|error| from_open(error, self.engine.method(), &path))
         };
         let own: Idle = (0..self.count).map(own).collect::<Result<_>>().map(Mutex::new)?;
         let writers = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
@@ -159,7 +159,7 @@ impl SegmentWriters {
     /// Gives up what the engine has registered of the buffer with this number, which no batch uses; returns whether its memory
     /// may change now.
     pub(crate) fn forget(&self, number: u16) -> bool {
-        self.works.forget(number)
+        self.engine.forget(number)
     }
 
     /// The rows that commits take.

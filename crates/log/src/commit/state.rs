@@ -8,8 +8,8 @@
 //! durable  <=  acknowledged  <=  syncing  <=  appended
 //! ```
 //!
-//! What is acknowledged outlives what the log promises; what is durable outlives a power cut. In a log of class power loss
-//! the two are one; in a log of a lower class the durable LSN moves when a segment is full, after a trim and at close.
+//! What is acknowledged outlives the log's class, and is what `Log::durable_lsn` returns; what is durable outlives a power cut.
+//! In a log of class power loss the two are one; in one of a lower class the durable LSN moves when a segment is full, after a trim and at close.
 //!
 //! Invariants: an append is accepted only if there is a prepared place for it, so a full disk shows before anything
 //! is written; a batch in a new segment is issued only when everything in the old one is durable; while the batch
@@ -68,7 +68,7 @@ pub(crate) struct CoreConfig {
 }
 
 impl CoreConfig {
-    /// The level at which a record is acknowledged.
+    /// The ack level of the log's class, which `Log::commit` requests.
     pub(crate) fn own(&self) -> AckLevel {
         AckLevel::of(self.class)
     }
@@ -140,13 +140,13 @@ pub(crate) struct Issue {
 /// What closing the log needs next.
 #[derive(Debug)]
 pub(crate) enum Closing {
-    /// That this batch, which is in flight, ends.
+    /// Wait until this batch, which is in flight, ends.
     Wait(u64),
-    /// That this is written, which was gathered before.
+    /// Write this batch, which was gathered before.
     Before(Issue),
-    /// That the close mark is written: nothing else is in flight.
+    /// Write the close mark: nothing else is in flight.
     Mark(Issue),
-    /// Nothing is written any more.
+    /// Nothing: the log has ended.
     Refused,
 }
 
@@ -181,8 +181,8 @@ pub(crate) struct Core {
     witnessed: Lsn,
     place: Place,
     spares: VecDeque<Spare>,
-    /// The first spare, while it is being replaced by a larger one. Nothing may start a later one meanwhile.
-    held: Option<Spare>,
+    /// The first spare, if it is too small, while a larger one is prepared to replace it. Nothing starts a later spare meanwhile.
+    outgrown: Option<Spare>,
     /// Segments that may still be prepared under the cap of the log: see `segment/cap.rs`.
     rooms: usize,
     open: Option<Batch>,
@@ -203,16 +203,16 @@ pub(crate) struct Core {
     acknowledged_cuts: u64,
     now: Appending,
     pins: PinFloor,
-    /// How far neither streams nor untagged records needed anything at some moment: what is appended later lies after that.
+    /// The highest LSN before which no stream and no untagged record needed anything: later appends lie after it.
     free_to: Lsn,
     /// The end of the oldest segment when the holds were looked at last: see [`Core::awaits_look`].
     looked_at: Lsn,
-    /// Everything before this outlives the process in crash memory, and is not on the disk for that reason.
+    /// The end of what crash memory holds, whether the disk has it or not.
     in_memory: Lsn,
-    /// Bytes of all issued batches, but for records that were rewritten.
-    written: u64,
-    /// How many of these records are accepted up to, while streams that lag are caught up with; `None` if any.
-    written_max: Option<u64>,
+    /// The paced bytes of all issued batches: see [`Core::paced_bytes`].
+    paced_issued: u64,
+    /// Appends wait at this many paced bytes while lagging streams catch up; `None` for no limit.
+    paced_max: Option<u64>,
     failed: bool,
     /// The close mark is issued: recovery ends there, so nothing may follow it.
     closed: bool,
@@ -250,7 +250,7 @@ impl Core {
             witnessed: resume.end,
             place: resume.place,
             spares: resume.spares.into(),
-            held: None,
+            outgrown: None,
             rooms: usize::MAX,
             open: None,
             ready: VecDeque::with_capacity(buffers),
@@ -269,8 +269,8 @@ impl Core {
             free_to: resume.trim,
             looked_at: Lsn::ZERO,
             in_memory: resume.end,
-            written: 0,
-            written_max: None,
+            paced_issued: 0,
+            paced_max: None,
             failed: false,
             closed: false,
         }
@@ -436,11 +436,11 @@ impl Core {
         self.ready.iter().chain(&self.open).map(|batch| batch.records).sum()
     }
 
-    /// Accepts records of this many bytes until this is called again, but for those that are rewritten and what lets segments go;
-    /// any number of them if there is none. Returns whether there was or is a bound.
+    /// Accepts records of this many more paced bytes until the next call, any number if `None`; what frees segments is
+    /// accepted always. Returns whether a bound was or is set.
     pub(crate) fn pace(&mut self, bytes: Option<u64>) -> bool {
-        let most = bytes.map(|bytes| self.taken().saturating_add(bytes));
-        std::mem::replace(&mut self.written_max, most).is_some() || most.is_some()
+        let most = bytes.map(|bytes| self.paced_bytes().saturating_add(bytes));
+        std::mem::replace(&mut self.paced_max, most).is_some() || most.is_some()
     }
 
     /// What pins hold.
@@ -454,53 +454,53 @@ impl Core {
     }
 
     /// The segments that can still be started, prepared or not.
-    fn ahead(&self) -> usize {
+    fn segments_left(&self) -> usize {
         self.spares.len().saturating_add(self.rooms)
     }
 
     /// Whether the log is at its cap: records may start no segment.
     pub(crate) fn is_full(&self) -> bool {
-        self.ahead() <= RECORDS_LEAVE
+        self.segments_left() <= RECORDS_LEAVE
     }
 
-    /// Whether the next record may start a segment, and leaves enough to trims and openings.
+    /// Whether the next record may start a segment: enough must be left for trims and openings.
     fn may_start(&self) -> bool {
-        self.ahead() > planted!(RecordsTakeLastSpare, 0, self.now.leaves())
+        self.segments_left() > planted!(RecordsTakeLastSpare, 0, self.now.leaves())
     }
 
-    /// So many segments may still be prepared.
+    /// Sets how many segments may still be prepared.
     pub(crate) fn set_rooms(&mut self, rooms: usize) {
         self.rooms = rooms;
     }
 
-    /// Makes a prepared segment available; one that was prepared to replace the held spare takes its place.
+    /// Makes a prepared segment available, in place of the outgrown spare if there is one.
     pub(crate) fn add_spare(&mut self, spare: Spare) {
-        if self.held.take().is_some() {
+        if self.outgrown.take().is_some() {
             self.spares.push_front(spare);
         } else {
             self.spares.push_back(spare);
         }
     }
 
-    /// Makes the held spare available again: it was not replaced.
-    pub(crate) fn release_spare(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.spares.push_front(held);
+    /// Makes the outgrown spare available again: it was not replaced.
+    pub(crate) fn keep_outgrown_spare(&mut self) {
+        if let Some(spare) = self.outgrown.take() {
+            self.spares.push_front(spare);
         }
     }
 
-    /// The spare that is being replaced.
-    pub(crate) fn held_spare(&self) -> Option<Spare> {
-        self.held
+    /// The spare that is too small and is being replaced.
+    pub(crate) fn outgrown_spare(&self) -> Option<Spare> {
+        self.outgrown
     }
 
-    /// Whether appends that need a segment of `bytes` bytes have to wait for one.
+    /// Whether an append that needs a segment of `bytes` bytes must wait for one.
     pub(crate) fn lacks(&self, bytes: u64) -> bool {
         !self.may_start() || self.spares.front().is_none_or(|spare| spare.bytes < bytes)
     }
 
     /// The next segment task, if there is any, when appends need a segment of `needed` bytes; `needed` is cleared if that is
-    /// there. A first spare that is too small is held until it is replaced.
+    /// there. A first spare that is too small is kept aside until it is replaced.
     pub(crate) fn next_task(
         &mut self,
         inventory: &mut SegmentInventory,
@@ -510,7 +510,7 @@ impl Core {
         let first = self.spares.front().copied();
         *needed = needed.filter(|bytes| self.lacks(*bytes));
         let task = if let Some(task) = needed.and_then(|bytes| inventory.task_for(bytes, first)) {
-            self.held = self.spares.pop_front();
+            self.outgrown = self.spares.pop_front();
             Some(task)
         } else {
             inventory.next_task(self.spares(), self.durable_trim())
@@ -544,7 +544,7 @@ impl Core {
         self.syncing = batch.end();
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
-        self.written += self.taken_by(&batch);
+        self.paced_issued += self.paced_bytes_of(&batch);
         let owed = self.sync_first(level);
         let sync_first = planted!(
             FullWithoutDebtSync,

@@ -27,7 +27,7 @@ const GATES: usize = if cfg!(loom) { 2 } else { 64 };
 /// The published watermarks of one log, and what waits for them.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    /// The end of what outlives what the log promises.
+    /// The acknowledged LSN of the core: the end of what outlives the log's class.
     durable: AtomicU64,
     /// The end of what has reached each relaxed level.
     relaxed: [AtomicU64; 2],
@@ -70,7 +70,7 @@ impl Waiters {
         }
     }
 
-    /// The end of what outlives what the log promises.
+    /// The end of what outlives the log's class.
     pub(crate) fn durable(&self) -> Lsn {
         Lsn::new(self.durable.load(Ordering::Acquire))
     }
@@ -87,7 +87,7 @@ impl Waiters {
         self.durable().max(Lsn::new(relaxed))
     }
 
-    /// Publishes the end of what outlives what the log promises.
+    /// Publishes the end of what outlives the log's class.
     pub(crate) fn publish_durable(&self, lsn: Lsn) {
         self.durable.store(lsn.get(), Ordering::Release);
     }

@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use seawall_sys::clock::monotonic_ns;
 
-use crate::commit::close_future::Closing;
+use crate::commit::close_future::CloseOrder;
 use crate::commit::ending::HandedOver;
 use crate::commit::group::Group;
 use crate::commit::idle_memory::IDLE_UNTIL_RELEASE;
 
 /// Runs until the log stops; `idle` is the time without commits after which a durable mark is written. Closes the log if a
 /// future requests that.
-pub(crate) fn run(group: &Arc<Group>, idle: Duration, closing: &Closing, handed_over: &HandedOver) {
+pub(crate) fn run(group: &Arc<Group>, idle: Duration, closing: &CloseOrder, handed_over: &HandedOver) {
     // What panics is a recorder of metrics. The log has failed then, and can still be closed.
     let work = || write(group, idle, closing, handed_over);
     while std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {}
 }
 
-fn write(group: &Group, idle: Duration, closing: &Closing, handed_over: &HandedOver) {
+fn write(group: &Group, idle: Duration, closing: &CloseOrder, handed_over: &HandedOver) {
     let mut led = false;
     let (mut seen, mut quiet_since) = (u64::MAX, monotonic_ns());
     while !group.status().is_stopping() {

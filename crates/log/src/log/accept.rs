@@ -1,6 +1,6 @@
 //! Accepts records into the log: into the open batch, or as a batch of their own if they are large.
 //!
-//! Invariant: whatever ends a transaction, also a panic, its memory goes back to the log.
+//! Invariant: however a transaction ends, also by a panic, its memory goes back to the log.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ impl Log {
         Error::TooLong { bytes: bytes as u64, bytes_max: self.record_bytes_max as u64 }
     }
 
-    /// The memory that a large record held in vain may have been refused to the first future in line.
+    /// Wakes the first future in line: a large record that was refused may have held the memory that it waits for.
     pub(super) fn pass_on_memory(&self) {
         self.group.waiters().appends().wake_up_to(0);
     }
@@ -126,7 +126,7 @@ impl Log {
         if open.is_empty() {
             return Ok(self.group.core().appended());
         }
-        // Others append meanwhile: what can be done before the core is locked is done here.
+        // All that needs no core lock is done before it, because others append meanwhile.
         let (count, numbering, changes) = (open.len(), open.numbering(), open.take_changes());
         let accepted = match open.finish() {
             Finished::InBuffer { buf, used, sum } => self.group.accept(|core| {
@@ -138,7 +138,7 @@ impl Log {
         accepted.map(|(lsn, _)| lsn)
     }
 
-    /// Appends a transaction of encoded records, which changes streams so.
+    /// Appends a transaction of encoded records, which makes these `changes` to streams.
     pub(super) fn accept_encoded(
         &self,
         records: &mut [u8],

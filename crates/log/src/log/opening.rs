@@ -1,4 +1,4 @@
-//! Opens a log: lock, recovery, commit method, threads, and what crash memory had left.
+//! Opens a log: lock, recovery, commit method, threads, and draining crash memory.
 //!
 //! Invariants: nothing is made before what could refuse the opening was checked; nothing is served before what the memory held
 //! is durable.
@@ -133,13 +133,13 @@ impl Log {
             recovery::config(&recovered, options.batch_bytes, options.memory_bytes, options.in_flight_max);
         let buffers = Core::take_buffers(&config);
         let buffers = buffers.map_err(|source| Error::io("get memory for", dir, source))?;
-        let Selected { works, origin, rows, refused, evidence } =
+        let Selected { engine, origin, rows, refused, evidence } =
             permitted.select(&held, options, recovered.block_bytes, &buffers)?;
         let core = Core::with(config, recovered.resume.clone(), buffers);
-        let method = works.method();
+        let method = engine.method();
         #[cfg_attr(not(feature = "simulation"), expect(unused_mut, reason = "only tests change it"))]
         let mut writers =
-            SegmentWriters::new(Arc::clone(&held), works, rows, options.in_flight_max, options.batch_bytes);
+            SegmentWriters::new(Arc::clone(&held), engine, rows, options.in_flight_max, options.batch_bytes);
         #[cfg(feature = "simulation")]
         {
             writers.faults.clone_from(&options.faults);
@@ -206,7 +206,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Takes what commits that are to outlive the process only left in memory, and makes it durable before anything is served.
+    /// Drains crash memory, durably, before anything is served.
     pub(super) fn drain_crash_memory(&mut self, mut left: Left<CrashMapping>) -> Result<()> {
         let append = |records: &[u8], count| {
             let mut records = records.to_vec();
@@ -309,7 +309,7 @@ impl Log {
     }
 }
 
-/// The memory that an earlier opening left in the directory. A foreign file of that name is no such memory.
+/// The crash memory that an earlier opening left in the directory; ignores a foreign file of that name.
 fn look_for_memory(dir: &Directory) -> Result<Option<Left<CrashMapping>>> {
     let found = match CrashMapping::open_in(dir, MEMORY_FILE) {
         Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,

@@ -68,7 +68,7 @@ pub enum MethodOrigin {
 /// The selected method, ready to work.
 pub(crate) struct Selected {
     /// The method on its engine.
-    pub(crate) works: EngineContext,
+    pub(crate) engine: EngineContext,
     /// Where the method comes from.
     pub(crate) origin: MethodOrigin,
     /// The method, and the rows of relaxed commits.
@@ -153,13 +153,13 @@ impl Permitted {
             };
             let evidence = evidence_of(dir, &environment, (method, options), found)?;
             match EngineContext::start(method, options.in_flight_max, buffers.len(), &warm) {
-                Ok(works) => {
+                Ok(engine) => {
                     if let Some(reason) = &reason {
                         tracing::info!(dir = %dir.path().display(), %reason, "io_uring is refused: using the portable engine");
                     }
                     let around = environment.surroundings(FileState::ZeroFilled);
                     let rows = Rows::select(method, options.durability, &around, methods::here());
-                    return Ok(Selected { works, origin, rows, refused: reason, evidence });
+                    return Ok(Selected { engine, origin, rows, refused: reason, evidence });
                 }
                 // Allowed in general, but not for this log: too little memory may be locked.
                 Err(OpenError::Unavailable(why))

@@ -18,8 +18,7 @@
 //! ```
 //!
 //! Invariants: a record is copied only if it is still where it was when the copy gets its place; the segment goes only when
-//! all copies are durable, because the trim that lets it go is stated after them; nobody waits for this thread while it does
-//! nothing.
+//! all copies are durable, because the trim that frees it comes after them; no append waits for this thread while it is idle.
 
 use std::sync::Arc;
 

@@ -41,13 +41,13 @@ pub(crate) trait Source {
     }
 }
 
-/// Room before a piece that is read ahead, in bytes, for the beginning of a batch that ends in it.
-const HEAD_BYTES: usize = 1 << 20;
+/// Room in front of a piece that is read ahead, in bytes: for the beginning of a batch that ends in it.
+const PIECE_FRONT_BYTES: usize = 1 << 20;
 /// A batch of more bytes than this is checked piece by piece before memory is taken for it.
 const CHECKED_FIRST_BYTES: usize = 8 << 20;
 /// One of these pieces in bytes.
 const CHECKED_PIECE_BYTES: usize = 1 << 20;
-/// What a read near the limit takes more than twice the records before it, in bytes: headers and padding.
+/// A read near the limit takes this many bytes more than twice the records before it: headers and padding.
 const NEAR_END_BYTES: usize = 16 << 10;
 /// Readahead begins after this many pieces, because a scan that got there will probably continue.
 const PIECES_BEFORE_READAHEAD: u32 = 2;
@@ -340,10 +340,10 @@ impl Scan {
         };
         let Some((number, offset, left)) = next else { return };
         let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(self.read_bytes);
-        let capacity = HEAD_BYTES + self.read_bytes;
+        let capacity = PIECE_FRONT_BYTES + self.read_bytes;
         let idle = self.idle.take().filter(|buf| buf.capacity() == capacity);
         let buf = idle.unwrap_or_else(|| AlignedBuf::zeroed(capacity));
-        let back = source.begin(Chunk { number, offset, limit, buf, at: HEAD_BYTES, bytes });
+        let back = source.begin(Chunk { number, offset, limit, buf, at: PIECE_FRONT_BYTES, bytes });
         self.idle = back.map(|piece| piece.buf);
     }
 

@@ -31,7 +31,7 @@ use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
 use crate::read::sealed::SealedFollower;
 use crate::read::view_follower::ViewFollower;
-use crate::recovery::directory::{chain, damage, forget_cached, open_cold, scan_directory};
+use crate::recovery::directory::{damage, forget_cached, open_cold, scan_directory, split_members};
 use crate::recovery::replay::replay_cuts;
 use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
 use crate::storage::disk::{DirEntry, Disk, FileId, sync};
@@ -218,7 +218,7 @@ impl View {
             check_orphans(disk, &mut Window::new(READ_BYTES), &found.unstarted)?;
             return Err(Error::NotALog { path: ".".into() });
         };
-        let (members, _) = chain(&found.started)?;
+        let (members, _) = split_members(&found.started)?;
         let name = segment_name(last.number);
         let file = open_cold(disk, &name)?;
         // A log that is being written has a tail that is not finished; one that is not is judged as at opening.

@@ -244,9 +244,9 @@ fn look<D: Disk>(
     Ok(found)
 }
 
-/// Puts the started segments in order: the chain that makes up the log, oldest first, and those left outside, which
-/// an earlier recovery had abandoned empty.
-pub(crate) fn chain(started: &[SegmentHeader]) -> Result<(Vec<SegmentHeader>, Vec<SegmentHeader>)> {
+/// Splits the started segments into the members of the log, oldest first, and the dead ones, which an earlier recovery
+/// abandoned empty.
+pub(crate) fn split_members(started: &[SegmentHeader]) -> Result<(Vec<SegmentHeader>, Vec<SegmentHeader>)> {
     let mut members = Vec::new();
     let mut dead = Vec::new();
     let Some(mut newest) = started.last().copied() else { return Ok((members, dead)) };

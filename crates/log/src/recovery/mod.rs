@@ -8,23 +8,22 @@
 //! * [`replay`](mod@replay) reads the tagged records again: the state of the streams, and what of the log is cut;
 //! * [`held_trims`] is the file of what a log at its cap could not state;
 //! * [`foreign_file`] refuses files that only have the name of a segment;
-//! * this file acts on all that and makes the log ready;
+//! * this file acts on their findings and makes the log ready;
 //! * [`sector_size`] explains a write that the disk refused.
 //!
 //! Every read of the newest segment bypasses the page cache, because after a failed sync the cache shows what the disk
 //! never got.
 //!
 //! ```text
-//! no segment with a header      make a new log
-//! closed, and room is left      continue behind the close mark, with an open mark
-//! closed and full, or torn,     continue in a new segment
-//! or of another class
-//! promised to outlive less      the same: the log ends before what is gone, and the opening says what that is
-//! than happened
-//! anything acknowledged gone    refuse, naming the place
+//! no segment with a header               make a new log
+//! closed, and room is left               write an open mark behind the close mark, continue there
+//! closed and full, or of another class   continue in a new segment
+//! torn tail                              end the log before it, continue in a new segment
+//! loss that the class allows             the same, and report the lost range
+//! any other loss of acknowledged data    refuse, naming the place
 //! ```
 //!
-//! Invariants: nothing is cut off or overwritten; whatever is served was synced first; the decision is made durable
+//! Invariants: nothing on the disk is overwritten; whatever is served was synced first; the decision is made durable
 //! (an open mark, or the header of a new segment, both with a new epoch) before it is served; so recovering twice, or
 //! again after a crash half-way, leads to the same log. One visit per segment header, one per block of the tail.
 
@@ -47,7 +46,7 @@ use crate::format::{
 use crate::lsn::Lsn;
 use crate::recovery::copy_forward::copy_forward;
 use crate::recovery::directory::{
-    DirectoryScan, LOST_HEADER, chain, damage, in_segment, open_cold, scan_directory,
+    DirectoryScan, LOST_HEADER, damage, in_segment, open_cold, scan_directory, split_members,
 };
 use crate::recovery::foreign_file::refuse_foreign;
 use crate::recovery::replay::replay;
@@ -128,7 +127,7 @@ pub(crate) fn recover_with<D: Disk>(
     if let Some(newest) = found.started.last()
         && copy_forward(disk, newest, plan.read_bytes)?
     {
-        // What is judged is what the copy holds.
+        // Recovery judges what the copy holds.
         found = scan_directory(disk)?;
     }
     let mut window = Window::new(plan.read_bytes);
@@ -136,7 +135,7 @@ pub(crate) fn recover_with<D: Disk>(
     if let Some(lost) = found.unstarted.iter().find(|spare| spare.number < last.number) {
         return Err(damage(lost.number, 0, Lsn::ZERO, LOST_HEADER));
     }
-    let (members, dead) = chain(&found.started)?;
+    let (members, dead) = split_members(&found.started)?;
     let name = segment_name(last.number);
     let file = open_cold(disk, &name)?;
     let judged = judge(disk, &mut window, file, last, &found.unstarted);

@@ -19,11 +19,11 @@ use crate::stream::cuts::CutList;
 use crate::stream::state::{HeldTrims, TaggedState};
 use seawall_sys::planted;
 
-/// One read of what was added to a log since its streams were looked at, bytes.
+/// Bytes of one read when the state of a stream is continued.
 const STREAM_READ_BYTES: usize = 256 << 10;
 
-/// What the tagged records of a log say that ends at `end`, a place in the last of `segments`, and what of `held` belongs
-/// between them.
+/// The state after all tagged records up to `end`, which lies in the last of `segments`, and after the `held` trims that belong
+/// among them.
 pub(crate) fn replay<D: Disk>(
     disk: &mut D,
     window: &mut Window,
@@ -58,8 +58,8 @@ pub(crate) fn replay<D: Disk>(
     Ok(state)
 }
 
-/// Brings what is known of one stream up to `until`, an end of the last of `segments`: from `at`, where an earlier call ended, or
-/// anew where that segment is gone or there was none. `tags` says which records concern the stream, by tag and LSN. Returns where it ended.
+/// Continues the state of one stream up to `until`, which lies in the last of `segments`: from `at`, where an earlier call ended, or
+/// anew if that segment is gone or there was no call. `tags` selects the stream's records, by tag and LSN. Returns where it ended.
 pub(crate) fn replay_stream<D: Disk>(
     disk: &mut D,
     segments: &[SegmentHeader],
@@ -90,7 +90,7 @@ pub(crate) fn replay_stream<D: Disk>(
     Ok(cursor)
 }
 
-/// What of a log is cut that was walked to `end`, by the records before `until`, which is an end in the last of `segments`.
+/// The cuts of a log that was walked to `end`, as of `until`, which lies in the last of `segments`.
 pub(crate) fn replay_cuts<D: Disk>(
     disk: &mut D,
     window: &mut Window,

@@ -32,7 +32,7 @@ use crate::lock::{Lock, make_dir, open_any_dir, open_dir};
 use crate::lsn::Lsn;
 use crate::options::Options;
 use crate::read::view::View;
-use crate::recovery::directory::{chain, is_ours, open_cold, scan_directory};
+use crate::recovery::directory::{is_ours, open_cold, scan_directory, split_members};
 use crate::recovery::remove_staging;
 use crate::recovery::tail::{Window, walk_while};
 use crate::repair::unfinished::{self, is_free};
@@ -221,7 +221,7 @@ impl<'a, T: Disk> Copying<'a, T> {
     fn new(from: &'a Arc<Directory>, target: &'a mut T, to: (&'a Path, Filled)) -> Result<Self> {
         let found = scan_directory(target)?;
         remove_staging(target, &found.staging)?;
-        let (old, _) = chain(&found.started)?;
+        let (old, _) = split_members(&found.started)?;
         let started = found.started.iter().map(|header| header.number);
         let files = started.chain(found.unstarted.iter().map(|spare| spare.number)).collect();
         let (staged, kept) = (BTreeMap::new(), BTreeSet::new());

@@ -20,26 +20,26 @@ use crate::stream::StreamId;
 use crate::stream::state::Numbering;
 
 impl Core {
-    /// What records take that were not rewritten, with those that wait to be issued, bytes on the disk.
-    pub(super) fn taken(&self) -> u64 {
+    /// Bytes on the disk of all records but rewritten ones, issued or not: what [`Core::pace`] bounds.
+    pub(super) fn paced_bytes(&self) -> u64 {
         let waiting = self.ready.iter().chain(&self.open);
-        self.written + waiting.map(|batch| self.taken_by(batch)).sum::<u64>()
+        self.paced_issued + waiting.map(|batch| self.paced_bytes_of(batch)).sum::<u64>()
     }
 
-    pub(super) fn taken_by(&self, batch: &Batch) -> u64 {
+    pub(super) fn paced_bytes_of(&self, batch: &Batch) -> u64 {
         self.padded(batch.used).saturating_sub(batch.rewritten)
     }
 
-    /// Whether records wait for streams that lag.
+    /// Whether records wait for lagging streams.
     pub(crate) fn lags(&self) -> bool {
         self.keep_pace().is_err()
     }
 
-    /// Refuses a record that comes faster than streams that lag are caught up with.
+    /// Refuses a record until lagging streams have caught up enough.
     #[inline]
     pub(super) fn keep_pace(&self) -> Result<(), Refusal> {
-        let Some(most) = self.written_max else { return Ok(()) };
-        if planted!(LagUnbounded, false, self.taken() >= most) { Err(Refusal::Lag) } else { Ok(()) }
+        let Some(most) = self.paced_max else { return Ok(()) };
+        if planted!(LagUnbounded, false, self.paced_bytes() >= most) { Err(Refusal::Lag) } else { Ok(()) }
     }
 
     /// Accepts one record.
@@ -70,7 +70,7 @@ impl Core {
         if bounds.is_none() || bounds == changed { Ok(self.appended) } else { self.append_tagged(tag, &[]) }
     }
 
-    /// Whether streams have the numbers that a transaction trims and cuts, each with what stands before it.
+    /// Refuses a transaction that trims or cuts a stream at a number that it would not have there.
     pub(super) fn check_numbers(&self, records: &[u8]) -> Result<(), Refusal> {
         let mut streams = HashMap::new();
         for tag in Records::new(records).filter_map(|record| record.tag) {
@@ -81,7 +81,7 @@ impl Core {
         Ok(())
     }
 
-    /// Accepts one tagged record; what it says holds from now on.
+    /// Accepts one tagged record, which takes effect now.
     pub(crate) fn append_tagged(&mut self, tag: &Tag, payload: &[u8]) -> Result<Lsn, Refusal> {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
         let bytes = head.len() + payload.len();
@@ -92,7 +92,7 @@ impl Core {
             return self.hold_back(tag);
         }
         if !matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts) {
-            self.state_held(bytes)?;
+            self.append_held_trims(bytes)?;
         }
         // A copy may take one, so that a log at its cap can be trimmed whatever streams hold; the other one is for a trim.
         let rewrites = matches!(tag.kind, TagKind::Copy | TagKind::StreamState);
@@ -103,7 +103,7 @@ impl Core {
         self.put_tagged(tag, [&head, payload])
     }
 
-    /// Whether a trim would take some of the last segment, which is for those that let a segment go.
+    /// Whether a trim would use the last segment, which is reserved for trims that free a segment.
     pub(super) fn is_short(&self, bytes: usize) -> bool {
         let open = self.open.as_ref();
         let joins =
@@ -111,10 +111,10 @@ impl Core {
         let at = self.place.offset + open.map_or(0, |open| self.padded(open.used));
         let block = u64::from(self.config.block_bytes);
         let fits = joins || at + self.padded(BATCH_HEADER_BYTES + bytes) + block <= self.place.data_end;
-        self.ahead() == 0 || (self.ahead() == 1 && !fits)
+        self.segments_left() == 0 || (self.segments_left() == 1 && !fits)
     }
 
-    /// A trim, cut or removal holds from now on, and is stated with the one that lets a segment go.
+    /// Applies a trim, cut or removal now, and holds its record back until one frees a segment.
     pub(super) fn hold_back(&mut self, tag: &Tag) -> Result<Lsn, Refusal> {
         if self.has_ended() {
             return Err(Refusal::Failed);
@@ -124,8 +124,8 @@ impl Core {
         Ok(self.appended)
     }
 
-    /// States the trims that are held back if that lets the oldest segment go; whether it did. Not among records that are taken
-    /// from memory: each keeps its LSN.
+    /// Appends the held trims if that frees the oldest segment; returns whether it did. Never among drained records, which
+    /// keep their LSNs.
     pub(crate) fn let_held_go(&mut self) -> bool {
         if planted!(HeldStatedInDrain, false, self.now.draining) {
             return false;
@@ -134,11 +134,13 @@ impl Core {
         if self.trim_without_streams() < end || self.pins.bound(end) < end {
             return false;
         }
-        [None, Some(end)].into_iter().any(|before| self.state(&self.tagged.streams.held(before)).is_ok())
+        [None, Some(end)]
+            .into_iter()
+            .any(|before| self.append_trims(&self.tagged.streams.held(before)).is_ok())
     }
 
-    /// States all trims that are held back before a record of `bytes` bytes, if there is room for records.
-    pub(super) fn state_held(&mut self, bytes: usize) -> Result<(), Refusal> {
+    /// Appends all held trims before a record of `bytes` bytes, if there is room for records.
+    pub(super) fn append_held_trims(&mut self, bytes: usize) -> Result<(), Refusal> {
         if !self.tagged.streams.holds() || self.now.draining {
             return Ok(());
         }
@@ -146,11 +148,11 @@ impl Core {
             let block = u64::from(self.config.block_bytes);
             return Err(Refusal::Segment { bytes: self.padded(BATCH_HEADER_BYTES + bytes) + 3 * block });
         }
-        self.state(&self.tagged.streams.held(None))
+        self.append_trims(&self.tagged.streams.held(None))
     }
 
     /// Appends trims as one transaction.
-    pub(super) fn state(&mut self, tags: &[Tag]) -> Result<(), Refusal> {
+    pub(super) fn append_trims(&mut self, tags: &[Tag]) -> Result<(), Refusal> {
         let last = tags.len().saturating_sub(1);
         let heads = tags.iter().enumerate().filter_map(|(at, tag)| tagged_header(0, at < last, tag));
         let mut records: Vec<u8> = heads.flatten().collect();
@@ -198,7 +200,7 @@ impl Core {
         Ok(self.accepted(records.len()))
     }
 
-    /// Whether a transaction may be appended now; states before it what is held back.
+    /// Refuses a transaction that may not be appended now; appends the held trims before it.
     pub(super) fn admit(&mut self, records: &[u8], numbering: Numbering) -> Result<(), Refusal> {
         if numbering != Numbering::Kept {
             self.keep_pace()?;
@@ -209,10 +211,10 @@ impl Core {
         if numbering == Numbering::Untagged {
             return Ok(());
         }
-        self.state_held(records.len())
+        self.append_held_trims(records.len())
     }
 
-    /// Takes in the tags of the records of a transaction, as part of the open batch, and gives those of streams their numbers.
+    /// Applies the tags of a transaction's records, as part of the open batch, and numbers those of streams.
     pub(super) fn number(&mut self, records: &mut [u8], numbering: Numbering) {
         if numbering == Numbering::Untagged {
             self.tagged.plain_end = self.appended.saturating_add(records.len() as u64);
@@ -318,7 +320,7 @@ impl Core {
         // Without a segment ahead what is left of this one is for marks.
         let joins = |open: &Batch| {
             let planted = planted!(RecordsJoinLastTrim, true, false) && open.kind == BatchKind::Records;
-            planted || self.now.takes_what_records_leave() || self.ahead() > 0
+            planted || self.now.takes_what_records_leave() || self.segments_left() > 0
         };
         let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
         if !fits {
@@ -351,10 +353,10 @@ impl Core {
         // One block stays free for the close mark.
         let reserve = if kind == BatchKind::Close { 0 } else { block };
         let is_records = kind == BatchKind::Records;
-        // In the last segment what frees others leaves room for the marks that make it durable.
+        // In the last segment, records that free others leave room for the marks that make them durable.
         let marks = if self.now.takes_what_records_leave() { MARKS * block } else { u64::MAX };
         if is_records
-            && self.ahead() == 0
+            && self.segments_left() == 0
             && place.offset.saturating_add(padded).saturating_add(marks) > place.data_end
         {
             return Err(Refusal::Segment { bytes: padded + 3 * block });
@@ -362,19 +364,19 @@ impl Core {
         let mut start = None;
         if place.offset + padded + reserve > place.data_end || self.now.restates {
             // Header, batch, close mark, second copy of the header; in the last segment a mark as well.
-            // What is taken from memory states its cuts itself, and another record in between would move it.
+            // Drained records state their cuts themselves, and another record in between would move them.
             let silent = self.now.restates || planted!(MemoryMoved, false, self.now.draining);
             let restated = if silent { None } else { self.tagged.restatement(self.cuts_from_here()) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
-            let behind = if is_records && self.ahead() <= 1 { MARKS } else { 1 };
+            let behind = if is_records && self.segments_left() <= 1 { MARKS } else { 1 };
             let needed = first + padded + (2 + behind) * block;
             // The batch that restates the cuts does not check `may_start`: the records after it did.
             let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
             // A mark that states no trim leaves the last one to those that do.
-            let idle = kind == BatchKind::Mark && self.durable_trim == self.trim && self.ahead() <= 1;
-            let held = self.held.is_some() || idle || (asks && !self.may_start());
-            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !held);
+            let idle = kind == BatchKind::Mark && self.durable_trim == self.trim && self.segments_left() <= 1;
+            let refused = self.outgrown.is_some() || idle || (asks && !self.may_start());
+            let spare = self.spares.front().filter(|spare| spare.bytes >= needed && !refused);
             let spare = *spare.ok_or(Refusal::Segment { bytes: needed })?;
             if let Some(cuts) = restated {
                 self.restate(&cuts)?;
@@ -409,12 +411,12 @@ impl Core {
         Ok(())
     }
 
-    /// How long a batch of this kind at `place` may grow that fills `padded` bytes already. The close mark has its block
-    /// after it, and in the last segment the marks have theirs.
+    /// How long a batch of this kind at `place`, which fills `padded` bytes already, may grow: the close mark needs a block
+    /// after it, in the last segment other marks too.
     pub(super) fn room(&self, place: &Place, (kind, padded): (BatchKind, u64)) -> usize {
         let blocks = match kind {
             BatchKind::Close => 0,
-            _ if self.ahead() == 0 => planted!(RecordsJoinLastTrim, 1, MARKS),
+            _ if self.segments_left() == 0 => planted!(RecordsJoinLastTrim, 1, MARKS),
             _ => 1,
         };
         let end = place.data_end.saturating_sub(blocks * u64::from(self.config.block_bytes));
@@ -469,8 +471,7 @@ impl Core {
     }
 }
 
-/// What the numbers of a stream are after a record of this tag, where they were `bounds`, the first and the next one; `None` if there
-/// is no such stream.
+/// The first and the next number of a stream after a record of this tag, `bounds` before it; `None` for no stream.
 fn changed(stream: StreamId, tag: &Tag, bounds: Option<(u64, u64)>) -> Result<Option<(u64, u64)>, Refusal> {
     let (first, next) = bounds.unwrap_or_default();
     let number = tag.number;

@@ -33,7 +33,7 @@ impl Core {
     pub(super) fn mark_in_front(&mut self) {
         let block = u64::from(self.config.block_bytes);
         let padded = self.open.as_ref().map_or(0, |open| self.padded(open.used));
-        let is_last = self.ahead() == 0;
+        let is_last = self.segments_left() == 0;
         let Some(open) =
             self.open.as_mut().filter(|open| open.kind == BatchKind::Records && open.start.is_none())
         else {

@@ -27,7 +27,7 @@ impl Core {
         }
         self.plain_trim = self.plain_trim.max(lsn.min(self.acknowledged()));
         let bound = self.free_to();
-        // In a log without streams whoever trims has looked at the pins itself.
+        // In a log without streams the caller has looked at the pins.
         let bound = if self.tagged.streams_from == 0 { bound } else { self.pins.bound(bound.min(let_go)) };
         let oldest_end = self.oldest_end();
         if let_go >= oldest_end {

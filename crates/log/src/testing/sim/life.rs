@@ -705,7 +705,7 @@ impl Life {
                 let running = self.task.take().filter(|_| !failed.fatal);
                 let given_up = running.map(|running| self.disk.apart(|disk| running.give_up(disk)));
                 self.inventory.task_failed(given_up.is_some_and(|removed| removed.is_ok()));
-                self.core.release_spare();
+                self.core.keep_outgrown_spare();
                 // The append that waited returns why.
                 self.needed = None;
                 if failed.fatal {
