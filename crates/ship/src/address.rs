@@ -20,9 +20,9 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A kind of object store.
+/// A kind of object store: a row of [`STORE_KINDS`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Service {
+pub(crate) struct StoreKind {
     /// The scheme of its addresses.
     pub(crate) scheme: &'static str,
     /// What an address looks like.
@@ -34,19 +34,24 @@ pub(crate) struct Service {
 }
 
 /// All of them.
-static SERVICES: [Service; 3] = [
-    Service { scheme: "s3://", form: "s3://BUCKET/PREFIX", name: "an S3-compatible store", feature: "s3" },
-    Service { scheme: "az://", form: "az://CONTAINER/PREFIX", name: "Azure Blob Storage", feature: "azure" },
-    Service { scheme: "gs://", form: "gs://BUCKET/PREFIX", name: "Google Cloud Storage", feature: "gcs" },
+static STORE_KINDS: [StoreKind; 3] = [
+    StoreKind { scheme: "s3://", form: "s3://BUCKET/PREFIX", name: "an S3-compatible store", feature: "s3" },
+    StoreKind {
+        scheme: "az://",
+        form: "az://CONTAINER/PREFIX",
+        name: "Azure Blob Storage",
+        feature: "azure",
+    },
+    StoreKind { scheme: "gs://", form: "gs://BUCKET/PREFIX", name: "Google Cloud Storage", feature: "gcs" },
 ];
 
-impl Service {
+impl StoreKind {
     /// The one that an address names, its bucket and the prefix.
     pub(crate) fn of(address: &str) -> Option<(&'static Self, &str, &str)> {
-        SERVICES.iter().find_map(|service| {
-            let rest = address.strip_prefix(service.scheme)?;
+        STORE_KINDS.iter().find_map(|kind| {
+            let rest = address.strip_prefix(kind.scheme)?;
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            Some((service, bucket, prefix))
+            Some((kind, bucket, prefix))
         })
     }
 
@@ -146,17 +151,17 @@ pub fn open(address: &str, opening: &Opening) -> Result<Opened> {
         }
         return kafka(brokers, topic, opening);
     }
-    if let Some((service, bucket, _)) = Service::of(address) {
+    if let Some((kind, bucket, _)) = StoreKind::of(address) {
         if bucket.is_empty() {
-            return Err(wrong(&format!("name the bucket or container, {}", service.form)));
+            return Err(wrong(&format!("name the bucket or container, {}", kind.form)));
         }
-        return object(address, service, opening);
+        return object(address, kind, opening);
     }
     let path = address.strip_prefix("folder:").or_else(|| address.contains(['/', '\\']).then_some(address));
     if let Some(path) = path.filter(|path| !path.contains("://") && !path.is_empty()) {
         return Ok(archived(folder(Path::new(path), opening)?, opening));
     }
-    let stores = SERVICES.iter().map(|service| service.form).collect::<Vec<_>>().join(", ");
+    let stores = STORE_KINDS.iter().map(|kind| kind.form).collect::<Vec<_>>().join(", ");
     Err(wrong(&format!("write nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, {stores}, or folder:PATH")))
 }
 
@@ -228,18 +233,18 @@ fn kafka(_: &str, _: &str, _: &Opening) -> Result<Opened> {
 }
 
 #[cfg(feature = "objects")]
-fn object(address: &str, _: &Service, opening: &Opening) -> Result<Opened> {
+fn object(address: &str, _: &StoreKind, opening: &Opening) -> Result<Opened> {
     Ok(archived(crate::object::Bucket::open_for(address, opening.tried_for)?, opening))
 }
 
 #[cfg(not(feature = "objects"))]
-fn object(_: &str, service: &Service, _: &Opening) -> Result<Opened> {
-    Err(service.missing())
+fn object(_: &str, kind: &StoreKind, _: &Opening) -> Result<Opened> {
+    Err(kind.missing())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Opening, SERVICES, Service, open};
+    use super::{Opening, STORE_KINDS, StoreKind, open};
     use crate::Error;
 
     #[test]
@@ -277,15 +282,15 @@ mod tests {
     }
     #[test]
     fn each_store_has_a_scheme_and_a_feature_of_its_own_and_is_found_by_its_form() {
-        for (at, service) in SERVICES.iter().enumerate() {
-            let (found, place, prefix) = Service::of(service.form).expect("its own form");
-            assert!(std::ptr::eq(found, service) && !place.is_empty() && prefix == "PREFIX");
-            assert!(service.missing().to_string().contains(&format!("`{}`", service.feature)));
-            let others = SERVICES.iter().skip(at + 1);
+        for (at, kind) in STORE_KINDS.iter().enumerate() {
+            let (found, place, prefix) = StoreKind::of(kind.form).expect("its own form");
+            assert!(std::ptr::eq(found, kind) && !place.is_empty() && prefix == "PREFIX");
+            assert!(kind.missing().to_string().contains(&format!("`{}`", kind.feature)));
+            let others = STORE_KINDS.iter().skip(at + 1);
             for other in others {
-                assert!(other.scheme != service.scheme && other.feature != service.feature);
+                assert!(other.scheme != kind.scheme && other.feature != kind.feature);
             }
         }
-        assert_eq!(Service::of("folder:s3://a/b"), None);
+        assert_eq!(StoreKind::of("folder:s3://a/b"), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Defines the interface of a destination.
 //!
-//! A destination is a sequence of messages, the first one at position 1. It counts a message as stored at a position only if it lies
-//! there, which is all that fencing and exactly once stand on; see `writer.rs`. One that cannot refuse what comes for another
-//! position keeps it there: the rule of `message.rs` has every reader ignore it.
+//! A destination is a sequence of messages, the first one at position 1. An append names its position, and counts as stored only if
+//! the message lies there: fencing and exactly-once rest on that alone; see `writer.rs`. A destination that cannot refuse a message for
+//! another position keeps it; every reader ignores it, by the rule of `message.rs`.
 
 use crate::error::{Error, Result};
 use crate::failure::Facts;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Takes the outcome of an append, from any thread.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
 
-/// What distinguishes a destination from others at its address.
+/// The identity of a destination, which tells it from others at its address; not a mark of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It does not report one.
@@ -115,7 +115,8 @@ pub trait Destination: Send {
         Ok(Mark::Unsaid)
     }
 
-    /// Probes the operations that it must support, and creates its identity if it stores one and has none. Nothing is stored before.
+    /// Founds it, before anything is stored: probes the operations that it must support, and creates its identity if it stores one
+    /// and has none.
     ///
     /// # Errors
     /// As [`Destination::read`], and [`crate::Error::Unfit`] with what it does not support.

@@ -24,7 +24,7 @@ const PARTS: [&str; 5] = ["messages", "starts", "manifests", "packs", "standbys"
 const STAGED: &str = "staged-";
 /// The same of what earlier versions tried a folder with.
 const PROBE: &str = "probe-";
-/// What nobody has written to for this long is nobody's.
+/// A staged file that was not written to for this long is left over.
 const LEFT_FOR: Duration = Duration::from_hours(24);
 
 /// The one form of a path: however it is written, by whatever links it leads there. Its last part need not be there.

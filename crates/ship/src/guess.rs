@@ -81,7 +81,7 @@ pub fn end(from: &mut dyn Destination) -> Result<Option<Chain>> {
     let mut guess = Guess::default();
     match from.read_on(first, &mut |position, bytes| guess.look_at(position, bytes).map(|()| true)) {
         Ok(_) => Ok(guess.end()),
-        // Whoever reads it from its beginning says what is wrong.
+        // Reading it from its beginning reports what is wrong.
         Err(Error::Damaged { .. }) => Ok(None),
         Err(error) => Err(error),
     }

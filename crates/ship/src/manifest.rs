@@ -211,8 +211,8 @@ impl Index {
 }
 
 impl<S: Store> Archive<S> {
-    /// After the message `bytes` at `position`: creates the manifest before it, if it begins a segment. One that cannot be created
-    /// is missed by nobody but those who then read more.
+    /// After the message `bytes` at `position`: creates the manifest before it, if it begins a segment. Without it,
+    /// readers only read more.
     pub(crate) fn put_manifest(&mut self, position: u64, bytes: &[u8]) {
         // Otherwise the checksum of each object would be computed once more.
         let begins = bytes.get(HEADER_BYTES..).is_some_and(|payload| payload.starts_with(SEGMENT_MAGIC));

@@ -8,7 +8,7 @@
 //!   4   2   version: 1, or 2 if the payload is compressed
 //!   6   2   kind: 1 batches, 2 term
 //!   8  16   identity of the log
-//!  24   8   term: how often the right to write here was taken
+//!  24   8   term: how often the right to write here was taken; commands call it the epoch
 //!  32  16   owner: chosen at random by the directory of the log that took it
 //!  48   8   number: how many messages of the chain come before this one
 //!  56   8   LSN where its batches begin

@@ -1,13 +1,13 @@
 //! Stores objects in S3-compatible stores, Azure's and Google's, through one client.
 //!
 //! A read ends when no bytes have come for a while, however long it takes. A write may take as long as its length needs on a slow link:
-//! after one that took too long the link counts as slower, and the next try gets more time ([`Pace`]).
+//! after one that took too long the link counts as slower, and the next try gets more time ([`WriteLimit`]).
 //!
 //! Invariants: an object is created only if there is none of its name (`If-None-Match: *`, at Google `x-goog-if-generation-match: 0`),
 //! which the store must heed; [`crate::archive::Archive::probe`] tries that before anything is archived. It counts as created once it is there with
 //! its length, because whatever answers in the place of a store may say yes. Settings are checked before the client gets them, which panics at some.
 
-use crate::address::Service;
+use crate::address::StoreKind;
 use crate::ahead::Ahead;
 use crate::archive::Store;
 use crate::error::{Error, Result};
@@ -30,27 +30,27 @@ const STALLED: Duration = Duration::from_secs(25);
 const NO_LIMIT: &str = "30days";
 
 /// How fast a link is taken to be, in bytes a second: at first, and at least.
-const PACE: (u64, u64) = (512 << 10, 4 << 10);
+const LINK_RATE: (u64, u64) = (512 << 10, 4 << 10);
 /// What a shorter object says of a link is its delay.
 const PACED_BYTES_MIN: usize = 256 << 10;
 
 /// How long writes may take.
 #[derive(Debug)]
-struct Pace(u64);
+struct WriteLimit(u64);
 
-impl Pace {
+impl WriteLimit {
     fn limit(&self, bytes: usize) -> Duration {
         STALLED + Duration::from_secs(bytes as u64 / self.0)
     }
 
     fn too_slow(&mut self) {
-        self.0 = (self.0 / 4).max(PACE.1);
+        self.0 = (self.0 / 4).max(LINK_RATE.1);
     }
 
     fn took(&mut self, bytes: usize, time: Duration) {
         if bytes >= PACED_BYTES_MIN {
             let measured = bytes as u64 * 1000 / u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
-            self.0 = (measured / 4).clamp(PACE.1, PACE.0);
+            self.0 = (measured / 4).clamp(LINK_RATE.1, LINK_RATE.0);
         }
     }
 }
@@ -73,8 +73,8 @@ struct Client {
 }
 
 /// The client for a bucket or container; `None` in a build that has none.
-fn client(service: &Service, bucket: &str, retry: RetryConfig) -> Option<Client> {
-    match service.feature {
+fn client(kind: &StoreKind, bucket: &str, retry: RetryConfig) -> Option<Client> {
+    match kind.feature {
         #[cfg(feature = "s3")]
         "s3" => Some(s3(bucket, retry)),
         #[cfg(feature = "azure")]
@@ -219,14 +219,14 @@ fn normal(address: &str, bucket: &str, prefix: &str) -> Result<String> {
 pub struct Bucket {
     runtime: Runtime,
     store: Box<dyn ObjectStore>,
-    service: &'static Service,
+    kind: &'static StoreKind,
     address: String,
     prefix: String,
     endpoint: String,
     on_this_machine: bool,
     variables: &'static str,
     key: &'static str,
-    pace: Pace,
+    write_limit: WriteLimit,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -247,7 +247,7 @@ impl Bucket {
 
     /// As [`Bucket::open`]; a request that fails is retried for this long.
     pub(crate) fn open_for(address: &str, tried_for: Duration) -> Result<Self> {
-        let (service, bucket, prefix) = Service::of(address).ok_or_else(|| Error::Option {
+        let (kind, bucket, prefix) = StoreKind::of(address).ok_or_else(|| Error::Option {
             option: "address",
             reason: format!("{address}: not the address of an object store"),
         })?;
@@ -256,10 +256,10 @@ impl Bucket {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| {
-            Error::unavailable(format!("no runtime for the client of {}", service.name), source)
+            Error::unavailable(format!("no runtime for the client of {}", kind.name), source)
         })?;
         let retry = RetryConfig { retry_timeout: tried_for, ..RetryConfig::default() };
-        let client = client(service, bucket, retry).ok_or_else(|| service.missing())?;
+        let client = client(kind, bucket, retry).ok_or_else(|| kind.missing())?;
         check(std::env::vars(), client.prefix)?;
         let Client { endpoint, variables, key, .. } = client;
         if endpoint.starts_with("http://") && !client.allows_http {
@@ -269,12 +269,23 @@ impl Bucket {
             )));
         }
         let store = client.store.map_err(|error| {
-            Error::unfit(format!("the settings of {} are invalid: {error} ({variables})", service.name))
+            Error::unfit(format!("the settings of {} are invalid: {error} ({variables})", kind.name))
         })?;
         let on_this_machine = is_here(&endpoint);
-        let address = format!("{}{bucket}/{prefix}", service.scheme);
-        let pace = Pace(PACE.0);
-        Ok(Self { runtime, store, service, address, prefix, endpoint, on_this_machine, variables, key, pace })
+        let address = format!("{}{bucket}/{prefix}", kind.scheme);
+        let write_limit = WriteLimit(LINK_RATE.0);
+        Ok(Self {
+            runtime,
+            store,
+            kind,
+            address,
+            prefix,
+            endpoint,
+            on_this_machine,
+            variables,
+            key,
+            write_limit,
+        })
     }
 
     fn path(&self, name: &str) -> Path {
@@ -324,7 +335,7 @@ impl Bucket {
         if has_answered {
             return why;
         }
-        let place = if self.endpoint.is_empty() { self.service.name } else { self.endpoint.as_str() };
+        let place = if self.endpoint.is_empty() { self.kind.name } else { self.endpoint.as_str() };
         let mut hint = format!("{why}: {place}");
         if let Some((name, proxy)) = proxy.filter(|_| !self.on_this_machine) {
             hint = format!("{hint}, by the proxy of {name}, {}", crate::address::shown(&proxy));
@@ -396,7 +407,7 @@ fn is_no_bucket(error: &object_store::Error) -> bool {
 
 impl Store for Bucket {
     fn name(&self) -> (String, bool) {
-        (self.service.name.to_owned(), self.on_this_machine)
+        (self.kind.name.to_owned(), self.on_this_machine)
     }
 
     fn address(&self) -> String {
@@ -417,12 +428,12 @@ impl Store for Bucket {
             }
         };
         let what = || format!("{name} was not created in {}", self.address);
-        let (limit, begun_ns) = (self.pace.limit(bytes.len()), monotonic_ns());
+        let (limit, begun_ns) = (self.write_limit.limit(bytes.len()), monotonic_ns());
         let created = self.runtime.block_on(self.timed(what, limit, put));
         let time = Duration::from_nanos(monotonic_ns() - begun_ns);
         match created {
-            Ok(true) => self.pace.took(bytes.len(), time),
-            Err(_) if time >= limit => self.pace.too_slow(),
+            Ok(true) => self.write_limit.took(bytes.len(), time),
+            Err(_) if time >= limit => self.write_limit.too_slow(),
             _ => {}
         }
         if !created? {
@@ -504,7 +515,7 @@ impl Store for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::{PACE, Pace, check, is_endpoint, normal, said_by_store};
+    use super::{LINK_RATE, WriteLimit, check, is_endpoint, normal, said_by_store};
     use std::time::Duration;
 
     #[test]
@@ -546,24 +557,24 @@ mod tests {
 
     #[test]
     fn a_write_that_takes_too_long_gets_more_time_and_one_that_hangs_is_given_up() {
-        let mut pace = Pace(PACE.0);
+        let mut write_limit = WriteLimit(LINK_RATE.0);
         let object = 8 << 20;
-        assert_eq!(pace.limit(object), Duration::from_secs(25 + 16));
+        assert_eq!(write_limit.limit(object), Duration::from_secs(25 + 16));
         let mut tries = 0;
         // 0.4 Mbit/s.
-        while pace.limit(object) < Duration::from_secs(168) {
-            pace.too_slow();
+        while write_limit.limit(object) < Duration::from_secs(168) {
+            write_limit.too_slow();
             tries += 1;
         }
         assert!(tries <= 2, "{tries}");
         for _ in 0..9 {
-            pace.too_slow();
+            write_limit.too_slow();
         }
-        assert!(pace.limit(100) < Duration::from_secs(26), "whatever the link was");
-        pace.took(object, Duration::from_secs(1));
-        assert_eq!(pace.limit(object), Duration::from_secs(25 + 16));
-        pace.took(object, Duration::from_secs(160));
-        assert!(pace.limit(object) > Duration::from_secs(400));
+        assert!(write_limit.limit(100) < Duration::from_secs(26), "whatever the link was");
+        write_limit.took(object, Duration::from_secs(1));
+        assert_eq!(write_limit.limit(object), Duration::from_secs(25 + 16));
+        write_limit.took(object, Duration::from_secs(160));
+        assert!(write_limit.limit(object) > Duration::from_secs(400));
     }
 
     #[test]

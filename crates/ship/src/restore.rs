@@ -3,13 +3,12 @@
 //! ```text
 //! rebuild:  read all up to the end, into TO.partial ─► sync, read back, verify ─► take the term: the old writer is refused from now on
 //!           ─► read what it had still added ─► TO, with a note on the destination
-//! copy:     read up to an LSN or a time, into TO: a log that the destination does not belong to
+//! copy:     read up to an LSN or a time, into TO: a log that cannot be shipped to the destination
 //! drill:    read to the end, check everything
 //! ```
 //!
 //! Invariants: what a rebuilt log holds is what the destination holds up to the term, so that everything acknowledged is
-//! there; of two that rebuild at once one gets the term, and the other one fails; nobody is refused for a rebuild that fails before
-//! that.
+//! there; of two rebuilds at once one gets the term and the other fails; a rebuild that fails before that fences no writer.
 
 use crate::beside::{Beside, Between};
 use crate::destination::Destination;
@@ -28,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long one request may take before it is asked again the outcome of it.
+/// How long the outcome of one request may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How often a request is tried.
 const TRIES_MAX: u32 = 30;
@@ -96,11 +95,11 @@ pub(crate) struct Intake {
     in_flight: u64,
     /// The last position that is read.
     pub(crate) until: u64,
-    /// What a manifest would say of each segment, where that is wanted.
+    /// The manifest that each segment should have, if wanted.
     pub(crate) segments: Option<Vec<Manifest>>,
     /// When the last message was sent, where it says so.
     sent_us: Arc<AtomicU64>,
-    /// The first position after the last message of the chain with what is no message: a damaged one looks the same.
+    /// The first position after the last message of the chain that holds no message: a damaged one looks the same.
     stray: Option<u64>,
 }
 
@@ -286,7 +285,7 @@ pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
     Ok(first.map(|first| first..end.lsn))
 }
 
-/// How many bytes were read so far is told to this.
+/// Called with the LSN and the bytes that were read so far.
 pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
 
 /// Restores the log in the folder `to`, which must be missing or empty, and fences its old writer.
@@ -322,8 +321,8 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
 }
 
-/// Takes the right to write after what `intake` has read for `owner`, from `writers` alone if they are named; `sink` gets what
-/// comes before it.
+/// Takes the next term for `owner` and reads up to it: from `writers` alone if they are named; `sink` gets what `intake` had not
+/// read. Returns the note for the new owner.
 pub(crate) fn claim(
     from: &mut dyn Destination,
     intake: &mut Intake,
@@ -343,14 +342,14 @@ pub(crate) fn claim(
     mine(&intake.chain)?;
     let chain = loop {
         let end = intake.chain.clone();
-        let taken = take_over(from, owner, end, &mut |position, bytes| {
+        let taken = take_term(from, owner, end, &mut |position, bytes| {
             if position == intake.chain.position + 1 {
                 intake.take(bytes, sink)?;
             }
             mine(&intake.chain)
         });
         match taken {
-            // One of them was faster, and the right is taken from that one.
+            // One of them was faster: take the term from that one.
             Err(Error::Replaced { .. }) if planted!(SourcesTakeFromAnyone, true, is_named(&intake.chain)) => {
             }
             taken => break taken?,
@@ -361,8 +360,8 @@ pub(crate) fn claim(
     Note::new(from, owner, chain)
 }
 
-/// Takes the right to write at the end of a chain, or after what was added to it since; the chain with the term at its end.
-fn take_over(
+/// Takes the next term after `end`, or after what was added since; returns the chain with the term at its end.
+fn take_term(
     from: &mut dyn Destination,
     owner: Owner,
     end: Chain,
@@ -374,12 +373,12 @@ fn take_over(
     let message_bytes_max = from.facts().message_bytes_max;
     let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1, compresses: false };
     let mut writer = Writer::new(me, bounds, end);
-    take_term(&mut writer, from, seen)?;
+    drive(&mut writer, from, seen)?;
     Ok(writer.known().clone())
 }
 
-/// Takes the right to write at `end`, where the chain seems to end, from one of `writers` alone; the chain with the term at its end.
-pub(crate) fn take_from(
+/// As [`take_term`], from one of `writers` alone; `end` may be a guess.
+pub(crate) fn take_term_from(
     from: &mut dyn Destination,
     owner: Owner,
     end: Chain,
@@ -387,7 +386,7 @@ pub(crate) fn take_from(
 ) -> Result<Chain> {
     let mut found = end;
     loop {
-        let taken = take_over(from, owner, found.clone(), &mut |position, bytes| {
+        let taken = take_term(from, owner, found.clone(), &mut |position, bytes| {
             if position == found.position + 1 {
                 found.take(bytes)?;
             }
@@ -498,7 +497,7 @@ pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<
     })
 }
 
-/// The note of the log in `dir` on `from`: without one nothing is known of what must be there.
+/// The note of the log in `dir` on `from`, which says what must be there.
 ///
 /// # Errors
 /// As [`Note::read`]; [`Error::Unfit`] if there is none.
@@ -516,8 +515,8 @@ pub(crate) fn noted(dir: &Path, from: &mut dyn Destination) -> Result<Note> {
     note.ok_or_else(missing)
 }
 
-/// Whether the chain that was read lacks some of what is known: by numbers too, because after a message that was replaced by another
-/// sound one all others are ignored.
+/// Whether the chain that was read lacks messages that are known. Compares numbers too: after a message that was replaced by another
+/// valid one, readers ignore all others.
 pub(crate) fn lacks(read: &Chain, known: &Chain) -> bool {
     known.position > read.position || known.number > read.number
 }
@@ -533,8 +532,8 @@ pub(crate) fn empty(from: &dyn Destination) -> Error {
     Error::unfit(format!("{} holds no log", from.address()))
 }
 
-/// Takes the right to write; `seen` gets what is found on the way.
-fn take_term(
+/// Does what `writer` decides until it has the right to write; `seen` gets what is read on the way.
+fn drive(
     writer: &mut Writer,
     destination: &mut dyn Destination,
     seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,

@@ -6,14 +6,14 @@
 //!                     begins here     3 older starts are removed
 //! ```
 //!
-//! Where segments begin is read of the manifests, of each segment that is not younger than what is kept; of the messages those of one
-//! segment, and the one that the archive then begins with. Without manifests, or if one states what is not there, everything is read.
+//! A retention reads the manifest of each segment that is no younger than what is kept, the messages of one segment, and the message that
+//! the archive then begins with. Without manifests, or if one states what is not there, it reads everything.
 //!
 //! Whole segments go, and only those that the log itself had trimmed: the records from the first LSN of the log on must be there for
 //! a rebuild. A removal that was interrupted is finished by the next one.
 //!
 //! A name that was removed is free again. A writer that has slept since would take it for the end of the chain, and create
-//! it anew: so a position that a start lies after is never the end of the chain, whoever asks, and what is created there does not count.
+//! it anew: so a position before a start is never the end of the chain, and readers ignore what is created there.
 //!
 //! Invariants: nothing is removed before the start that takes its place is stored, and before the first message that is kept was found to
 //! follow it; no message after it is missing; the newest segment stays.

@@ -22,7 +22,7 @@ use crate::guess;
 use crate::manifest::Indexed;
 use crate::message::Owner;
 use crate::note::random;
-use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, lacks, noted, take_from};
+use crate::restore::{Drill, Intake, Progress, Read, Rebuilt, claim, empty, lacks, noted, take_term_from};
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, SealedCheck};
 use seawall_sys::planted;
 use std::ops::Range;
@@ -205,7 +205,7 @@ impl Sources {
                 });
             }
             let merged = merge(&mut feeds, &addresses, sink);
-            // Whoever sends still has nobody to send to, and ends.
+            // A reader that still sends finds its feed closed, and ends.
             merged.map(|()| feeds.into_iter().map(|feed| (feed.check, feed.wrong)).collect::<Vec<_>>())
         });
         for (source, (check, wrong)) in self.0.iter_mut().zip(merged?) {
@@ -284,7 +284,7 @@ impl Sources {
 fn take_damaged(from: &mut dyn Destination, owner: Owner) -> Result<bool> {
     let Some(end) = guess::end(from)? else { return Ok(false) };
     let writers = [end.owner];
-    match take_from(from, owner, end, &writers) {
+    match take_term_from(from, owner, end, &writers) {
         Ok(_) => Ok(true),
         Err(Error::Damaged { .. }) => Ok(false),
         Err(error) => Err(error),

@@ -8,9 +8,10 @@
 //!            ─► read what it had still added ─► the note on the destination ─► remove REBUILDING: DIR is the log
 //! ```
 //!
-//! Who takes over takes from the writer that it followed. If another one took the right to write first, it fails with
-//! [`crate::Error::Replaced`]: of several that try at once exactly one becomes the writer, and whoever comes after that has to follow the new
-//! writer first.
+//! A standby takes over only from the writer that it followed. If another one took the term first, it fails with
+//! [`crate::Error::Replaced`]: of several at once exactly one wins, and the others must follow the new writer first.
+//!
+//! The old writer learns it at the destination alone: its next request is refused. Its log stays open to its program.
 //!
 //! Invariants: DIR is a log only once it holds everything before the term; what was saved is synced and never written again; after
 //! a write that failed nothing is saved, and the next start continues from the last save.
@@ -193,18 +194,18 @@ impl Standby {
         let writer = [self.intake.chain.owner];
         let writer = (followed > 0).then_some(&writer[..]);
         self.read(from, progress)?;
-        // What another one took is not saved: the next try would take over from that one, which was never followed.
+        // If another one took the term, that is not saved: a retry would take over from that one, which was never followed.
         let is_same =
             |owner: Owner| owner == self.owner || writer.is_none_or(|writer| writer.contains(&owner));
         if planted!(StandbyFollowsWinner, true, is_same(self.intake.chain.owner)) {
             self.save(true)?;
         }
-        // Nobody is refused for a copy that is invalid.
+        // Before the term is taken: an invalid copy must fence no writer.
         self.rebuild.prove()?;
         let Self { mut rebuild, mut intake, mut fresh, owner, .. } = self;
         let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
         let note = claim(from, &mut intake, (owner, writer), &mut sink)?;
-        // Before it is a log, so that there is none that took the right and does not know.
+        // Before it is a log, so that no log exists that took the term and does not know it.
         note.write(rebuild.folder())?;
         for other in others {
             let chain = other.begin()?;

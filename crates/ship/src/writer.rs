@@ -251,7 +251,7 @@ impl Writer {
         }
     }
 
-    /// The last message that it knows was found elsewhere, where a retention has removed it since.
+    /// Skips the check of the last known message: a retention has removed it.
     #[must_use]
     pub fn with_last_found(mut self) -> Self {
         self.phase = Phase::Looking;
@@ -300,8 +300,8 @@ impl Writer {
         self.phase == Phase::Joining || (self.is_shipping() && !self.joined)
     }
 
-    /// The log says which batch it has before [`Writer::due`], by its link, `None` if no batch ends there. A log that has another
-    /// one has gone another way.
+    /// Takes the link of the log's batch before [`Writer::due`], `None` if no batch ends there. Another link than expected means that
+    /// the log has diverged.
     pub fn join(&mut self, link: Option<u32>) {
         if !self.wants_join() {
             return;
@@ -318,7 +318,7 @@ impl Writer {
         }
     }
 
-    /// While nothing is in flight: reads the next position, where another writer's message would lie.
+    /// Reads the next position, where another writer's message would lie, if nothing is in flight.
     pub fn look(&mut self) {
         self.doubt |= self.is_shipping() && self.queue.is_empty();
     }
@@ -442,7 +442,7 @@ impl Writer {
             }
             (Phase::Looking, None) if is_next => self.begin(),
             (Phase::Looking, Some(bytes)) if is_next => {
-                let _ = self.look_at(bytes);
+                let _ = self.take_found(bytes);
             }
             (_, None) if is_next => self.send_again(),
             (_, Some(bytes)) if is_next => self.compare(bytes),
@@ -455,9 +455,9 @@ impl Writer {
         }
     }
 
-    /// Takes what lies at the next position into the chain; returns its kind, its term, and whether it is of this directory, if it
-    /// belongs to it.
-    fn look_at(&mut self, bytes: &[u8]) -> Option<(Kind, u64, bool)> {
+    /// Takes the message at the next position into the chain; returns its kind, its term, and whether this directory wrote it, if it
+    /// belongs to the chain.
+    fn take_found(&mut self, bytes: &[u8]) -> Option<(Kind, u64, bool)> {
         match self.chain.take(bytes) {
             Ok(Verdict::Next(header, _)) => {
                 let is_own = planted!(ShipOwnTermIsAnothers, false, header.owner == self.me.owner);
@@ -472,11 +472,11 @@ impl Writer {
         }
     }
 
-    /// The chain ends here: the log has to continue it, unless it is made of it.
+    /// The chain ends here: refuses another owner's, then joins the log to it, or takes the term for a take-over.
     fn begin(&mut self) {
-        let stranger = self.chain.number > 0
+        let is_other = self.chain.number > 0
             && (self.chain.owner != self.me.owner || self.chain.log_id != Some(self.me.log_id));
-        let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, false, stranger);
+        let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, false, is_other);
         if refused {
             self.phase = Phase::Ended(End::NotOwner);
             return;
@@ -536,7 +536,7 @@ impl Writer {
             self.doubt &= self.sent > 0;
             return;
         }
-        let found = self.look_at(bytes);
+        let found = self.take_found(bytes);
         // What was sent after it was sent to other positions than it would be now.
         self.forget_stored();
         #[cfg_attr(

@@ -30,7 +30,7 @@ enum State {
     New,
     /// It fetches ahead, and this offset comes next.
     Fetching(i64),
-    /// It fetches ahead of nobody knows where.
+    /// It fetches ahead, from an unknown offset.
     Astray,
     /// It fetches nothing.
     Resting,

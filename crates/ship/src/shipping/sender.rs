@@ -34,7 +34,7 @@ pub(super) struct Sender {
     destination: Box<dyn Destination>,
     writer: Writer,
     note: Note,
-    /// Nobody else ships the log there meanwhile.
+    /// Held so that no other process ships the log there.
     _lock: HoldLock,
     /// Where the log continues the chain, once that was found.
     follower: Option<SealedFollower>,
@@ -248,7 +248,7 @@ impl Sender {
         passed(since_ns) < self.destination.settles_within().max(MISSING_FOR)
     }
 
-    /// Looks now and then whether what was stored is still there, and for another writer's message.
+    /// Checks every [`super::Settings::look_time`] that what was stored is still there, and that no other writer has come.
     fn look(&mut self) -> Result<()> {
         let every = if self.missing_ns.is_some() { MISSING_FOR } else { self.shared.settings.look_time };
         if !self.writer.is_shipping() || passed(self.looked_ns) < every {
@@ -287,7 +287,7 @@ impl Sender {
         Ok(Some(if found.is_none() { Error::Lost { position } } else { Error::Altered { position } }))
     }
 
-    /// Tells the others why nothing is stored, as long as that is so.
+    /// Publishes why nothing is stored, until something is.
     fn say(&mut self) {
         let Failing { append, read, note } = &self.failing;
         let failing = read.as_ref().or(append.as_ref().map(|(_, why)| why)).or(note.as_ref());
