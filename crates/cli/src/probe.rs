@@ -10,7 +10,7 @@ use crate::amounts;
 use crate::exit::{CANNOT_TELL, Failure, INTERRUPTED};
 use crate::exposition::Form;
 use crate::output::ReplacedFile;
-use crate::signals::take_over;
+use crate::signals;
 use crate::{leftovers, output};
 use clap::{Args, ValueEnum};
 use seawall::{Durability, PROBE_COMMIT_BYTES, PROBE_TIME_MAX, Probe, Tried};
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &ProbeArgs) -> Result<ExitCode, Failure> {
     let file = options.openmetrics.as_deref().filter(|file| !output::is_standard(Some(file)));
     let file = file.map(ReplacedFile::find).transpose()?;
     // Its folder must not stay behind after Ctrl-C.
-    take_over(|| {
+    signals::handle(|| {
         for left in scratch::remove_all() {
             tell!("remove {}", printable(&left.display().to_string()));
         }

@@ -11,8 +11,8 @@ pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
-/// Takes over SIGINT, SIGTERM, SIGHUP and their Windows kin: each sets [`STOP`], then `heard` does the rest.
-pub(crate) fn take_over(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+/// Handles SIGINT, SIGTERM, SIGHUP and their Windows kin: each sets [`STOP`], then `heard` does the rest.
+pub(crate) fn handle(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     let handler = move || {
         STOP.store(true, Ordering::SeqCst);
         heard();
@@ -27,7 +27,7 @@ pub(crate) fn listen() -> Result<(), Failure> {
 
 /// Stops a run at the first signal; `heard` is called at every one.
 pub(crate) fn listen_and(mut heard: impl FnMut() + Send + 'static) -> Result<(), Failure> {
-    take_over(move || {
+    handle(move || {
         heard();
         if SIGNALS.fetch_add(1, Ordering::Relaxed) >= 2 {
             let id = std::process::id();

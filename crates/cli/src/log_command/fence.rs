@@ -24,21 +24,21 @@ pub(super) struct Fence {
     pub(super) dry_run: bool,
 }
 
-/// What is done, and what to do instead to fence nobody.
+/// The command, and what to run instead so that no writer is fenced.
 pub(super) struct Act {
     pub(super) command: &'static str,
     pub(super) instead: &'static str,
 }
 
 impl Fence {
-    /// Says what the destinations hold and whose writer is refused there; whether to continue: not in a dry run, and not without an answer.
-    /// Without an act nobody is refused, and nothing is asked.
+    /// Prints what each destination holds and the writer that would be fenced; returns whether to continue: not in a dry run, and
+    /// not without a yes. Without an act no writer is fenced, and nothing is asked.
     pub(super) fn confirm(&self, act: Option<&Act>, from: &mut [Box<dyn Destination>]) -> Result<bool, Stop> {
         if act.is_none() && !self.dry_run {
             return Ok(true);
         }
         for one in from.iter_mut() {
-            // What is wrong with one is said by whoever reads it, and here too.
+            // The command that reads it fails by this error; it is printed here too.
             match status::of_destination(one.as_mut()) {
                 Ok(Some(held)) => tell!("{}: {}", one.address(), whom(&held)),
                 Ok(None) => return Err(Failure::Message(format!("{} holds no log", one.address())).into()),
@@ -75,7 +75,7 @@ impl Fence {
     }
 }
 
-/// Whom a take-over refuses.
+/// The log and the writer that a take-over fences.
 fn whom(held: &Held) -> String {
     let Held { log_id, first, end, term, owner, .. } = held;
     let size = ByteSize(end.since(*first));

@@ -12,7 +12,7 @@ use seawall::{Error, Lsn, Record, View, ViewFollower};
 
 use super::Stop;
 use super::records::Output;
-use crate::signals::{STOP, take_over};
+use crate::signals::{self, STOP};
 
 /// How often it looks whether it is to end, which reads nothing from the disk.
 const LISTEN_EVERY: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub(super) fn follow<W: Write>(
     mut output: Output<W>,
 ) -> Result<(), Stop> {
     // At a signal there is nothing to be done but to end in order.
-    take_over(|| {})?;
+    signals::handle(|| {})?;
     let (mut follower, mut polls) = (begin(dir, from)?, None);
     while left > 0 && !STOP.load(Ordering::SeqCst) {
         let mut found = next(&mut follower, Duration::ZERO)?;

@@ -31,7 +31,7 @@ use super::records;
 use super::service::{self, Entry, LISTEN_EVERY, Pair, Serving};
 use crate::amounts;
 use crate::exit::Failure;
-use crate::signals::{STOP, take_over};
+use crate::signals::{self, STOP};
 
 /// How long a service retries a request of a store before it reports the failure.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(10);
@@ -206,7 +206,7 @@ impl Shipment {
         }
     }
 
-    /// What it promises and costs, said before it begins.
+    /// Prints what it promises and costs.
     fn say(&self, opened: &Opened) {
         print_promise(opened.destination.facts());
         if let Some(requests) = opened.requests_per_day {
@@ -275,7 +275,7 @@ impl Shipment {
             std::thread::sleep(LISTEN_EVERY);
         }
         let prefix = entry.prefix();
-        // What has gathered goes too, within the time that whoever ends services leaves.
+        // Ships what has gathered, within the time that service managers leave.
         if let Err(error) = shipping.drain(Some(LAST_WORDS)) {
             tell!("{prefix}not everything was shipped: {}", printable(&error.to_string()));
         }
@@ -385,7 +385,7 @@ pub(super) fn ship(options: &Ship) -> Result<(), Stop> {
     if options.dry_run {
         return shipments.iter().try_for_each(Shipment::dry_run);
     }
-    take_over(|| {})?;
+    signals::handle(|| {})?;
     service::run(&pairs, ("seawall_ship_up", "to"), &options.serving, |index, entry| {
         shipments[index].run(entry, &options.serving, options.once)
     })
@@ -433,7 +433,7 @@ fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     }
 }
 
-/// From where to where the longest of them holds the log, no further than to `until`. What is wrong with one is said by whoever reads it.
+/// The LSNs that the longest of them holds, up to `until`. Skips one that cannot be read: the read itself reports it.
 fn extent(from: &mut [Box<dyn Destination>], until: Lsn) -> Option<Range<Lsn>> {
     let mut longest: Option<Range<Lsn>> = None;
     for from in from {
@@ -444,7 +444,7 @@ fn extent(from: &mut [Box<dyn Destination>], until: Lsn) -> Option<Range<Lsn>> {
     longest.map(|known| known.start..known.end.min(until).max(known.start))
 }
 
-pub(super) fn read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
+pub(super) fn print_read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     let seconds = read.time.as_secs_f64();
     let (messages, ignored, bytes) = (read.messages, read.ignored - read.strays, ByteSize(read.bytes));
     writeln!(
@@ -532,7 +532,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
         } else {
             rebuild(from.as_mut(), &options.dir, &mut progress)
         };
-        return print(&rebuilt?);
+        return print_rebuilt(&rebuilt?);
     }
     let from = Sources::new(from)?;
     let rebuilt = if is_copy {
@@ -540,7 +540,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     } else {
         sources::rebuild(from, &options.dir, &mut progress)
     };
-    joined(&rebuilt?, print)
+    joined(&rebuilt?, print_rebuilt)
 }
 
 /// What to say if there may be no room for this many bytes where the folder `dir` is made: what the log had trimmed takes none in the end.
@@ -557,13 +557,13 @@ fn lacks_space(dir: &Path, bytes: u64) -> Option<String> {
     })
 }
 
-/// What was rebuilt, and from whom it was taken.
-pub(super) fn print(rebuilt: &Rebuilt) -> Result<(), Stop> {
+/// Prints what was restored, and the epoch that fenced the old writer.
+pub(super) fn print_rebuilt(rebuilt: &Rebuilt) -> Result<(), Stop> {
     let report = &rebuilt.report;
     let mut output = io::stdout().lock();
     writeln!(output, "restored     {} records, LSN {} to {}", report.records, report.first, report.end)?;
     writeln!(output, "identity     {}", report.log_id)?;
-    read(&mut output, &rebuilt.read)?;
+    print_read(&mut output, &rebuilt.read)?;
     match rebuilt.term {
         Some(term) => writeln!(output, "writer       taken over with epoch {term}: the old one is fenced")?,
         None => writeln!(output, "writer       not fenced: this is a copy")?,
@@ -599,7 +599,7 @@ fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     if sound + lacking > 0 {
         writeln!(output, "manifests    {sound} valid, {lacking} segments have none")?;
     }
-    Ok(read(&mut output, &drilled.read)?)
+    Ok(print_read(&mut output, &drilled.read)?)
 }
 
 #[cfg(test)]

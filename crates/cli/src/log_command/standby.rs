@@ -1,7 +1,7 @@
 //! `seawall log standby` and `takeover`: follows a shipped log with a copy on another machine, and promotes the copy.
 //!
-//! Invariants: a signal ends a standby in order, with its place saved; a destination that is away is said once and asked again for
-//! ever; what damages the copy ends the command.
+//! Invariants: a signal ends a standby in order, with its place saved; a destination that is away is reported once and retried for
+//! ever; damage to the copy ends the command.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use seawall_sys::text::printable;
 use super::Stop;
 use super::fence::{Act, Fence, refuse_missing_parent};
 use super::service::{self, Entry, Pair, Serving, pause};
-use super::ship::{Place, print, progress, source};
+use super::ship::{Place, print_rebuilt, progress, source};
 use crate::signals::{self, STOP};
 
 #[derive(Debug, Args)]
@@ -84,21 +84,21 @@ impl Gauges {
     }
 }
 
-/// How often a standby says at its destination how far it is.
-const TELL_EVERY: Duration = Duration::from_mins(1);
+/// How often a standby records its progress at its destination.
+const RECORD_EVERY: Duration = Duration::from_mins(1);
 
-/// When it said so last.
-struct Told {
-    /// `None` once it may not.
+/// When it was recorded last.
+struct Recorded {
+    /// `None` once the destination takes no records.
     every: Option<Duration>,
     at_ns: u64,
-    /// It was said that this fails.
+    /// Whether a failure was printed.
     said: bool,
 }
 
-impl Told {
-    /// Says how far it is, if it is time. Where it may not write it says so once, and follows all the same.
-    fn tell(&mut self, from: &mut dyn Destination, standby: &standby::Standby) {
+impl Recorded {
+    /// Records the progress, if it is time. A failure is printed once, and following continues.
+    fn record(&mut self, from: &mut dyn Destination, standby: &standby::Standby) {
         let passed = Duration::from_nanos(monotonic_ns() - self.at_ns);
         if self.every.is_none_or(|every| self.at_ns > 0 && passed < every) {
             return;
@@ -123,7 +123,7 @@ impl Told {
 
 pub(super) fn follow(options: &Standby) -> Result<(), Stop> {
     refuse_missing_parent(&options.dir)?;
-    signals::take_over(|| {})?;
+    signals::handle(|| {})?;
     let log = options.dir.display().to_string();
     let pair = Pair { log, address: address::shown(&options.from), notes: None };
     service::run(std::slice::from_ref(&pair), ("seawall_standby_up", "from"), &options.serving, |_, entry| {
@@ -141,7 +141,7 @@ impl Standby {
         let Some((mut from, mut standby)) = entry.begin(self.serving.wait, open)? else { return Ok(()) };
         tell!("following from LSN {}", standby.lsn());
         let mut progress = progress();
-        let mut told = Told { every: (!self.once).then_some(TELL_EVERY), at_ns: 0, said: false };
+        let mut recorded = Recorded { every: (!self.once).then_some(RECORD_EVERY), at_ns: 0, said: false };
         while !STOP.load(Ordering::SeqCst) {
             let goes_on = || !STOP.load(Ordering::SeqCst);
             let read = standby.read_while(from.as_mut(), &goes_on, &mut progress);
@@ -161,7 +161,7 @@ impl Standby {
                 }
             }
             standby.save(false)?;
-            told.tell(from.as_mut(), &standby);
+            recorded.record(from.as_mut(), &standby);
             entry.say(|| {
                 let (lsn, term, seconds) = (standby.lsn(), standby.term(), behind.as_secs());
                 format!("followed to LSN {lsn}, epoch {term}, lag {seconds} s")
@@ -182,12 +182,12 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
         Ok(Folder::Standby { note, .. }) => {
             let lsn = note.as_ref().map(|note| note.chain.lsn).unwrap_or_default();
             tell!("the standby in {} is saved up to LSN {lsn}", options.dir.display());
-            // One that a retention has overtaken cannot take over: nobody is asked to fence for it.
+            // Fails before the question if a retention has overtaken it: it cannot take over.
             if let (Some(note), [from, ..]) = (note, &mut opened[..]) {
                 from.read(note.chain.position + 1)?;
             }
         }
-        // One that was killed after its last step is done.
+        // A take-over that was killed after its last step is complete.
         Ok(Folder::Log { view, shipped, .. }) => {
             let held = opened.first_mut().map(|from| status::of_destination(from.as_mut())).transpose()?;
             let owner = held.flatten().map(|held| held.owner);
@@ -197,12 +197,12 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
                 return Ok(());
             }
         }
-        // What it is instead is said by the take-over.
+        // The take-over fails with what the folder is instead.
         _ => {}
     }
     if !options.fence.confirm(Some(&ACT), &mut opened)? {
         return Ok(());
     }
     let [from, others @ ..] = &mut opened[..] else { return Ok(()) };
-    print(&take_over(&options.dir, from.as_mut(), others, &mut progress())?)
+    print_rebuilt(&take_over(&options.dir, from.as_mut(), others, &mut progress())?)
 }
