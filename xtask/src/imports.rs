@@ -178,10 +178,7 @@ fn reached<'a>(edges: &'a BTreeMap<String, BTreeSet<String>>, from: &'a str) -> 
 #[test]
 fn no_crate_has_a_large_cycle_of_imports() {
     let mut crates = vec![root().join("xtask/src")];
-    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
-        let src = entry.expect("an entry").path().join("src");
-        crates.extend(src.is_dir().then_some(src));
-    }
+    crates.extend(folders().map(|folder| folder.join("src")).filter(|src| src.is_dir()));
     assert!(crates.len() > 10, "{crates:?}");
     for src in crates {
         let edges = Imports::between_files(&src);
@@ -222,9 +219,17 @@ fn layers(head: &str) -> BTreeMap<String, BTreeSet<String>> {
     layers
 }
 
-/// The folders in `crates` of our crates that the crate in this folder depends on, outside its tests.
+/// The folders of our crates.
+fn folders() -> impl Iterator<Item = std::path::PathBuf> {
+    let entries = |parent| std::fs::read_dir(root().join(parent)).expect("folders of crates");
+    ["crates", "adapters"].into_iter().flat_map(entries).map(|entry| entry.expect("an entry").path())
+}
+
+/// The names of the folders of our crates that the crate in this folder depends on, outside its tests.
 fn dependencies(folder: &str) -> BTreeSet<String> {
-    let manifest = read_to_string(root().join("crates").join(folder).join("Cargo.toml")).expect("a manifest");
+    let manifest =
+        folders().find(|path| path.ends_with(folder)).unwrap_or_else(|| root().join("crates").join(folder));
+    let manifest = read_to_string(manifest.join("Cargo.toml")).expect("a manifest");
     let tables = manifest.split("\n[").filter(|table| {
         table.lines().next().is_some_and(|head| head.ends_with("dependencies]") && !head.contains("dev-"))
     });
@@ -237,10 +242,10 @@ fn dependencies(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn crates_use_only_those_that_the_architecture_names() {
-    let layers = layers("| crate in");
-    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
-        let folder = entry.expect("an entry").file_name().to_string_lossy().into_owned();
-        assert!(layers.contains_key(&folder), "crates/{folder} has no row");
+    let layers = layers("| crate, in");
+    for folder in folders() {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        assert!(layers.contains_key(&*name), "{} has no row", folder.display());
     }
     for (folder, may) in &layers {
         let uses = dependencies(folder);

@@ -51,7 +51,8 @@ const fn step(
     Step { name, tier, paths, budget_seconds, run }
 }
 
-const CODE: &[&str] = &["crates/", "xtask/", "Cargo.", "rust-toolchain.toml", "clippy.toml", "rustfmt.toml"];
+const CODE: &[&str] =
+    &["crates/", "adapters/", "xtask/", "Cargo.", "rust-toolchain.toml", "clippy.toml", "rustfmt.toml"];
 /// The log and what it stands on.
 const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.toml"];
 /// The gauge, its program, and what they stand on.
@@ -66,7 +67,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Quick, "promises of the log",     LOG, 25, promises),
     step(Quick, "examples in the documentation", GAUGE, 10, documented_examples),
     step(Quick, "documentation",           GAUGE, 10, documentation),
-    step(Full,  "Raft nodes",              &["crates/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
+    step(Full,  "Raft nodes",              &["adapters/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
     step(Full,  "Kafka's clients",         CODE, 20, kafka_client),
     step(Full,  "tests of peers",          LOG, 5, tests_of_peers),
     step(Full,  "C interface",             &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
@@ -99,7 +100,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "deployment",              &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
     step(Full,  "packages",                &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
     step(Full,  "workflows",               &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
-    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "xtask/"], 5, || deny::check(in_ci()).into()),
+    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "adapters/", "xtask/"], 5, || deny::check(in_ci()).into()),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
