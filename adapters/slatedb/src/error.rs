@@ -1,0 +1,102 @@
+//! Defines why a log cannot serve a database, and what SlateDB is told.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use seawall::Lsn;
+use slatedb::wal::WalError;
+
+/// Why a log cannot serve a database. It is the source of a [`WalError`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log refused or failed.
+    Log(seawall::Error),
+    /// A record is none of this log's writer.
+    Foreign {
+        /// Where it starts.
+        lsn: Lsn,
+    },
+    /// The rows of a write batch have several sequence numbers.
+    SequenceNumbers,
+    /// Another log was written after this one: what it holds is not in this one.
+    Stale {
+        /// The directory of this log.
+        dir: PathBuf,
+        /// The epoch of the newest writer that used another log.
+        epoch: u64,
+        /// The directory of that log, as its writer named it.
+        other: String,
+    },
+    /// The log ends before rows that the database counts on.
+    Behind {
+        /// The directory of the log.
+        dir: PathBuf,
+        /// Where it ends.
+        end: Lsn,
+        /// Up to where the database has its rows, as a WAL file ID.
+        replay_after: u64,
+    },
+    /// The object store failed while the writers of the database were looked at.
+    Store(slatedb::object_store::Error),
+    /// A thread that read the log panicked.
+    Reader,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Foreign { lsn } => write!(f, "the record at LSN {lsn} is not a write batch of SlateDB"),
+            Self::SequenceNumbers => f.write_str("the rows of a write batch have several sequence numbers"),
+            Self::Stale { dir, epoch, other } => write!(
+                f,
+                "{}: the writer of epoch {epoch} wrote to another log, {other}, and this log lacks its rows; open the database with that log, \
+                 or restore it here, or accept the loss with `Wal::accept_loss`",
+                dir.display()
+            ),
+            Self::Behind { dir, end, replay_after } => write!(
+                f,
+                "{}: the log ends at LSN {end}, and the database has rows of it up to {replay_after}: it is another database's, or was \
+                 restored without its newest records; accept the loss with `Wal::accept_loss`",
+                dir.display()
+            ),
+            Self::Store(error) => write!(f, "the writers of the database cannot be looked up: {error}"),
+            Self::Reader => f.write_str("a thread that read the log panicked"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => Some(error),
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<seawall::Error> for Error {
+    fn from(error: seawall::Error) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<Error> for WalError {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Log(seawall::Error::Closed) => Self::Closed,
+            Error::Log(seawall::Error::Trimmed { first, .. }) => {
+                Self::WalTruncated(crate::record::id(*first))
+            }
+            Error::Log(seawall::Error::Corrupt(_))
+            | Error::Foreign { .. }
+            | Error::Stale { .. }
+            | Error::Behind { .. } => Self::DataError(Arc::new(error)),
+            Error::SequenceNumbers | Error::Reader => Self::InternalError(Arc::new(error)),
+            Error::Log(_) | Error::Store(_) => Self::Unavailable(Arc::new(error)),
+        }
+    }
+}

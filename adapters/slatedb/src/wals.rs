@@ -1,0 +1,185 @@
+//! The logs of the databases below one directory: opened, copied for clones, removed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path as Dir, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use seawall::{Error as LogError, Log, Lsn, Options, View};
+use slatedb::VersionedManifest;
+use slatedb::object_store::ObjectStore;
+use slatedb::object_store::path::Path;
+use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
+
+use crate::claim::Claims;
+use crate::error::Error;
+use crate::reader::{Reader, apart, batches};
+use crate::wal::{Shared, Wal};
+
+/// The logs of the databases of one object store, each in the directory of its path below a root on the local disk.
+#[derive(Clone)]
+pub struct Wals {
+    root: PathBuf,
+    options: Options,
+    store: Arc<dyn ObjectStore>,
+    open: Arc<Mutex<HashMap<Path, Weak<Shared>>>>,
+}
+
+impl std::fmt::Debug for Wals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wals").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl Wals {
+    /// Logs below `root`, opened with `options`, of databases in `store`. Opens nothing yet.
+    #[must_use]
+    pub fn new(root: impl AsRef<Dir>, options: Options, store: Arc<dyn ObjectStore>) -> Self {
+        Self { root: root.as_ref().to_path_buf(), options, store, open: Arc::default() }
+    }
+
+    /// The log of the database at `path`, opened or created. A second call shares it. Open it before [`slatedb::DbBuilder::build`]:
+    /// where another process has it, nothing of that process's database is fenced.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: as [`Log::open`].
+    pub fn wal(&self, path: impl Into<Path>) -> Result<Wal, Error> {
+        let path = path.into();
+        let claims = Claims::new(Arc::clone(&self.store), &path);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, shared| shared.strong_count() > 0);
+        if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
+            return Ok(Wal::new(shared, claims));
+        }
+        let dir = self.dir(&path);
+        let shared = Shared::open(&dir, self.options.clone())?;
+        open.insert(path, Arc::downgrade(&shared));
+        Ok(Wal::new(shared, claims))
+    }
+
+    /// A reader of the log of the database at `path`, for [`slatedb::DbReaderBuilder::with_wal_reader`], whichever process writes it.
+    #[must_use]
+    pub fn reader(&self, path: impl Into<Path>) -> Reader {
+        Reader::new(self.dir(&path.into()))
+    }
+
+    /// Where the log of the database at `path` is.
+    fn dir(&self, path: &Path) -> PathBuf {
+        self.root.join(path.as_ref())
+    }
+
+    /// As [`Wals::wal`], but creates none.
+    fn existing(&self, path: &Path) -> Result<Option<Wal>, Error> {
+        let wals = Self { options: self.options.clone().create(false), ..self.clone() };
+        match wals.wal(path.clone()) {
+            Ok(wal) => Ok(Some(wal)),
+            Err(Error::Log(LogError::NotALog { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Collects the garbage of a log that is opened for it, if it is not open.
+struct Collector {
+    wals: Wals,
+    path: Path,
+}
+
+#[async_trait::async_trait]
+impl WalGc for Collector {
+    async fn collect(
+        &self,
+        referenced_ranges: Vec<WalFileRange>,
+        min_age: Duration,
+        dry_run: bool,
+    ) -> Result<(), WalError> {
+        let (wals, path) = (self.wals.clone(), self.path.clone());
+        match apart(move || Ok(wals.existing(&path)?)).await? {
+            Some(wal) => wal.collect(referenced_ranges, min_age, dry_run).await,
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl WalAdmin for Wals {
+    fn garbage_collector(&self, path: &Path) -> Arc<dyn WalGc> {
+        Arc::new(Collector { wals: self.clone(), path: path.clone() })
+    }
+
+    async fn delete_wal(&self, path: &Path, dry_run: bool) -> Result<Vec<String>, WalError> {
+        let (wals, path) = (self.clone(), path.clone());
+        apart(move || {
+            let dir = wals.dir(&path);
+            // Opened, so that the log of a writer is not removed under it.
+            let opened = Log::open(&dir, wals.options.clone().create(false));
+            let log = match opened {
+                Ok(log) => log,
+                Err(LogError::NotALog { .. }) => return Ok(Vec::new()),
+                Err(error) => return Err(Error::Log(error).into()),
+            };
+            if !dry_run {
+                log.close().map_err(Error::Log)?;
+                let failed = |source| LogError::Io { operation: "remove", path: dir.clone(), source };
+                fs::remove_dir_all(&dir).map_err(failed).map_err(Error::Log)?;
+            }
+            Ok(vec![dir.display().to_string()])
+        })
+        .await
+    }
+
+    async fn is_empty(&self, path: &Path, after: u64, last: u64) -> Result<bool, WalError> {
+        let dir = self.dir(path);
+        if after >= last {
+            return Ok(true);
+        }
+        let mut rows = batches(&dir, after.saturating_add(1), Some(last.saturating_add(1))).await?;
+        while let Some(found) = rows.next().await? {
+            if !found.rows.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn clone_wal(
+        &self,
+        from_path: &Path,
+        from_manifest: VersionedManifest,
+        to_path: &Path,
+    ) -> Result<(u64, u64), WalError> {
+        let (from, to) = (self.dir(from_path), self.dir(to_path));
+        let after = from_manifest.replay_after_wal_id();
+        let options = self.options.clone();
+        apart(move || copy(&from, Lsn::new(after), &to, options)).await
+    }
+}
+
+/// Copies the records from `start` on into a new log, in one step: a copy that was cut short is begun anew. Returns the WAL file ID after
+/// which its rows are replayed, and the last one.
+fn copy(from: &Dir, start: Lsn, to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
+    let failed =
+        |source| Error::Log(LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source });
+    if let Ok(view) = View::open(to) {
+        // It has been done.
+        return Ok((0, view.end_lsn().get()));
+    }
+    let view = View::open(from).map_err(Error::Log)?;
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(failed)?;
+    }
+    let log = Log::open(&partial, options.create(true)).map_err(Error::Log)?;
+    let mut end = Lsn::ZERO;
+    for record in view.read(start.max(view.first_lsn())).map_err(Error::Log)? {
+        end = log.append(&record.map_err(Error::Log)?.payload).map_err(Error::Log)?.end;
+    }
+    log.close().map_err(Error::Log)?;
+    fs::rename(&partial, to).map_err(failed)?;
+    let parent = to.parent().unwrap_or(to);
+    fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+    Ok((0, end.get()))
+}
