@@ -15,9 +15,11 @@ use slatedb::wal::{WalAdmin, WalError, WalFileRange, WalGc};
 use crate::claim::Claims;
 use crate::error::Error;
 use crate::reader::{Reader, apart, batches};
+use crate::record::id;
 use crate::wal::{Shared, Wal};
 
-/// The logs of the databases of one object store, each in the directory of its path below a root on the local disk.
+/// The logs of the databases of one object store, each in a directory below a root on the local disk: `db` of the database at `db`,
+/// `tenant%%db` of that at `tenant/db`.
 #[derive(Clone)]
 pub struct Wals {
     root: PathBuf,
@@ -64,9 +66,9 @@ impl Wals {
         Reader::new(self.dir(&path.into()))
     }
 
-    /// Where the log of the database at `path` is.
+    /// Where the log of the database at `path` is: no directory of one lies in that of another. A `%` in a path has two digits behind it.
     fn dir(&self, path: &Path) -> PathBuf {
-        self.root.join(path.as_ref())
+        self.root.join(path.as_ref().replace('/', "%%"))
     }
 
     /// As [`Wals::wal`], but creates none.
@@ -150,15 +152,15 @@ impl WalAdmin for Wals {
         to_path: &Path,
     ) -> Result<(u64, u64), WalError> {
         let (from, to) = (self.dir(from_path), self.dir(to_path));
-        let after = from_manifest.replay_after_wal_id();
+        let rows = (from_manifest.replay_after_wal_id(), from_manifest.next_wal_sst_id());
         let options = self.options.clone();
-        apart(move || copy(&from, Lsn::new(after), &to, options)).await
+        apart(move || copy(&from, rows, &to, options)).await
     }
 }
 
-/// Copies the records from `start` on into a new log, in one step: a copy that was cut short is begun anew. Returns the WAL file ID after
-/// which its rows are replayed, and the last one.
-fn copy(from: &Dir, start: Lsn, to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
+/// Copies the records behind the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun anew.
+/// Returns the ID after which the rows of the new log are replayed, and its last one.
+fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
     let failed =
         |source| Error::Log(LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source });
     if let Ok(view) = View::open(to) {
@@ -167,15 +169,19 @@ fn copy(from: &Dir, start: Lsn, to: &Dir, options: Options) -> Result<(u64, u64)
     }
     let view = View::open(from).map_err(Error::Log)?;
     let mut partial = to.as_os_str().to_owned();
-    partial.push(".partial");
+    partial.push("%partial");
     let partial = PathBuf::from(partial);
     if partial.exists() {
         fs::remove_dir_all(&partial).map_err(failed)?;
     }
     let log = Log::open(&partial, options.create(true)).map_err(Error::Log)?;
     let mut end = Lsn::ZERO;
-    for record in view.read(start.max(view.first_lsn())).map_err(Error::Log)? {
-        end = log.append(&record.map_err(Error::Log)?.payload).map_err(Error::Log)?.end;
+    for record in view.read(Lsn::new(after).max(view.first_lsn())).map_err(Error::Log)? {
+        let record = record.map_err(Error::Log)?;
+        if id(record.lsn) >= next {
+            break;
+        }
+        end = log.append(&record.payload).map_err(Error::Log)?.end;
     }
     log.close().map_err(Error::Log)?;
     fs::rename(&partial, to).map_err(failed)?;

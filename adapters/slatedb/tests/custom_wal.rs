@@ -8,8 +8,8 @@ use seawall::Lsn;
 use seawall_slatedb::{Options, Wal, Wals};
 use slatedb::admin::{Admin, CloneSourceSpec};
 use slatedb::config::{
-    CloseOptions, DbReaderOptions, FlushOptions, FlushType, GarbageCollectorDirectoryOptions,
-    GarbageCollectorOptions, Settings,
+    CheckpointOptions, CheckpointScope, CloseOptions, DbReaderOptions, FlushOptions, FlushType,
+    GarbageCollectorDirectoryOptions, GarbageCollectorOptions, Settings,
 };
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::memory::InMemory;
@@ -238,13 +238,38 @@ async fn a_clone_has_the_same_rows_and_a_log_of_its_own() {
     let last = wals.reader(DB).last_wal_file_id(0).await.expect("has an end");
     assert!(!wals.is_empty(&path, 0, last).await.expect("reads"));
     assert!(wals.is_empty(&path, last, last).await.expect("reads"));
-    let dir = fixture.dir.path().join(DB);
+    let dir = fixture.dir.path().join("tenant%%db");
     let named = vec![dir.display().to_string()];
     assert_eq!(wals.delete_wal(&path, true).await.expect("names it"), named);
     assert!(dir.exists());
     assert_eq!(wals.delete_wal(&path, false).await.expect("removes it"), named);
     assert!(!dir.exists());
     assert!(wals.delete_wal(&path, false).await.expect("has nothing to do").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_of_a_checkpoint_lacks_what_came_later() {
+    let fixture = Fixture::new();
+    let wals = fixture.wals();
+    let db = fixture.open(&wals.wal(DB).expect("opens")).await.expect("opens");
+    put(&db, "before", "value").await;
+    let checkpoint =
+        db.create_checkpoint(CheckpointScope::Durable, &CheckpointOptions::default()).await.expect("is made");
+    put(&db, "after", "value").await;
+    Admin::builder("clone", Arc::clone(&fixture.store))
+        .with_wal_admin(Arc::new(wals.clone()))
+        .build()
+        .create_clone_builder_from_source(CloneSourceSpec::with_checkpoint(DB, checkpoint.id))
+        .build()
+        .await
+        .expect("clones");
+    let builder = Db::builder("clone", Arc::clone(&fixture.store));
+    let clone = builder.with_wal_writer(Box::new(wals.wal("clone").expect("opens")));
+    let clone = clone.build().await.expect("opens");
+    assert_eq!(get(&clone, "before").await.as_deref(), Some("value"));
+    assert_eq!(get(&clone, "after").await, None);
+    close(&clone).await;
+    close(&db).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,8 +300,7 @@ async fn a_log_that_was_left_behind_is_not_replayed() {
     let db = fixture.open(&wal).await.expect("opens");
     put(&db, "key-1", "old").await;
     // The machine is lost. Its log was archived up to here.
-    let restored = new.path().join(DB);
-    std::fs::create_dir_all(restored.parent().expect("a parent")).expect("is made");
+    let restored = new.path().join("tenant%%db");
     wal.log().backup(&restored).expect("is copied");
     let here = fixture.wals_in(new.path()).wal(DB).expect("opens");
     let second = fixture.open(&here).await.expect("has all that the first wrote");
