@@ -187,7 +187,8 @@ impl Options {
 
     /// Changes them as the row `set` of the option says, if there is such a row.
     fn change(&self, name: &CStr, set: Option<impl FnOnce(Settings) -> Option<Settings>>) -> Result<i32> {
-        let set = set.ok_or_else(|| invalid(name, "it takes the other kind of value"))?;
+        let kind = if row(&NUMBERS, name).is_some() { "it takes a number" } else { "it takes a word" };
+        let set = set.ok_or_else(|| invalid(name, kind))?;
         let mut settings = self.settings();
         let changed = set(settings.clone());
         *settings =
