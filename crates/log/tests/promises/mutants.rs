@@ -89,7 +89,7 @@ fn planted_below(folder: &Path, found: &mut BTreeMap<PathBuf, BTreeSet<String>>)
 fn every_bug_is_planted_in_code_that_ships() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = BTreeMap::new();
-    for sources in ["src", "../sys/src", "../ship/src", "../openraft/src"] {
+    for sources in ["src", "../sys/src", "../ship/src", "../../adapters/openraft/src"] {
         planted_below(&home.join(sources), &mut files);
     }
     // The definition calls itself.
@@ -122,8 +122,8 @@ fn what_the_campaign_cannot_find_has_a_scene_or_a_test() {
         "tests/suite",
         "tests/promises",
         "../ship/tests/suite",
-        "../openraft/tests",
-        "../openraft/tests/suite",
+        "../../adapters/openraft/tests",
+        "../../adapters/openraft/tests/suite",
     ];
     let paths = folders.iter().flat_map(|folder| std::fs::read_dir(home.join(folder)).expect("is there"));
     let paths = paths.map(|entry| entry.expect("an entry").path());
