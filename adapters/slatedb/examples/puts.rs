@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! puts DIR write N      the next N keys, several at a time: for kill -9, and for `seawall crash-test DIR --run`
+//! puts DIR take-over N  the same with a restored log
 //! puts DIR check FILE   exit code 1 if a number in FILE has no key, or a key below another one is missing
 //! ```
 //!
@@ -21,7 +22,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// So many puts wait for durability at the same time.
 const TOGETHER: u64 = 4;
 
-async fn open(dir: &Path, class: Durability) -> Result<Db, Failure> {
+async fn open(dir: &Path, class: Durability, takes_over: bool) -> Result<Db, Failure> {
     let folder = dir.join("store");
     std::fs::create_dir_all(&folder)?;
     let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true));
@@ -29,8 +30,9 @@ async fn open(dir: &Path, class: Durability) -> Result<Db, Failure> {
     let wals = Wals::new(dir.join("wal"), options, Arc::clone(&store));
     // A small memtable is flushed to the store now and then.
     let settings = Settings { l0_sst_size_bytes: 32 << 10, ..Settings::default() };
-    let wal = Box::new(wals.wal("db")?);
-    Ok(Db::builder("db", store).with_settings(settings).with_wal_writer(wal).build().await?)
+    let wal = wals.wal("db")?;
+    let wal = if takes_over { wal.take_over() } else { wal };
+    Ok(Db::builder("db", store).with_settings(settings).with_wal_writer(Box::new(wal)).build().await?)
 }
 
 fn key(number: u64) -> String {
@@ -82,14 +84,16 @@ async fn check(db: &Db, printed: &Path) -> Result<(), Failure> {
 }
 
 async fn run(arguments: &[String]) -> Result<(), Failure> {
-    let [dir, what, with] = arguments else { return Err("puts DIR write N | puts DIR check FILE".into()) };
+    let [dir, what, with] = arguments else {
+        return Err("puts DIR write N | puts DIR take-over N | puts DIR check FILE".into());
+    };
     // What is only checked may lie in memory, as a state of `seawall crash-test` does.
     let class = if what == "check" { Durability::ProcessCrash } else { Durability::PowerLoss };
-    let db = open(Path::new(dir), class).await?;
+    let db = open(Path::new(dir), class, what == "take-over").await?;
     match what.as_str() {
-        "write" => write(&db, with.parse()?).await?,
+        "write" | "take-over" => write(&db, with.parse()?).await?,
         "check" => check(&db, Path::new(with)).await?,
-        other => return Err(format!("{other}: write or check").into()),
+        other => return Err(format!("{other}: write, take-over or check").into()),
     }
     // What is in the log stays there.
     Ok(db.close_with_options(CloseOptions::default().with_flush_type(None)).await?)

@@ -1,15 +1,17 @@
 //! Has each writer name its log in the object store, so that a log that is no longer the newest is not replayed.
 //!
 //! A log is local, and a database can be opened elsewhere: with a log that was restored from an archive. The log that was left behind
-//! lacks what was written since. So each writer puts an object beside the database before its first write:
+//! lacks what was written since, and the restored one may lack what was not archived. So each writer puts an object beside the database
+//! before its first write:
 //!
 //! ```text
 //! <database>/seawall-wal/<epoch, 20 digits> = <origin of the log, 32 hex digits> <its directory>
 //! ```
 //!
-//! SlateDB gives each writer an epoch of its own. A log is the newest if it holds the epoch of the newest claim below, or if that claim
-//! is its own: it has the same origin, a random number in the log's directory that no backup and no archive copies. A
-//! writer that sees a claim above its own is fenced.
+//! SlateDB gives each writer an epoch of its own. A log is the newest if the newest claim below is its own: if it has the same origin, a
+//! random number in the log's directory that no archive has. A writer that sees a claim above its own is fenced.
+//! A claim that another writer makes between a look and the claim is no harm: SlateDB looks at its manifest again, where that writer is
+//! fenced, before it writes.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -32,12 +34,11 @@ pub(crate) struct Claims {
 /// What a writer is, and has.
 pub(crate) struct Claimant<'a> {
     pub(crate) epoch: u64,
-    pub(crate) origin: &'a str,
     pub(crate) dir: &'a Dir,
-    /// The epoch of the last record of its log, 0 if there is none.
-    pub(crate) newest: u64,
-    /// What other logs have and this one has not is given up.
-    pub(crate) accept_loss: bool,
+    /// The origin of its log, and whether it is new.
+    pub(crate) origin: &'a (String, bool),
+    /// Whether its log has records.
+    pub(crate) has_records: bool,
 }
 
 impl Claims {
@@ -49,55 +50,61 @@ impl Claims {
         self.folder.clone().join(format!("{epoch:020}"))
     }
 
-    /// Claims the database. After that every writer of an earlier epoch that has not begun is fenced.
-    pub(crate) async fn make(&self, claimant: &Claimant<'_>) -> Result<(), WalError> {
+    /// Claims the database; unless it `takes_over`, only with the newest log. After that every writer of an earlier epoch that has not
+    /// begun is fenced.
+    pub(crate) async fn make(&self, claimant: &Claimant<'_>, takes_over: bool) -> Result<(), WalError> {
         // A log that may not claim leaves no claim behind: that would keep the right one out.
-        self.check(claimant).await?;
+        self.check(claimant, takes_over).await?;
         let claim = self.claim(claimant.epoch);
-        let text = format!("{} {}", claimant.origin, claimant.dir.display());
+        let text = format!("{} {}", claimant.origin.0, claimant.dir.display());
         let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.store.put_opts(&claim, text.into(), create).await {
+        match self.store.put_opts(&claim, text.clone().into(), create).await {
+            // Put by a request that was repeated because its answer was lost.
+            Err(object_store::Error::AlreadyExists { .. }) if self.text(claimant.epoch).await? == text => {}
             Err(object_store::Error::AlreadyExists { .. }) => return Err(WalError::Fenced),
             put => drop(put.map_err(Error::Store)?),
         }
         // Whoever claims below from now on sees this claim. Those who did between the look and the claim are seen now.
-        let checked = self.check(claimant).await;
+        let checked = self.check(claimant, takes_over).await;
         if checked.is_err() {
-            self.store.delete(&claim).await.map_err(Error::Store)?;
+            // What is wrong matters more than a claim that stays.
+            drop(self.store.delete(&claim).await);
         }
         checked
     }
 
-    async fn check(&self, claimant: &Claimant<'_>) -> Result<(), WalError> {
+    async fn check(&self, claimant: &Claimant<'_>, takes_over: bool) -> Result<(), WalError> {
         let epochs = self.epochs().await?;
         if epochs.iter().any(|epoch| *epoch > claimant.epoch) {
             return Err(WalError::Fenced);
         }
-        let Some(epoch) = epochs.into_iter().filter(|epoch| *epoch < claimant.epoch).max() else {
-            return Ok(());
+        let newest = epochs.into_iter().filter(|epoch| *epoch < claimant.epoch).max();
+        let (origin, is_new) = claimant.origin;
+        let dir = || claimant.dir.to_path_buf();
+        let Some(epoch) = newest.filter(|_| !takes_over) else {
+            // A new origin has what was copied for a clone.
+            let is_foreign = claimant.has_records && !is_new && !takes_over;
+            return if is_foreign { Err(Error::OtherDatabase { dir: dir() }.into()) } else { Ok(()) };
         };
-        if claimant.accept_loss || claimant.newest >= epoch {
+        let text = self.text(epoch).await?;
+        let (other, other_dir) = text.split_once(' ').unwrap_or((&text, "?"));
+        if other == origin {
             return Ok(());
         }
-        let object = self.store.get(&self.claim(epoch)).await.map_err(Error::Store)?;
-        let bytes = object.bytes().await.map_err(Error::Store)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let (origin, other) = text.split_once(' ').unwrap_or((&text, "?"));
-        if origin == claimant.origin {
-            return Ok(());
-        }
-        Err(Error::Stale { dir: claimant.dir.to_path_buf(), epoch, other: other.to_owned() }.into())
+        Err(Error::OtherLog { dir: dir(), epoch, other: other_dir.to_owned() }.into())
     }
 
-    /// Removes the claims below `epoch`.
-    pub(crate) async fn forget(&self, epoch: u64) -> Result<(), WalError> {
-        for old in self.epochs().await?.into_iter().filter(|old| *old < epoch) {
-            match self.store.delete(&self.claim(old)).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(Error::Store(error).into()),
-            }
+    async fn text(&self, epoch: u64) -> Result<String, WalError> {
+        let object = self.store.get(&self.claim(epoch)).await.map_err(Error::Store)?;
+        let bytes = object.bytes().await.map_err(Error::Store)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Removes the claims below `epoch`. One that stays changes nothing.
+    pub(crate) async fn forget(&self, epoch: u64) {
+        for old in self.epochs().await.unwrap_or_default().into_iter().filter(|old| *old < epoch) {
+            drop(self.store.delete(&self.claim(old)).await);
         }
-        Ok(())
     }
 
     async fn epochs(&self) -> Result<Vec<u64>, WalError> {
@@ -107,11 +114,11 @@ impl Claims {
     }
 }
 
-/// The origin of the log in `dir`; a log without one gets one, which is durable when this returns.
-pub(crate) fn origin(dir: &Dir) -> std::io::Result<String> {
+/// The origin of the log in `dir`, and whether it got one now, which is durable when this returns.
+pub(crate) fn origin(dir: &Dir) -> std::io::Result<(String, bool)> {
     let path = dir.join("origin.slatedb");
     match fs::read_to_string(&path) {
-        Ok(origin) if origin.len() == 32 => return Ok(origin),
+        Ok(origin) if origin.len() == 32 => return Ok((origin, false)),
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         // A crash may leave an empty one, before anything was claimed with it.
         _ => {}
@@ -121,5 +128,5 @@ pub(crate) fn origin(dir: &Dir) -> std::io::Result<String> {
     file.write_all(origin.as_bytes())?;
     file.sync_all()?;
     File::open(dir)?.sync_all()?;
-    Ok(origin)
+    Ok((origin, true))
 }

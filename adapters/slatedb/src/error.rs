@@ -20,14 +20,19 @@ pub enum Error {
     },
     /// The rows of a write batch have several sequence numbers.
     SequenceNumbers,
-    /// Another log was written after this one: what it holds is not in this one.
-    Stale {
+    /// Another log was the newest: this one may lack rows of it.
+    OtherLog {
         /// The directory of this log.
         dir: PathBuf,
-        /// The epoch of the newest writer that used another log.
+        /// The epoch of the newest writer.
         epoch: u64,
-        /// The directory of that log, as its writer named it.
+        /// The directory of its log, as that writer named it.
         other: String,
+    },
+    /// The log has records, and the database knows no writer: it is another one than that of this log.
+    OtherDatabase {
+        /// The directory of the log.
+        dir: PathBuf,
     },
     /// The log ends before rows that the database counts on.
     Behind {
@@ -37,6 +42,11 @@ pub enum Error {
         end: Lsn,
         /// Up to where the database has its rows, as a WAL file ID.
         replay_after: u64,
+    },
+    /// Where a clone needs a copy of a log there is another one.
+    Exists {
+        /// Its directory.
+        dir: PathBuf,
     },
     /// The object store failed while the writers of the database were looked at.
     Store(slatedb::object_store::Error),
@@ -50,16 +60,27 @@ impl fmt::Display for Error {
             Self::Log(error) => error.fmt(f),
             Self::Foreign { lsn } => write!(f, "the record at LSN {lsn} is not a write batch of SlateDB"),
             Self::SequenceNumbers => f.write_str("the rows of a write batch have several sequence numbers"),
-            Self::Stale { dir, epoch, other } => write!(
+            Self::OtherLog { dir, epoch, other } => write!(
                 f,
-                "{}: the writer of epoch {epoch} wrote to another log, {other}, and this log lacks its rows; open the database with that log, \
-                 or restore it here, or accept the loss with `Wal::accept_loss`",
+                "{}: the newest writer, of epoch {epoch}, wrote to the log in {other}, and this log may lack rows of it: open the \
+                 database with that log; if it is lost, or was restored here, take over with `Wal::take_over`",
+                dir.display()
+            ),
+            Self::OtherDatabase { dir } => write!(
+                f,
+                "{}: the log has records, and the database was never opened with one: remove it if it is left from a database that \
+                 was deleted, or take over with `Wal::take_over`",
                 dir.display()
             ),
             Self::Behind { dir, end, replay_after } => write!(
                 f,
                 "{}: the log ends at LSN {end}, and the database has rows of it up to {replay_after}: it is another database's, or was \
-                 restored without its newest records; accept the loss with `Wal::accept_loss`",
+                 restored without its newest records; take over with `Wal::take_over`",
+                dir.display()
+            ),
+            Self::Exists { dir } => write!(
+                f,
+                "{}: there is another log than the copy that the clone needs; remove it (`WalAdmin::delete_wal`)",
                 dir.display()
             ),
             Self::Store(error) => write!(f, "the writers of the database cannot be looked up: {error}"),
@@ -93,9 +114,13 @@ impl From<Error> for WalError {
             }
             Error::Log(seawall::Error::Corrupt(_))
             | Error::Foreign { .. }
-            | Error::Stale { .. }
+            | Error::OtherLog { .. }
+            | Error::OtherDatabase { .. }
+            | Error::Exists { .. }
             | Error::Behind { .. } => Self::DataError(Arc::new(error)),
-            Error::SequenceNumbers | Error::Reader => Self::InternalError(Arc::new(error)),
+            Error::Log(seawall::Error::TooLong { .. }) | Error::SequenceNumbers | Error::Reader => {
+                Self::InternalError(Arc::new(error))
+            }
             Error::Log(_) | Error::Store(_) => Self::Unavailable(Arc::new(error)),
         }
     }

@@ -26,10 +26,14 @@
 //!
 //! # Who may write
 //!
-//! The log's lock keeps a second process out before it fences anything. Within a process a later database fences the earlier one. A log that was
-//! restored on another machine claims the database in the object store, and the log that was left behind is not replayed any more
-//! ([`Error::Stale`]). Between these two, the old writer ends when SlateDB sees the newer manifest (`manifest_poll_interval`); what it
-//! acknowledged until then is in its own log only.
+//! The log's lock keeps a second process out before it fences anything. Within a process a later database fences the earlier one. Every
+//! writer claims the database in the object store for its log: with another log, one that was restored or one that was left behind,
+//! the database does not open ([`Error::OtherLog`]) until [`Wal::take_over`] says that what only the newest log has may be lost.
+//! After a take-over the old writer ends when SlateDB sees the newer manifest (`manifest_poll_interval`); what it
+//! acknowledged until then is in its own log only. A directory of a log that is moved with all its files stays the same log; do not go on
+//! with a copy of it beside the original.
+//!
+//! A write batch is one record: a longer one than `Options::record_bytes_max` (64 MiB by default) ends the database.
 //!
 //! # Garbage collection and readers
 //!

@@ -98,8 +98,6 @@ pub(crate) async fn batches(
     let (dir, from) = (dir.to_path_buf(), Lsn::new(start.saturating_sub(1)));
     let source = apart(move || {
         let view = View::open(dir).map_err(Error::Log)?;
-        // A database without rows counts from 0 on, wherever its log begins.
-        let from = if from == Lsn::ZERO { view.first_lsn() } else { from };
         let source = match end {
             // What is wanted may begin where the log ends.
             Some(_) if from >= view.end_lsn() => None,

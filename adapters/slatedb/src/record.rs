@@ -1,12 +1,12 @@
 //! Encodes a write batch of SlateDB as one record of the log.
 //!
 //! ```text
-//! record = epoch of its writer | sequence number of its rows | rows        (postcard: varints, bytes with their length)
+//! record = sequence number of its rows | rows                       (postcard: varints, bytes with their length)
 //! row    = key | value, merge operand or tombstone | creation time? | expiry time?
 //! ```
 //!
-//! A record without rows is a fence, the first one of a writer, or what fills up a log whose records were lost. The WAL file ID of a record is its first LSN plus one, so that IDs grow
-//! from 1 on and nothing but the log counts them; an ID that stands for "everything before" is an end LSN.
+//! A record without rows only fills up a log whose newest records were lost. The WAL file ID of a record is its first LSN plus one: IDs
+//! grow from 1 on, and nothing but the log counts them. An ID that stands for "everything before" is an end LSN.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use crate::error::Error;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batch<'a> {
-    pub(crate) epoch: u64,
     pub(crate) seq: u64,
     #[serde(borrow)]
     rows: Vec<Row<'a>>,
@@ -62,13 +61,13 @@ pub(crate) fn id(lsn: Lsn) -> u64 {
     lsn.get().saturating_add(1)
 }
 
-/// The record of rows that share one sequence number; without rows, the fence of the writer of this `epoch`.
-pub(crate) fn encode(epoch: u64, rows: &[RowEntry]) -> Result<Vec<u8>, WalError> {
+/// The record of rows that share one sequence number.
+pub(crate) fn encode(rows: &[RowEntry]) -> Result<Vec<u8>, WalError> {
     let seq = rows.first().map_or(0, |row| row.seq);
     if rows.iter().any(|row| row.seq != seq) {
         return Err(WalError::InternalError(Arc::new(Error::SequenceNumbers)));
     }
-    let batch = Batch { epoch, seq, rows: rows.iter().map(Row::of).collect() };
+    let batch = Batch { seq, rows: rows.iter().map(Row::of).collect() };
     postcard::to_allocvec(&batch).map_err(|error| WalError::InternalError(Arc::new(error)))
 }
 
@@ -84,7 +83,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Its rows; none if it is a fence.
+    /// Its rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = RowEntry> + '_ {
         self.rows.iter().map(|row| RowEntry {
             key: Bytes::copy_from_slice(row.key),
@@ -119,22 +118,22 @@ mod tests {
             row(7, ValueDeletable::Merge(bytes), Some(i64::MAX)),
             row(7, ValueDeletable::Tombstone, Some(0)),
         ];
-        let record = encode(u64::MAX, &rows).expect("encodes");
+        let record = encode(&rows).expect("encodes");
         let batch = Batch::decode(Lsn::ZERO, &record).expect("decodes");
-        assert_eq!((batch.epoch, batch.seq), (u64::MAX, 7));
+        assert_eq!(batch.seq, 7);
         assert_eq!(batch.rows().collect::<Vec<_>>(), rows);
         for bytes in 0..record.len() {
             assert!(Batch::decode(Lsn::ZERO, &record[..bytes]).is_err(), "{bytes} bytes of it");
         }
         let longer = [&record[..], b"0"].concat();
         assert!(Batch::decode(Lsn::ZERO, &longer).is_err());
-        let fence = encode(3, &[]).expect("encodes");
-        assert_eq!(Batch::decode(Lsn::ZERO, &fence).expect("decodes").rows().count(), 0);
+        let filler = [encode(&[]).expect("encodes"), vec![0; 100]].concat();
+        assert_eq!(Batch::decode(Lsn::ZERO, &filler).expect("decodes").rows().count(), 0);
     }
 
     #[test]
     fn rows_of_two_sequence_numbers_are_no_batch() {
         let rows = [row(1, ValueDeletable::Tombstone, None), row(2, ValueDeletable::Tombstone, None)];
-        assert!(encode(1, &rows).is_err());
+        assert!(encode(&rows).is_err());
     }
 }

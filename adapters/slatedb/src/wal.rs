@@ -7,15 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use seawall::{Durability, Error as LogError, Log, Lsn, Options, View};
 use seawall_sys::clock::unix_us;
-use slatedb::wal::{
-    WalError, WalFileRange, WalGc, WalIterator, WalReader, WriterInit, WriterInitResult, WriterManifest,
-};
+use slatedb::wal::{WalError, WalFileRange, WalGc, WriterInit, WriterInitResult, WriterManifest};
 use tokio::sync::RwLock;
 
 use crate::claim::{Claimant, Claims, origin};
 use crate::error::Error;
-use crate::reader::{Reader, apart, batches, bounds};
-use crate::record::{Batch, encode, id};
+use crate::reader::{apart, batches, bounds};
+use crate::record::{encode, id};
 use crate::writer::{Progress, Writer};
 
 /// Rows of so many bytes may have to be replayed before the memtable is flushed because of that.
@@ -31,7 +29,7 @@ const FILLER_BYTES: usize = 1 << 20;
 pub struct Wal {
     pub(crate) shared: Arc<Shared>,
     claims: Claims,
-    accept_loss: bool,
+    takes_over: bool,
 }
 
 /// What the writers of a log share.
@@ -40,7 +38,6 @@ pub(crate) struct Shared {
     /// The epoch that may append. Who appends holds it for reading.
     pub(crate) turn: RwLock<u64>,
     pub(crate) replay_bytes_max: u64,
-    origin: String,
     /// The newest writer, which is told of commits.
     writer: Mutex<Weak<Progress>>,
 }
@@ -67,11 +64,8 @@ impl std::fmt::Debug for Wal {
 impl Shared {
     pub(crate) fn open(dir: &Dir, options: Options) -> Result<Arc<Self>, Error> {
         let log = Log::open(dir, options)?;
-        let failed =
-            |source| LogError::Io { operation: "make the origin of", path: dir.to_path_buf(), source };
-        let origin = origin(dir).map_err(failed)?;
         let (turn, writer) = (RwLock::new(0), Mutex::default());
-        let shared = Arc::new(Self { log, turn, replay_bytes_max: REPLAY_BYTES_MAX, origin, writer });
+        let shared = Arc::new(Self { log, turn, replay_bytes_max: REPLAY_BYTES_MAX, writer });
         shared.log.watch(Waker::from(Arc::new(Told(Arc::downgrade(&shared)))));
         Ok(shared)
     }
@@ -81,37 +75,36 @@ impl Shared {
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(writer);
     }
 
-    /// Where the last record starts, and its epoch; 0 if there is none.
-    fn newest(&self) -> Result<(Lsn, u64), WalError> {
-        let end = self.log.durable_lsn();
-        let Some(last) = self.log.read_before(end).map_err(Error::Log)? else { return Ok((end, 0)) };
-        Ok((last.lsn, Batch::decode(last.lsn, &last.payload)?.epoch))
-    }
-
-    /// Appends a record without rows, which only says which epoch writes now, and if records were lost further ones, until new rows
-    /// get WAL file IDs above `replay_after`; returns the end.
-    fn fence(&self, epoch: u64, replay_after: u64) -> Result<Lsn, WalError> {
-        let mut end = self.log.append(&encode(epoch, &[])?).map_err(Error::Log)?.end;
+    /// Makes everything durable, and appends records without rows until new ones get WAL file IDs above `replay_after`; returns the end.
+    fn fill_up(&self, replay_after: u64) -> Result<Lsn, WalError> {
+        let mut end = self.log.appended_lsn();
         while end.get() < replay_after {
             let left = usize::try_from(replay_after - end.get()).unwrap_or(FILLER_BYTES).min(FILLER_BYTES);
-            let filler = [encode(epoch, &[])?, vec![0; left]].concat();
+            let filler = [encode(&[])?, vec![0; left]].concat();
             end = self.log.append(&filler).map_err(Error::Log)?.end;
         }
         self.log.commit(end).map_err(Error::Log)?;
         Ok(end)
     }
+
+    fn origin(&self) -> Result<(String, bool), WalError> {
+        let dir = self.log.dir();
+        let failed =
+            |source| LogError::Io { operation: "make the origin of", path: dir.to_path_buf(), source };
+        origin(dir).map_err(|error| Error::Log(failed(error)).into())
+    }
 }
 
 impl Wal {
     pub(crate) fn new(shared: Arc<Shared>, claims: Claims) -> Self {
-        Self { shared, claims, accept_loss: false }
+        Self { shared, claims, takes_over: false }
     }
 
-    /// Opens the database with this log even if rows are missing in it that others wrote or that were lost with a disk: after a
-    /// restore from an archive that lacked the newest records. Those rows are gone then, unless SlateDB has flushed them.
+    /// Opens the database with this log though another log was its newest: after a restore from an archive, on another machine. Rows that
+    /// only that log has are lost, unless SlateDB has flushed them; `seawall log rebuild` says how far the restored log goes.
     #[must_use]
-    pub fn accept_loss(mut self) -> Self {
-        self.accept_loss = true;
+    pub fn take_over(mut self) -> Self {
+        self.takes_over = true;
         self
     }
 
@@ -129,53 +122,32 @@ impl Wal {
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
-
-    fn reader(&self) -> Reader {
-        Reader::new(self.shared.log.dir().to_path_buf())
-    }
 }
 
 #[async_trait::async_trait]
 impl WriterInit for Wal {
     async fn fence_and_init(&self, manifest: &mut WriterManifest) -> Result<WriterInitResult, WalError> {
         let (epoch, replay_after) = (manifest.epoch(), manifest.replay_after_wal_id());
-        // Appends of earlier writers are over when this has the turn.
+        // Appends of earlier writers are over when this has the turn, and later ones begin when it is given back.
         let mut turn = self.shared.turn.write().await;
         if *turn >= epoch {
             return Err(WalError::Fenced);
         }
         let shared = Arc::clone(&self.shared);
-        let (end, newest) = apart(move || {
-            let end = shared.log.appended_lsn();
-            shared.log.commit(end).map_err(Error::Log)?;
-            Ok((end, shared.newest()?.1))
-        })
-        .await?;
-        let (origin, dir) = (self.shared.origin.as_str(), self.shared.log.dir());
-        if end.get() < replay_after && !self.accept_loss {
+        let origin = apart(move || shared.origin()).await?;
+        let (end, dir) = (self.shared.log.appended_lsn(), self.shared.log.dir());
+        if end.get() < replay_after && !self.takes_over {
             return Err(Error::Behind { dir: dir.to_path_buf(), end, replay_after }.into());
         }
-        let claimant = Claimant { epoch, origin, dir, newest, accept_loss: self.accept_loss };
-        self.claims.make(&claimant).await?;
+        let claimant = Claimant { epoch, dir, origin: &origin, has_records: end > Lsn::ZERO };
+        self.claims.make(&claimant, self.takes_over).await?;
         *turn = epoch;
-        drop(turn);
         let shared = Arc::clone(&self.shared);
-        let durable = apart(move || shared.fence(epoch, replay_after)).await?;
-        self.claims.forget(epoch).await?;
+        let durable = apart(move || shared.fill_up(replay_after)).await?;
+        self.claims.forget(epoch).await;
         let replay_iterator = batches(dir, replay_after.saturating_add(1), Some(id(durable))).await?;
         let wal_writer = Box::new(Writer::new(Arc::clone(&self.shared), epoch, durable));
         Ok(WriterInitResult { replay_iterator, wal_writer })
-    }
-}
-
-#[async_trait::async_trait]
-impl WalReader for Wal {
-    async fn iterator(&self, range: WalFileRange) -> Result<Box<dyn WalIterator>, WalError> {
-        self.reader().iterator(range).await
-    }
-
-    async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
-        self.reader().last_wal_file_id(replay_after_wal_id).await
     }
 }
 
@@ -196,9 +168,7 @@ impl WalGc for Wal {
         apart(move || {
             let old = Duration::from_micros(unix_us()).saturating_sub(min_age);
             let old = shared.log.lsn_at(SystemTime::UNIX_EPOCH + old).map_err(Error::Log)?;
-            // The last record says who wrote the log.
-            let (last, _) = shared.newest()?;
-            let to = Lsn::new(first.saturating_sub(1)).min(old).min(last);
+            let to = Lsn::new(first.saturating_sub(1)).min(old);
             if to > shared.log.first_lsn() {
                 shared.log.trim(to).map_err(Error::Log)?;
             }

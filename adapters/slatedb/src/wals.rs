@@ -6,7 +6,7 @@ use std::path::{Path as Dir, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use seawall::{Error as LogError, Log, Lsn, Options, View};
+use seawall::{Error as LogError, Log, Lsn, Options, Record, View};
 use slatedb::VersionedManifest;
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
@@ -163,11 +163,32 @@ impl WalAdmin for Wals {
 fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
     let failed =
         |source| Error::Log(LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source });
-    if let Ok(view) = View::open(to) {
-        // It has been done.
-        return Ok((0, view.end_lsn().get()));
-    }
     let view = View::open(from).map_err(Error::Log)?;
+    let records = || -> Result<_, WalError> {
+        let records = view.read(Lsn::new(after).max(view.first_lsn())).map_err(Error::Log)?;
+        let is_wanted =
+            |record: &Result<Record, LogError>| record.as_ref().map_or(true, |record| id(record.lsn) < next);
+        Ok(records
+            .take_while(is_wanted)
+            .map(|record| record.map_err(|error| WalError::from(Error::Log(error)))))
+    };
+    if to.exists() {
+        // A copy that was finished, or another log.
+        let copy = View::open(to).map_err(Error::Log)?;
+        let copied = copy.read(Lsn::ZERO).map_err(Error::Log)?;
+        let mut copied = copied.map(|record| record.map(|record| record.payload.to_vec()).ok());
+        for record in records()? {
+            if copied.next() != Some(Some(record?.payload.to_vec())) {
+                return Err(Error::Exists { dir: to.to_path_buf() }.into());
+            }
+        }
+        let is_same = copied.next().is_none();
+        return if is_same {
+            Ok((0, copy.end_lsn().get()))
+        } else {
+            Err(Error::Exists { dir: to.to_path_buf() }.into())
+        };
+    }
     let mut partial = to.as_os_str().to_owned();
     partial.push("%partial");
     let partial = PathBuf::from(partial);
@@ -176,12 +197,8 @@ fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Re
     }
     let log = Log::open(&partial, options.create(true)).map_err(Error::Log)?;
     let mut end = Lsn::ZERO;
-    for record in view.read(Lsn::new(after).max(view.first_lsn())).map_err(Error::Log)? {
-        let record = record.map_err(Error::Log)?;
-        if id(record.lsn) >= next {
-            break;
-        }
-        end = log.append(&record.payload).map_err(Error::Log)?.end;
+    for record in records()? {
+        end = log.append(&record?.payload).map_err(Error::Log)?.end;
     }
     log.close().map_err(Error::Log)?;
     fs::rename(&partial, to).map_err(failed)?;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariant: what is pending changes, and events are given, under one lock, so that events come in the order of the log. The listeners of
-//! SlateDB do not wait.
+//! SlateDB neither wait nor call back.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -138,7 +138,7 @@ impl WalWriter for Writer {
     async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
         self.status()?;
         let Some(row) = write_batch.first() else { return Ok(()) };
-        let record = encode(self.epoch, write_batch)?;
+        let record = encode(write_batch)?;
         let turn = self.wal.turn.read().await;
         if *turn != self.epoch {
             return Err(self.end(WalError::Fenced));

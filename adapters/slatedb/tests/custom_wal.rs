@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall::Lsn;
-use seawall_slatedb::{Options, Wal, Wals};
+use seawall_slatedb::{Options, Reader, Wal, Wals};
 use slatedb::admin::{Admin, CloneSourceSpec};
 use slatedb::config::{
     CheckpointOptions, CheckpointScope, CloseOptions, DbReaderOptions, FlushOptions, FlushType,
@@ -13,7 +13,7 @@ use slatedb::config::{
 };
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::memory::InMemory;
-use slatedb::wal::{WalAdmin, WalFileRange, WalGc, WalReader};
+use slatedb::wal::{WalAdmin, WalGc, WalReader};
 use slatedb::{Db, DbReader, DbReaderMode, GarbageCollectorBuilder};
 
 const DB: &str = "tenant/db";
@@ -63,7 +63,7 @@ async fn get(db: &Db, key: &str) -> Option<String> {
 }
 
 /// Each WAL file ID that a reader finds from `start` on, with its rows.
-async fn ids(wal: &dyn WalReader, start: u64) -> Vec<(u64, usize)> {
+async fn ids(wal: &Reader, start: u64) -> Vec<(u64, usize)> {
     let last = wal.last_wal_file_id(0).await.expect("has an end");
     let mut found = Vec::new();
     // One by one: what one range gives at once depends on sizes.
@@ -105,7 +105,7 @@ async fn a_write_that_is_not_awaited_is_durable_after_a_flush() {
     }
     db.flush_with_options(FlushOptions { flush_type: FlushType::Wal }).await.expect("is durable");
     assert_eq!(wal.log().durable_lsn(), wal.log().appended_lsn());
-    let rows: usize = ids(&wal, 1).await.iter().map(|(_, rows)| rows).sum();
+    let rows: usize = ids(&fixture.wals().reader(DB), 1).await.iter().map(|(_, rows)| rows).sum();
     assert_eq!(rows, 100);
     close(&db).await;
 }
@@ -194,10 +194,6 @@ async fn what_no_manifest_references_is_trimmed_in_the_process_of_the_writer_onl
     assert!(first > Lsn::ZERO && first <= flushed, "{first} of {flushed}");
     wal.collect(Vec::new(), Duration::ZERO, false).await.expect("collects nothing");
     assert_eq!(wal.log().first_lsn(), first);
-    // Even with no reference to any row the last record stays, which says who wrote it.
-    let all: WalFileRange = (wal.log().appended_lsn().get() + 1000..).into();
-    wal.collect(vec![all], Duration::ZERO, false).await.expect("trims");
-    assert_eq!(ids(&wal, wal.log().first_lsn().get() + 1).await.len(), 1);
     close(&db).await;
     let db = fixture.open(&wal).await.expect("opens");
     for i in [0, 1, 2] {
@@ -303,7 +299,9 @@ async fn a_log_that_was_left_behind_is_not_replayed() {
     let restored = new.path().join("tenant%%db");
     wal.log().backup(&restored).expect("is copied");
     let here = fixture.wals_in(new.path()).wal(DB).expect("opens");
-    let second = fixture.open(&here).await.expect("has all that the first wrote");
+    let refused = fixture.open(&here).await.err().expect("is refused").to_string();
+    assert!(refused.contains("tenant%%db") && refused.contains("take_over"), "{refused}");
+    let second = fixture.open(&here.clone().take_over()).await.expect("opens");
     assert_eq!(get(&second, "key-1").await.as_deref(), Some("old"));
     put(&second, "key-1", "new").await;
     close(&second).await;
@@ -311,14 +309,71 @@ async fn a_log_that_was_left_behind_is_not_replayed() {
     // It comes back with a log that lacks what was written since, alone or beside the newer one.
     for _ in 0..2 {
         let stale = fixture.open(&wal).await.err().expect("is refused").to_string();
-        assert!(stale.contains(&restored.display().to_string()) && stale.contains("accept_loss"), "{stale}");
+        assert!(stale.contains(&restored.display().to_string()) && stale.contains("take_over"), "{stale}");
     }
-    let third = fixture.open(&here).await.expect("is not kept out by what was refused");
+    let third = fixture.open(&here).await.expect("is the newest log, and not kept out by what was refused");
     assert_eq!(get(&third, "key-1").await.as_deref(), Some("new"));
     close(&third).await;
-    let old = fixture.open(&wal.clone().accept_loss()).await.expect("loses what it is told to lose");
+    let old = fixture.open(&wal.clone().take_over()).await.expect("loses what it is told to lose");
     assert_eq!(get(&old, "key-1").await.as_deref(), Some("old"));
     close(&old).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_database_that_was_deleted_is_not_replayed() {
+    let fixture = Fixture::new();
+    let db = fixture.open(&fixture.wals().wal(DB).expect("opens")).await.expect("opens");
+    put(&db, "key", "value").await;
+    close(&db).await;
+    drop(db);
+    let emptied = Fixture { store: Arc::new(InMemory::new()), ..fixture };
+    let wal = emptied.wals().wal(DB).expect("opens");
+    let refused = emptied.open(&wal).await.err().expect("is refused").to_string();
+    assert!(refused.contains("never opened") && refused.contains("take_over"), "{refused}");
+    drop(wal);
+    emptied.wals().delete_wal(&DB.into(), false).await.expect("is removed");
+    let db = emptied.open(&emptied.wals().wal(DB).expect("opens")).await.expect("opens");
+    assert_eq!(get(&db, "key").await, None);
+    close(&db).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_openings_at_the_same_time_one_goes_on() {
+    for _ in 0..30 {
+        let fixture = Fixture::new();
+        let wal = fixture.wals().wal(DB).expect("opens");
+        let opened = tokio::join!(fixture.open(&wal), fixture.open(&wal), fixture.open(&wal));
+        let mut written = 0;
+        for db in [opened.0, opened.1, opened.2].into_iter().flatten() {
+            let Ok(put) = db.put(b"key", b"value").await else { continue };
+            let durable = tokio::time::timeout(Duration::from_secs(20), put.await_durable()).await;
+            written += u32::from(durable.expect("ends").is_ok());
+        }
+        assert!(written >= 1, "none goes on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_takes_no_other_log_for_its_copy() {
+    let fixture = Fixture::new();
+    let wals = fixture.wals();
+    let db = fixture.open(&wals.wal(DB).expect("opens")).await.expect("opens");
+    put(&db, "key", "value").await;
+    close(&db).await;
+    let early = wals.wal("clone").expect("opens");
+    let clone = || {
+        let admin =
+            Admin::builder("clone", Arc::clone(&fixture.store)).with_wal_admin(Arc::new(wals.clone()));
+        admin.build().create_clone_builder_from_source(CloneSourceSpec::new(DB)).build()
+    };
+    let refused = clone().await.expect_err("is refused").to_string();
+    assert!(refused.contains("another log than the copy"), "{refused}");
+    drop(early);
+    // A database that lies below another one by its path is no part of it.
+    wals.wal("clone/below").expect("opens").log().append_commit(b"kept").expect("commits");
+    wals.delete_wal(&"clone".into(), false).await.expect("is removed");
+    assert!(wals.wal("clone/below").expect("opens").log().durable_lsn() > Lsn::ZERO);
+    clone().await.expect("clones");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -335,8 +390,8 @@ async fn a_log_that_ends_before_what_the_database_has_is_refused_or_filled_up() 
     let new = tempfile::tempdir().expect("a directory");
     let empty = fixture.wals_in(new.path()).wal(DB).expect("opens");
     let refused = fixture.open(&empty).await.err().expect("is refused").to_string();
-    assert!(refused.contains("ends at LSN 0") && refused.contains("accept_loss"), "{refused}");
-    let db = fixture.open(&empty.clone().accept_loss()).await.expect("opens");
+    assert!(refused.contains("ends at LSN 0") && refused.contains("take_over"), "{refused}");
+    let db = fixture.open(&empty.clone().take_over()).await.expect("opens");
     put(&db, "key-1", "newer").await;
     close(&db).await;
     let db = fixture.open(&empty).await.expect("is the newest now");
@@ -371,7 +426,7 @@ async fn many_flushes_write_no_manifests() {
     if let Some(newest) = newest {
         newest.await_durable().await.expect("is durable");
     }
-    let rows: usize = ids(&wal, 1).await.iter().map(|(_, rows)| rows).sum();
+    let rows: usize = ids(&fixture.wals().reader(DB), 1).await.iter().map(|(_, rows)| rows).sum();
     assert_eq!((rows as u64, manifests(&fixture).await), (flushes, before), "rows and manifests");
     close(&db).await;
 }
