@@ -18,6 +18,7 @@ use std::io::Write;
 use std::path::Path as Dir;
 use std::sync::Arc;
 
+use seawall_sys::store::sync_directory;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{self, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use slatedb::wal::WalError;
@@ -127,6 +128,6 @@ pub(crate) fn origin(dir: &Dir) -> std::io::Result<(String, bool)> {
     let mut file = File::create(&path)?;
     file.write_all(origin.as_bytes())?;
     file.sync_all()?;
-    File::open(dir)?.sync_all()?;
+    sync_directory(dir).map_err(seawall_sys::Error::into_source)?;
     Ok((origin, true))
 }

@@ -28,7 +28,8 @@
 //!
 //! The log's lock keeps a second process out before it fences anything. Within a process a later database fences the earlier one. Every
 //! writer claims the database in the object store for its log: with another log, one that was restored or one that was left behind,
-//! the database does not open ([`Error::OtherLog`]) until [`Wal::take_over`] says that what only the newest log has may be lost.
+//! the database does not open ([`Error::OtherLog`]) until [`Wal::take_over`] says that what only the newest log has may be lost. SlateDB
+//! fences its manifest before it asks the log: an opening that is refused has ended the database that was running, which opens again.
 //! After a take-over the old writer ends when SlateDB sees the newer manifest (`manifest_poll_interval`); what it
 //! acknowledged until then is in its own log only. A directory of a log that is moved with all its files stays the same log; do not go on
 //! with a copy of it beside the original.

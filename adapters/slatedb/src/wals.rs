@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use seawall::{Error as LogError, Log, Lsn, Options, Record, View};
+use seawall_sys::store::sync_directory;
 use slatedb::VersionedManifest;
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
@@ -165,7 +166,7 @@ fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Re
         |source| Error::Log(LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source });
     let view = View::open(from).map_err(Error::Log)?;
     let records = || -> Result<_, WalError> {
-        let records = view.read(Lsn::new(after).max(view.first_lsn())).map_err(Error::Log)?;
+        let records = view.read(Lsn::new(after)).map_err(Error::Log)?;
         let is_wanted =
             |record: &Result<Record, LogError>| record.as_ref().map_or(true, |record| id(record.lsn) < next);
         Ok(records
@@ -174,20 +175,17 @@ fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Re
     };
     if to.exists() {
         // A copy that was finished, or another log.
+        let exists = || WalError::from(Error::Exists { dir: to.to_path_buf() });
         let copy = View::open(to).map_err(Error::Log)?;
         let copied = copy.read(Lsn::ZERO).map_err(Error::Log)?;
         let mut copied = copied.map(|record| record.map(|record| record.payload.to_vec()).ok());
         for record in records()? {
             if copied.next() != Some(Some(record?.payload.to_vec())) {
-                return Err(Error::Exists { dir: to.to_path_buf() }.into());
+                return Err(exists());
             }
         }
-        let is_same = copied.next().is_none();
-        return if is_same {
-            Ok((0, copy.end_lsn().get()))
-        } else {
-            Err(Error::Exists { dir: to.to_path_buf() }.into())
-        };
+        let is_longer = copied.next().is_some();
+        return if is_longer { Err(exists()) } else { Ok((0, copy.end_lsn().get())) };
     }
     let mut partial = to.as_os_str().to_owned();
     partial.push("%partial");
@@ -202,7 +200,6 @@ fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Re
     }
     log.close().map_err(Error::Log)?;
     fs::rename(&partial, to).map_err(failed)?;
-    let parent = to.parent().unwrap_or(to);
-    fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+    sync_directory(to.parent().unwrap_or(to)).map_err(|error| failed(error.into_source()))?;
     Ok((0, end.get()))
 }
