@@ -9,7 +9,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import seawall.reader.LogFormatException;
@@ -98,15 +100,20 @@ class ReaderAgreesTest extends Fixture {
                 assertTrue(records.size() > 20, records.size() + " records are left");
                 assertEquals(records, plainly(stored.read(stored.firstLsn())), "seed " + seed);
             }
+            // All of them before the log is opened, which uses trimmed segments anew.
+            Map<Integer, List<String>> plain = new TreeMap<>();
+            for (StoredStream stream : stored.streams()) {
+                plain.put(stream.id(), plainly(stored.readStream(stream.id(), stream.first())));
+            }
             try (Log log = Log.open(at, small())) {
                 List<Integer> streams = Arrays.stream(log.streams()).boxed().toList();
-                assertEquals(streams, stored.streams().stream().map(StoredStream::id).toList(), "seed " + seed);
+                assertEquals(streams, List.copyOf(plain.keySet()), "seed " + seed);
                 for (StoredStream stream : stored.streams()) {
                     LogStream same = log.stream(stream.id());
                     assertEquals(same.first(), stream.first(), "seed " + seed + " stream " + stream.id());
                     assertEquals(same.next(), stream.next());
                     // A copy of a record has another LSN than the record that the log reads as long as both are there.
-                    assertEquals(natively(same.read(same.first())), plainly(stored.readStream(stream.id(), stream.first())));
+                    assertEquals(natively(same.read(same.first())), plain.get(stream.id()));
                 }
             }
         }
