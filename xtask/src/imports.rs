@@ -219,17 +219,19 @@ fn layers(head: &str) -> BTreeMap<String, BTreeSet<String>> {
     layers
 }
 
+/// Where the folders of our crates are.
+const PARENTS: [&str; 2] = ["crates", "adapters"];
+
 /// The folders of our crates.
 fn folders() -> impl Iterator<Item = std::path::PathBuf> {
     let entries = |parent| std::fs::read_dir(root().join(parent)).expect("folders of crates");
-    ["crates", "adapters"].into_iter().flat_map(entries).map(|entry| entry.expect("an entry").path())
+    PARENTS.into_iter().flat_map(entries).map(|entry| entry.expect("an entry").path())
 }
 
 /// The names of the folders of our crates that the crate in this folder depends on, outside its tests.
 fn dependencies(folder: &str) -> BTreeSet<String> {
-    let manifest =
-        folders().find(|path| path.ends_with(folder)).unwrap_or_else(|| root().join("crates").join(folder));
-    let manifest = read_to_string(manifest.join("Cargo.toml")).expect("a manifest");
+    let mut manifests = PARENTS.iter().map(|parent| root().join(parent).join(folder).join("Cargo.toml"));
+    let manifest = manifests.find_map(|path| read_to_string(path).ok()).expect("a manifest");
     let tables = manifest.split("\n[").filter(|table| {
         table.lines().next().is_some_and(|head| head.ends_with("dependencies]") && !head.contains("dev-"))
     });
