@@ -79,20 +79,22 @@ impl Claims {
         if epochs.iter().any(|epoch| *epoch > claimant.epoch) {
             return Err(WalError::Fenced);
         }
-        let newest = epochs.into_iter().filter(|epoch| *epoch < claimant.epoch).max();
-        let (origin, is_new) = claimant.origin;
-        let dir = || claimant.dir.to_path_buf();
-        let Some(epoch) = newest.filter(|_| !takes_over) else {
+        if takes_over {
+            return Ok(());
+        }
+        let (dir, (origin, is_new)) = (claimant.dir.to_path_buf(), claimant.origin);
+        let Some(epoch) = epochs.into_iter().filter(|epoch| *epoch < claimant.epoch).max() else {
             // A new origin has what was copied for a clone.
-            let is_foreign = claimant.has_records && !is_new && !takes_over;
-            return if is_foreign { Err(Error::OtherDatabase { dir: dir() }.into()) } else { Ok(()) };
+            let is_foreign = claimant.has_records && !is_new;
+            return if is_foreign { Err(Error::OtherDatabase { dir }.into()) } else { Ok(()) };
         };
         let text = self.text(epoch).await?;
         let (other, other_dir) = text.split_once(' ').unwrap_or((&text, "?"));
         if other == origin {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(Error::OtherLog { dir, epoch, other: other_dir.to_owned() }.into())
         }
-        Err(Error::OtherLog { dir: dir(), epoch, other: other_dir.to_owned() }.into())
     }
 
     async fn text(&self, epoch: u64) -> Result<String, WalError> {

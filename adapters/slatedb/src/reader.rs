@@ -15,7 +15,7 @@ use crate::record::{Batch, id};
 
 /// So many bytes of records are handed out at once.
 const ROWS_BYTES: u64 = 1 << 20;
-/// How long a thread waits for a new record before it looks whether its iterator is still there.
+/// How long a thread waits for a new record: so long it may outlive its iterator.
 const WAIT: Duration = Duration::from_millis(500);
 
 /// Reads the log of a database whose writer may be this process, another one, or none.

@@ -65,7 +65,7 @@ pub(crate) fn id(lsn: Lsn) -> u64 {
 pub(crate) fn encode(rows: &[RowEntry]) -> Result<Vec<u8>, WalError> {
     let seq = rows.first().map_or(0, |row| row.seq);
     if rows.iter().any(|row| row.seq != seq) {
-        return Err(WalError::InternalError(Arc::new(Error::SequenceNumbers)));
+        return Err(Error::SequenceNumbers.into());
     }
     let batch = Batch { seq, rows: rows.iter().map(Row::of).collect() };
     postcard::to_allocvec(&batch).map_err(|error| WalError::InternalError(Arc::new(error)))
@@ -74,12 +74,9 @@ pub(crate) fn encode(rows: &[RowEntry]) -> Result<Vec<u8>, WalError> {
 impl<'a> Batch<'a> {
     /// The batch of the record that starts at `lsn`.
     pub(crate) fn decode(lsn: Lsn, record: &'a [u8]) -> Result<Self, WalError> {
-        let foreign = |_| WalError::DataError(Arc::new(Error::Foreign { lsn }));
-        let (batch, rest) = postcard::take_from_bytes::<Self>(record).map_err(foreign)?;
-        if rest.is_empty() || batch.rows.is_empty() {
-            Ok(batch)
-        } else {
-            Err(WalError::DataError(Arc::new(Error::Foreign { lsn })))
+        match postcard::take_from_bytes::<Self>(record) {
+            Ok((batch, rest)) if rest.is_empty() || batch.rows.is_empty() => Ok(batch),
+            _ => Err(Error::Foreign { lsn }.into()),
         }
     }
 

@@ -16,8 +16,6 @@ use crate::reader::{apart, batches, bounds};
 use crate::record::{encode, id};
 use crate::writer::{Progress, Writer};
 
-/// Rows of so many bytes may have to be replayed before the memtable is flushed because of that.
-const REPLAY_BYTES_MAX: u64 = 256 << 20;
 /// The size of a record that only fills up a log.
 const FILLER_BYTES: usize = 1 << 20;
 
@@ -37,7 +35,6 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// The epoch that may append. Who appends holds it for reading.
     pub(crate) turn: RwLock<u64>,
-    pub(crate) replay_bytes_max: u64,
     /// The newest writer, which is told of commits.
     writer: Mutex<Weak<Progress>>,
 }
@@ -65,7 +62,7 @@ impl Shared {
     pub(crate) fn open(dir: &Dir, options: Options) -> Result<Arc<Self>, Error> {
         let log = Log::open(dir, options)?;
         let (turn, writer) = (RwLock::new(0), Mutex::default());
-        let shared = Arc::new(Self { log, turn, replay_bytes_max: REPLAY_BYTES_MAX, writer });
+        let shared = Arc::new(Self { log, turn, writer });
         shared.log.watch(Waker::from(Arc::new(Told(Arc::downgrade(&shared)))));
         Ok(shared)
     }

@@ -24,6 +24,9 @@ use crate::error::Error;
 use crate::record::encode;
 use crate::wal::Shared;
 
+/// Rows of so many bytes may have to be replayed before the memtable is flushed because of that.
+const REPLAY_BYTES_MAX: u64 = 256 << 20;
+
 /// What SlateDB sees of a writer.
 pub(crate) struct Progress {
     status: watch::Sender<WalStatus>,
@@ -172,7 +175,7 @@ impl WalWriter for Writer {
 
     fn should_flush_memtable(&self, replay_after_wal_id: u64) -> bool {
         let end = self.progress.pending().end.get();
-        end.saturating_sub(replay_after_wal_id) >= self.wal.replay_bytes_max
+        end.saturating_sub(replay_after_wal_id) >= REPLAY_BYTES_MAX
     }
 
     fn observer(&self) -> Box<dyn WalObserver> {

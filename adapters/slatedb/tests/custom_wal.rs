@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall::Lsn;
-use seawall_slatedb::{Options, Reader, Wal, Wals};
+use seawall_slatedb::{Options, Wal, Wals};
 use slatedb::admin::{Admin, CloneSourceSpec};
 use slatedb::config::{
     CheckpointOptions, CheckpointScope, CloseOptions, DbReaderOptions, FlushOptions, FlushType,
@@ -37,14 +37,24 @@ impl Fixture {
     }
 
     async fn open(&self, wal: &Wal) -> Result<Db, slatedb::Error> {
+        self.open_at(DB, wal).await
+    }
+
+    async fn open_at(&self, path: &'static str, wal: &Wal) -> Result<Db, slatedb::Error> {
         let settings = Settings {
             flush_interval: None,
             compactor_options: None,
             garbage_collector_options: None,
             ..Settings::default()
         };
-        let builder = Db::builder(DB, Arc::clone(&self.store)).with_settings(settings);
+        let builder = Db::builder(path, Arc::clone(&self.store)).with_settings(settings);
         builder.with_wal_writer(Box::new(wal.clone())).build().await
+    }
+
+    /// Makes the database `clone`.
+    async fn clone_of(&self, source: CloneSourceSpec) -> Result<(), slatedb::Error> {
+        let admin = Admin::builder("clone", Arc::clone(&self.store)).with_wal_admin(Arc::new(self.wals()));
+        admin.build().create_clone_builder_from_source(source).build().await
     }
 }
 
@@ -62,19 +72,15 @@ async fn get(db: &Db, key: &str) -> Option<String> {
     value.map(|value| String::from_utf8_lossy(&value).into_owned())
 }
 
-/// Each WAL file ID that a reader finds from `start` on, with its rows.
-async fn ids(wal: &Reader, start: u64) -> Vec<(u64, usize)> {
-    let last = wal.last_wal_file_id(0).await.expect("has an end");
-    let mut found = Vec::new();
-    // One by one: what one range gives at once depends on sizes.
-    let mut start = start;
-    while start <= last {
-        let mut rows = wal.iterator((start..last + 1).into()).await.expect("reads");
-        let Some(all) = rows.next().await.expect("reads") else { break };
-        found.push((all.last_consumed_wal_file_id, all.rows.len()));
-        start = all.last_consumed_wal_file_id + 1;
+/// How many rows a reader finds in the log.
+async fn rows(fixture: &Fixture) -> usize {
+    let reader = fixture.wals().reader(DB);
+    let last = reader.last_wal_file_id(0).await.expect("has an end");
+    let (mut all, mut rows) = (reader.iterator((1..last + 1).into()).await.expect("reads"), 0);
+    while let Some(found) = all.next().await.expect("reads") {
+        rows += found.rows.len();
     }
-    found
+    rows
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,8 +111,7 @@ async fn a_write_that_is_not_awaited_is_durable_after_a_flush() {
     }
     db.flush_with_options(FlushOptions { flush_type: FlushType::Wal }).await.expect("is durable");
     assert_eq!(wal.log().durable_lsn(), wal.log().appended_lsn());
-    let rows: usize = ids(&fixture.wals().reader(DB), 1).await.iter().map(|(_, rows)| rows).sum();
-    assert_eq!(rows, 100);
+    assert_eq!(rows(&fixture).await, 100);
     close(&db).await;
 }
 
@@ -211,17 +216,9 @@ async fn a_clone_has_the_same_rows_and_a_log_of_its_own() {
     put(&db, "key-2", "value-2").await;
     close(&db).await;
     for _ in 0..2 {
-        Admin::builder("clone", Arc::clone(&fixture.store))
-            .with_wal_admin(Arc::new(wals.clone()))
-            .build()
-            .create_clone_builder_from_source(CloneSourceSpec::new(DB))
-            .build()
-            .await
-            .expect("clones, and again");
+        fixture.clone_of(CloneSourceSpec::new(DB)).await.expect("clones, and again");
     }
-    let builder = Db::builder("clone", Arc::clone(&fixture.store));
-    let clone = builder.with_wal_writer(Box::new(wals.wal("clone").expect("opens")));
-    let clone = clone.build().await.expect("opens");
+    let clone = fixture.open_at("clone", &wals.wal("clone").expect("opens")).await.expect("opens");
     put(&clone, "key-1", "other").await;
     assert_eq!(get(&clone, "key-2").await.as_deref(), Some("value-2"));
     close(&clone).await;
@@ -252,16 +249,8 @@ async fn a_clone_of_a_checkpoint_lacks_what_came_later() {
     let checkpoint =
         db.create_checkpoint(CheckpointScope::Durable, &CheckpointOptions::default()).await.expect("is made");
     put(&db, "after", "value").await;
-    Admin::builder("clone", Arc::clone(&fixture.store))
-        .with_wal_admin(Arc::new(wals.clone()))
-        .build()
-        .create_clone_builder_from_source(CloneSourceSpec::with_checkpoint(DB, checkpoint.id))
-        .build()
-        .await
-        .expect("clones");
-    let builder = Db::builder("clone", Arc::clone(&fixture.store));
-    let clone = builder.with_wal_writer(Box::new(wals.wal("clone").expect("opens")));
-    let clone = clone.build().await.expect("opens");
+    fixture.clone_of(CloneSourceSpec::with_checkpoint(DB, checkpoint.id)).await.expect("clones");
+    let clone = fixture.open_at("clone", &wals.wal("clone").expect("opens")).await.expect("opens");
     assert_eq!(get(&clone, "before").await.as_deref(), Some("value"));
     assert_eq!(get(&clone, "after").await, None);
     close(&clone).await;
@@ -361,19 +350,14 @@ async fn a_clone_takes_no_other_log_for_its_copy() {
     put(&db, "key", "value").await;
     close(&db).await;
     let early = wals.wal("clone").expect("opens");
-    let clone = || {
-        let admin =
-            Admin::builder("clone", Arc::clone(&fixture.store)).with_wal_admin(Arc::new(wals.clone()));
-        admin.build().create_clone_builder_from_source(CloneSourceSpec::new(DB)).build()
-    };
-    let refused = clone().await.expect_err("is refused").to_string();
+    let refused = fixture.clone_of(CloneSourceSpec::new(DB)).await.expect_err("is refused").to_string();
     assert!(refused.contains("another log than the copy"), "{refused}");
     drop(early);
     // A database that lies below another one by its path is no part of it.
     wals.wal("clone/below").expect("opens").log().append_commit(b"kept").expect("commits");
     wals.delete_wal(&"clone".into(), false).await.expect("is removed");
     assert!(wals.wal("clone/below").expect("opens").log().durable_lsn() > Lsn::ZERO);
-    clone().await.expect("clones");
+    fixture.clone_of(CloneSourceSpec::new(DB)).await.expect("clones");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -426,7 +410,10 @@ async fn many_flushes_write_no_manifests() {
     if let Some(newest) = newest {
         newest.await_durable().await.expect("is durable");
     }
-    let rows: usize = ids(&fixture.wals().reader(DB), 1).await.iter().map(|(_, rows)| rows).sum();
-    assert_eq!((rows as u64, manifests(&fixture).await), (flushes, before), "rows and manifests");
+    assert_eq!(
+        (rows(&fixture).await as u64, manifests(&fixture).await),
+        (flushes, before),
+        "rows and manifests"
+    );
     close(&db).await;
 }
