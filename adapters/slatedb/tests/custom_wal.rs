@@ -17,6 +17,8 @@ use slatedb::wal::{WalAdmin, WalGc, WalReader};
 use slatedb::{Db, DbReader, DbReaderMode, GarbageCollectorBuilder};
 
 const DB: &str = "tenant/db";
+/// What takes longer never comes.
+const LIMIT: Duration = Duration::from_secs(20);
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -132,9 +134,12 @@ async fn a_reader_follows_the_log_of_a_writer() {
         .expect("opens");
     assert_eq!(reader.get(b"key").await.expect("reads").as_deref(), Some(&b"value"[..]));
     put(&db, "later", "value").await;
-    while reader.get(b"later").await.expect("reads").is_none() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let comes = async {
+        while reader.get(b"later").await.expect("reads").is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, comes).await.expect("is shown");
     reader.close().await.expect("closes");
     close(&db).await;
 }
@@ -151,7 +156,8 @@ async fn an_iterator_without_an_end_waits_and_loses_no_row_of_a_call_that_is_giv
         put(&db, &i.to_string(), "value").await;
     }
     while found < 20 {
-        found += rows.next().await.expect("reads").expect("has no end").rows.len();
+        let next = tokio::time::timeout(LIMIT, rows.next()).await.expect("comes");
+        found += next.expect("reads").expect("has no end").rows.len();
     }
     assert_eq!(found, 20);
     close(&db).await;
@@ -335,7 +341,7 @@ async fn of_openings_at_the_same_time_one_goes_on() {
         let mut written = 0;
         for db in [opened.0, opened.1, opened.2].into_iter().flatten() {
             let Ok(put) = db.put(b"key", b"value").await else { continue };
-            let durable = tokio::time::timeout(Duration::from_secs(20), put.await_durable()).await;
+            let durable = tokio::time::timeout(LIMIT, put.await_durable()).await;
             written += u32::from(durable.expect("ends").is_ok());
         }
         assert!(written >= 1, "none goes on");
