@@ -28,6 +28,7 @@
 //!   answers them, `ptrace` follows a program and its children (Linux).
 //! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
+//! * [`local_socket`] connects processes of this machine.
 //! * [`signal`] is a descriptor that event loops wait for.
 //! * [`wait`] lets a thread sleep until a word changes.
 //! * `os` holds the system calls, one folder a system; which one is compiled is decided in `os.rs`.
@@ -51,6 +52,7 @@ pub mod fork;
 pub mod host;
 pub mod inspect;
 pub mod journal;
+pub mod local_socket;
 pub mod method;
 pub mod methods;
 mod os;

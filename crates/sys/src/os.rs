@@ -14,6 +14,7 @@
 //! | `fork` | counts the forks above this process | unix | fallback | unix | unix |
 //! | `inspect` | the machine, file system and devices under a path | own | own | own | own |
 //! | `journal` | reserves and maps out the journal's blocks | own | own | own | own |
+//! | `local_socket` | connects processes by a socket in a directory | unix | fallback | unix | unix |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
 //! | `process` | processes that outlive their parent, and what this one takes | own | own | posix | posix |
 //! | `ptrace` | follows a program and its children | own | none | none | none |
@@ -59,8 +60,8 @@ mod unix;
 
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
-    is_block_device, journal, memory, open, open_file, open_to_sync, process, raw_device, residency, rings,
-    scratch, shared_memory, signal, store, thread, wait,
+    is_block_device, journal, local_socket, memory, open, open_file, open_to_sync, process, raw_device,
+    residency, rings, scratch, shared_memory, signal, store, thread, wait,
 };
 #[cfg(feature = "testing")]
 pub use system::{confinement, mistakes};

@@ -6,6 +6,7 @@ pub(crate) mod crash_memory;
 pub(crate) mod fork;
 pub(crate) mod inspect;
 pub(crate) mod journal;
+pub(crate) mod local_socket;
 pub(crate) mod process;
 pub(crate) mod raw_device;
 pub(crate) mod residency;

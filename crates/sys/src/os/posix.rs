@@ -10,7 +10,7 @@ pub(crate) use crate::os::fallback::{
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};
 pub(crate) use crate::os::unix::{
-    DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync, signal,
+    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
 };
 
 use crate::CommitHandle;

@@ -5,6 +5,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod fork;
+pub(crate) mod local_socket;
 pub(crate) mod scratch;
 pub(crate) mod signal;
 pub(crate) mod store;

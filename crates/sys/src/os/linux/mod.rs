@@ -32,7 +32,7 @@ pub(crate) mod thread;
 pub(crate) mod wait;
 
 pub(crate) use crate::os::unix::{
-    DEVICE_ERRORS, directory, fork, is_block_device, open_file, open_to_sync, signal,
+    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
 };
 
 use crate::commit::{OpenError, SyncCall, Target};

@@ -10,8 +10,8 @@ pub(crate) mod thread;
 
 pub(crate) use crate::os::fallback::crash_memory;
 pub(crate) use crate::os::posix::{
-    DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, memory, open_file, open_to_sync,
-    process, raw_device, residency, rings, scratch, shared_memory, signal, store,
+    DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, local_socket, memory, open_file,
+    open_to_sync, process, raw_device, residency, rings, scratch, shared_memory, signal, store,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::posix::{confinement, mistakes};

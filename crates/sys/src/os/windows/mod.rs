@@ -30,8 +30,8 @@ mod volume;
 mod wine;
 
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, crash_memory, fork, memory, raw_device, residency, rings, scratch, shared_memory,
-    signal,
+    WRITE_VECTOR, counters, crash_memory, fork, local_socket, memory, raw_device, residency, rings, scratch,
+    shared_memory, signal,
 };
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::{confinement, mistakes};

@@ -1,0 +1,124 @@
+//! Waits for answers: as a future, or on a thread.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use seawall_sys::clock::monotonic_ns;
+
+use crate::error::{Error, Result};
+
+/// What a call of a queue comes to. Needs no runtime. Dropped before it is ready, it still happens; messages that it would have
+/// returned wait again.
+#[must_use = "a call that is not waited for may fail unseen"]
+pub struct Call<T>(Arc<Mutex<Slot<T>>>);
+
+struct Slot<T> {
+    answer: Option<Result<T>>,
+    waker: Option<Waker>,
+}
+
+/// Where the answer goes.
+pub(crate) struct Answering<T>(Arc<Mutex<Slot<T>>>);
+
+/// A call, and where its answer goes.
+pub(crate) fn call<T>() -> (Call<T>, Answering<T>) {
+    let slot = Arc::new(Mutex::new(Slot { answer: None, waker: None }));
+    (Call(Arc::clone(&slot)), Answering(slot))
+}
+
+impl<T> Answering<T> {
+    pub(crate) fn answer(self, answer: Result<T>) {
+        let waker = {
+            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.answer = Some(answer);
+            slot.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Answering<T> {
+    /// A call that nobody will answer ends.
+    fn drop(&mut self) {
+        let waker = {
+            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if slot.answer.is_none() {
+                slot.answer = Some(Err(Error::Closed));
+            }
+            slot.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Future for Call<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = slot.answer.take() {
+            Poll::Ready(answer)
+        } else {
+            slot.waker = Some(context.waker().clone());
+            Poll::Pending
+        }
+    }
+}
+
+impl<T> Call<T> {
+    /// Waits for it on this thread, for at most `limit` if that is given; `None`: it is not ready then, and can be waited for again.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Option<Result<T>> {
+        block_on_for(Pin::new(self), limit)
+    }
+}
+
+impl<T> std::fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Some(output) = block_on_for(future.as_mut(), None) {
+            return output;
+        }
+    }
+}
+
+fn block_on_for<F: Future>(mut future: Pin<&mut F>, limit: Option<Duration>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let until = limit.map(|limit| Duration::from_nanos(monotonic_ns()).saturating_add(limit));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        let Some(until) = until else {
+            std::thread::park();
+            continue;
+        };
+        let left = until.saturating_sub(Duration::from_nanos(monotonic_ns()));
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,555 @@
+//! Decides and appends, under the lock of the broker, whatever is asked of a queue.
+//!
+//! Invariants: a message is handed out only when it is durable and its attempt outlives the process; all records are appended here,
+//! so that their order is that of the changes of the state, and a replay of the log makes the same state.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use seawall::{Durability, Error as LogError, Log, Lsn, Transaction};
+use seawall_sys::clock::{monotonic_ns, unix_us};
+
+use crate::error::{Error, Result};
+use crate::record::{
+    CHANGE, Change, DEAD, MARKS, MESSAGES, Mark, dead_letter, message, read_dead_letter, read_message,
+};
+use crate::state::{Held, Place, State, change};
+use crate::wire::{Answer, DeadLetter, Delivered, Request, Stats};
+
+/// How long messages that are out at other processes wait for these when the log has got a new owner.
+const CLAIM_MS: u64 = 2_000;
+/// Bytes of marks before they are written anew, with those alone that count.
+const MARK_BYTES_MIN: usize = 256 << 10;
+/// Changes of one mark of a snapshot.
+const CHANGES_MAX: usize = 8_192;
+/// A delayed message is moved to the end of its stream if so many messages behind it are gone.
+const GONE_MAX: u64 = 4_096;
+/// Bytes of dead letters that one transaction puts into the queue again.
+const RETRY_BYTES: usize = 1 << 20;
+
+/// Takes the answer to a request.
+pub(crate) type Reply = Box<dyn FnOnce(Result<Answer>) + Send>;
+/// Answers to give without the lock.
+pub(crate) type Answers = Vec<(Reply, Result<Answer>)>;
+
+/// What became of a request.
+pub(crate) enum Accepted {
+    Answer(Reply, Result<Answer>),
+    /// It is answered when everything before the LSN is durable.
+    Durable(Lsn),
+    /// It waits for messages.
+    Waits,
+}
+
+/// What the lock of a broker guards.
+pub(crate) struct Core {
+    state: State,
+    /// The session of this process's handle.
+    own: u64,
+    pending: VecDeque<Pending>,
+    /// Consumers, in the order in which they came.
+    waiters: VecDeque<Waiter>,
+    /// How many connections each session has.
+    sessions: HashMap<u64, u64>,
+    mark_bytes: usize,
+    is_closed: bool,
+}
+
+/// An answer that waits for the log.
+struct Pending {
+    lsn: Lsn,
+    /// The message behind the last one that is durable then.
+    durable: u64,
+    reply: Reply,
+    answer: Answer,
+}
+
+/// A consumer that waits for messages.
+pub(crate) struct Waiter {
+    session: u64,
+    until: Option<u64>,
+    messages_max: usize,
+    redeliver_ms: Option<u64>,
+    attempts_max: u32,
+    reply: Reply,
+}
+
+/// Milliseconds of the monotonic clock.
+pub(crate) fn now_ms() -> u64 {
+    monotonic_ns() / 1_000_000
+}
+
+/// Appends a mark as part of a transaction.
+fn append_mark(transaction: &mut Transaction, mark: &Mark) -> Result<(), LogError> {
+    transaction.append_to(MARKS, &mark.encode())
+}
+
+impl Core {
+    /// That of a log that was opened.
+    pub(crate) fn recover(log: &Log, own: u64) -> Result<Self> {
+        let not_a_queue = || Error::NotAQueue { path: log.dir().to_path_buf() };
+        let known = [MESSAGES, MARKS, DEAD];
+        let others = log.streams().iter().any(|found| !known.contains(found));
+        if others || (log.streams().is_empty() && log.read(log.first_lsn())?.next_record()?.is_some()) {
+            return Err(not_a_queue());
+        }
+        let messages = log.stream(MESSAGES);
+        let mut state = State::new(messages.first_seq(), messages.next_seq());
+        let (now, wall) = (now_ms(), unix_us() / 1_000);
+        let mut mark_bytes = 0;
+        if log.streams().contains(&MARKS) {
+            let marks = log.stream(MARKS);
+            for record in marks.read(marks.first_seq())? {
+                let record = record?;
+                let mark = Mark::decode(&record.payload).ok_or_else(not_a_queue)?;
+                state.replay(&mark, (now, wall, now.saturating_add(CLAIM_MS)));
+                mark_bytes += record.payload.len();
+            }
+        }
+        Ok(Self {
+            state,
+            own,
+            pending: VecDeque::new(),
+            waiters: VecDeque::new(),
+            sessions: HashMap::new(),
+            mark_bytes,
+            is_closed: false,
+        })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Whether an answer waits for the log.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// When something happens by itself.
+    pub(crate) fn first_due(&self) -> Option<u64> {
+        let waiters = self.waiters.iter().filter_map(|waiter| waiter.until).min();
+        [self.state.first_due(), waiters].into_iter().flatten().min()
+    }
+
+    /// Does what is asked.
+    pub(crate) fn accept(&mut self, log: &Log, session: u64, request: Request, reply: Reply) -> Accepted {
+        let done = match request {
+            Request::Get { messages_max, wait_ms, redeliver_ms, attempts_max } => {
+                self.waiters.push_back(Waiter {
+                    session,
+                    until: wait_ms.map(|wait| now_ms().saturating_add(wait)),
+                    messages_max: messages_max.max(1) as usize,
+                    redeliver_ms,
+                    attempts_max: attempts_max.max(1),
+                    reply,
+                });
+                return Accepted::Waits;
+            }
+            Request::Hello { .. } => Err(Error::Closed),
+            Request::Put { bodies, delay_ms } => self.put(log, &bodies, delay_ms),
+            Request::Ack { seqs } => self.ack(log, &seqs),
+            Request::Nack { seq, attempts, delay_ms } => self.nack(log, session, (seq, attempts), delay_ms),
+            Request::Peek { messages_max } => self.peek(log, messages_max as usize),
+            Request::DeadLetters { letters_max } => dead_letters(log, letters_max as usize),
+            Request::RetryDead => Self::retry_dead(log),
+            Request::DropDead => drop_dead(log),
+            Request::Purge => self.purge(log),
+            Request::Stats => Ok((self.stats(log), None)),
+        };
+        match done {
+            Ok((answer, Some(lsn))) => {
+                let durable = log.stream(MESSAGES).next_seq();
+                self.pending.push_back(Pending { lsn, durable, reply, answer });
+                Accepted::Durable(lsn)
+            }
+            Ok((answer, None)) => Accepted::Answer(reply, Ok(answer)),
+            Err(error) => Accepted::Answer(reply, Err(error)),
+        }
+    }
+
+    /// Answers what is durable, does what is due, and serves consumers.
+    pub(crate) fn look(&mut self, log: &Log, answers: &mut Answers) {
+        if self.is_closed {
+            return;
+        }
+        self.answer_durable(log, answers);
+        let now = now_ms();
+        while let Some((seq, held)) = self.state.take_due(now) {
+            match held.place {
+                Place::Delayed { delay_ms, since_ms, .. } if seq >= self.state.durable => {
+                    // It cannot be read yet.
+                    let place = Place::Delayed { due: now + 1, delay_ms, since_ms };
+                    self.state.set(seq, Some(Held { place, ..held }));
+                }
+                Place::Out { .. } => self.give_back(log, seq, held),
+                _ => self.state.line_up(seq, held.attempts),
+            }
+        }
+        self.serve(log, answers);
+        let is_late = |waiter: &Waiter| waiter.until.is_some_and(|until| until <= now);
+        while let Some(at) = self.waiters.iter().position(is_late) {
+            let late = self.waiters.remove(at).map(|waiter| waiter.reply);
+            answers.extend(late.map(|reply| (reply, Ok(Answer::Messages(Vec::new())))));
+        }
+    }
+
+    fn answer_durable(&mut self, log: &Log, answers: &mut Answers) {
+        let durable = log.durable_lsn();
+        while let Some(pending) = self.pending.pop_front_if(|pending| pending.lsn <= durable) {
+            self.state.durable = self.state.durable.max(pending.durable);
+            answers.push((pending.reply, Ok(pending.answer)));
+        }
+        // A future says whether the log has failed.
+        while let Some(pending) = self.pending.front() {
+            let commit = pin!(log.commit_async(pending.lsn));
+            match commit.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => {
+                    let failed = self.pending.pop_front().map(|pending| pending.reply);
+                    answers.extend(failed.map(|reply| (reply, Err(Error::Log(error)))));
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// Hands out what waits: to each consumer its share, in the order in which they came.
+    fn serve(&mut self, log: &Log, answers: &mut Answers) {
+        while !self.waiters.is_empty() && self.state.first_waiting().is_some() {
+            let waiters = self.waiters.len() as u64;
+            let share = usize::try_from(self.state.waiting_count().div_ceil(waiters)).unwrap_or(usize::MAX);
+            let Some(waiter) = self.waiters.pop_front() else { return };
+            match self.hand_out(log, &waiter, share.clamp(1, waiter.messages_max)) {
+                Ok(messages) if messages.is_empty() => self.waiters.push_front(waiter),
+                Ok(messages) => answers.push((waiter.reply, Ok(Answer::Messages(messages)))),
+                Err(error) => answers.push((waiter.reply, Err(error))),
+            }
+        }
+    }
+
+    fn hand_out(&mut self, log: &Log, waiter: &Waiter, messages_max: usize) -> Result<Vec<Delivered>> {
+        let mut messages = Vec::new();
+        let until = waiter.redeliver_ms.map(|after| now_ms().saturating_add(after));
+        let place = Place::Out { session: waiter.session, until, attempts_max: waiter.attempts_max };
+        let mut changes = Vec::new();
+        while messages.len() < messages_max {
+            let Some((seq, attempts)) = self.state.first_waiting() else { break };
+            let is_spent = attempts >= waiter.attempts_max;
+            let read = if is_spent {
+                self.bury(log, seq, attempts).map(|()| None)
+            } else {
+                read(log, seq).map(Some)
+            };
+            let (id, body) = match read {
+                Ok(Some(read)) => read,
+                Ok(None) => continue,
+                // The next call says so.
+                Err(_) if !messages.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            let held = Held { attempts: attempts + 1, place };
+            self.state.hand_out(seq, held);
+            changes.push((seq, change(held, self.own)));
+            messages.push(Delivered { seq, id, attempts: attempts + 1, body });
+        }
+        if messages.is_empty() {
+            return Ok(messages);
+        }
+        let noted =
+            self.append(log, changes).and_then(|lsn| Ok(log.commit_as(lsn, Durability::ProcessCrash)?));
+        if let Err(error) = noted {
+            for message in messages {
+                let held = Held { attempts: message.attempts - 1, place: Place::Again { behind: 0 } };
+                self.state.set(message.seq, Some(held));
+            }
+            return Err(error);
+        }
+        Ok(messages)
+    }
+
+    fn put(&mut self, log: &Log, bodies: &[Vec<u8>], delay_ms: u64) -> Done {
+        let first = log.stream(MESSAGES).next_seq();
+        let answer = Answer::Put { first };
+        if bodies.is_empty() {
+            return Ok((answer, None));
+        }
+        let seqs = first..first + bodies.len() as u64;
+        let since_ms = unix_us() / 1_000;
+        let delayed = Change::Delayed { attempts: 0, delay_ms, since_ms };
+        let changes =
+            if delay_ms == 0 { Vec::new() } else { seqs.clone().map(|seq| (seq, delayed)).collect() };
+        let lsn = log.transaction::<LogError>(|transaction| {
+            for (seq, body) in seqs.clone().zip(bodies) {
+                transaction.append_to(MESSAGES, &message(seq, body))?;
+            }
+            for changes in changes.chunks(CHANGES_MAX) {
+                append_mark(transaction, &self.state.mark(changes.to_vec()))?;
+            }
+            Ok(())
+        })?;
+        if delay_ms > 0 {
+            self.mark_bytes += changes.len() * CHANGE;
+            let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
+            seqs.for_each(|seq| self.state.set(seq, Some(Held { attempts: 0, place })));
+        }
+        Ok((answer, Some(lsn)))
+    }
+
+    fn ack(&mut self, log: &Log, seqs: &[u64]) -> Done {
+        if let Some(seq) = seqs.iter().find(|seq| **seq >= self.state.durable) {
+            return Err(Error::NoMessage { seq: *seq });
+        }
+        let left: Vec<u64> = seqs.iter().copied().filter(|seq| !self.state.is_gone(*seq)).collect();
+        if let Some(seq) = left.iter().find(|seq| self.state.get(**seq).is_none()) {
+            return Err(Error::NoMessage { seq: *seq });
+        }
+        if left.is_empty() {
+            // Whoever acknowledged them may wait for that still.
+            return Ok((Answer::Done, Some(log.appended_lsn())));
+        }
+        let lsn = self.append(log, left.iter().map(|seq| (*seq, Change::Gone)).collect())?;
+        for seq in &left {
+            self.state.set(*seq, None);
+        }
+        let lsn = if self.mark_bytes > MARK_BYTES_MIN + 4 * CHANGE * self.state.held().len() {
+            self.snapshot(log)?
+        } else {
+            lsn
+        };
+        Ok((Answer::Done, Some(lsn)))
+    }
+
+    fn nack(&mut self, log: &Log, session: u64, out: (u64, u32), delay_ms: u64) -> Done {
+        let (seq, attempts) = out;
+        let held = self.state.get(seq).filter(|held| is_out_at(*held, session) && held.attempts == attempts);
+        let Some(held) = held else { return Ok((Answer::Done, None)) };
+        let Place::Out { attempts_max, .. } = held.place else { return Ok((Answer::Done, None)) };
+        if delay_ms == 0 || attempts >= attempts_max {
+            self.give_back(log, seq, held);
+            return Ok((Answer::Done, None));
+        }
+        let since_ms = unix_us() / 1_000;
+        let lsn = self.append(log, vec![(seq, Change::Delayed { attempts, delay_ms, since_ms })])?;
+        let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
+        self.state.set(seq, Some(Held { attempts, place }));
+        log.commit_as(lsn, Durability::ProcessCrash)?;
+        Ok((Answer::Done, None))
+    }
+
+    /// A message that was out waits again, or becomes a dead letter.
+    fn give_back(&mut self, log: &Log, seq: u64, held: Held) {
+        let is_spent = matches!(held.place, Place::Out { attempts_max, .. } if held.attempts >= attempts_max);
+        // One that cannot be buried now is buried when it would be handed out.
+        if !is_spent || self.bury(log, seq, held.attempts).is_err() {
+            self.state.line_up(seq, held.attempts);
+        }
+    }
+
+    fn bury(&mut self, log: &Log, seq: u64, attempts: u32) -> Result<()> {
+        let (id, body) = read(log, seq)?;
+        let mark = self.state.mark(vec![(seq, Change::Gone)]);
+        let lsn = log.transaction::<LogError>(|transaction| {
+            transaction.append_to(DEAD, &dead_letter(id, attempts, &body))?;
+            append_mark(transaction, &mark)
+        })?;
+        self.state.set(seq, None);
+        self.mark_bytes += CHANGE;
+        drop(log.commit_async(lsn));
+        Ok(())
+    }
+
+    fn append(&mut self, log: &Log, changes: Vec<(u64, Change)>) -> Result<Lsn> {
+        let bytes = self.state.mark(changes).encode();
+        let appended = log.stream(MARKS).append(&bytes)?;
+        self.mark_bytes += bytes.len();
+        Ok(appended.end)
+    }
+
+    /// Writes the marks anew that count, trims the others and the messages that are gone.
+    fn snapshot(&mut self, log: &Log) -> Result<Lsn> {
+        if log.stream(MARKS).next_seq() == 0 {
+            return Ok(log.appended_lsn());
+        }
+        self.move_delayed(log)?;
+        let marks = self.state.snapshot(self.own, CHANGES_MAX);
+        let first = log.stream(MARKS).next_seq();
+        let trimmed = self.state.first().min(log.stream(MESSAGES).next_seq());
+        let lsn = log.transaction::<LogError>(|transaction| {
+            marks.iter().try_for_each(|mark| append_mark(transaction, mark))?;
+            transaction.trim(MARKS, first)?;
+            transaction.trim(MESSAGES, trimmed)
+        })?;
+        self.mark_bytes = 0;
+        Ok(lsn)
+    }
+
+    /// Moves delayed messages that keep many that are gone to the end of their stream.
+    fn move_delayed(&mut self, log: &Log) -> Result<()> {
+        loop {
+            let Some((seq, held)) = self.state.held().next() else { return Ok(()) };
+            let gone = self.state.next.saturating_sub(seq).saturating_sub(self.state.held().len() as u64);
+            if gone < GONE_MAX || !matches!(held.place, Place::Delayed { .. }) {
+                return Ok(());
+            }
+            let record = log.stream(MESSAGES).get(seq)?;
+            let to = log.stream(MESSAGES).next_seq();
+            let changes = vec![(seq, Change::Gone), (to, change(held, self.own))];
+            let mark = self.state.mark(changes);
+            log.transaction::<LogError>(|transaction| {
+                transaction.append_to(MESSAGES, &record.payload)?;
+                append_mark(transaction, &mark)
+            })?;
+            self.state.set(seq, None);
+            self.state.set(to, Some(held));
+        }
+    }
+
+    fn peek(&self, log: &Log, messages_max: usize) -> Done {
+        let read = self.state.waiting().take(messages_max).map(|seq| {
+            let (id, body) = read(log, seq)?;
+            let attempts = self.state.get(seq).map_or(0, |held| held.attempts);
+            Ok(Delivered { seq, id, attempts, body })
+        });
+        Ok((Answer::Messages(read.collect::<Result<_>>()?), None))
+    }
+
+    fn retry_dead(log: &Log) -> Done {
+        let (mut count, mut lsn) = (0, None);
+        log.commit(log.appended_lsn())?;
+        let dead = log.stream(DEAD);
+        let mut letters = dead.read(dead.first_seq())?.peekable();
+        while letters.peek().is_some() {
+            let mut seq = log.stream(MESSAGES).next_seq();
+            let (mut bytes, mut trimmed) = (0, 0);
+            lsn = Some(log.transaction::<Error>(|transaction| {
+                while bytes < RETRY_BYTES
+                    && let Some(letter) = letters.next()
+                {
+                    let letter = letter?;
+                    let (_, _, body) = read_dead_letter(&letter.payload)?;
+                    transaction.append_to(MESSAGES, &message(seq, body))?;
+                    (seq, bytes, count) = (seq + 1, bytes + letter.payload.len(), count + 1);
+                    trimmed = letter.stream.map_or(0, |position| position.seq + 1);
+                }
+                Ok(transaction.trim(DEAD, trimmed)?)
+            })?);
+        }
+        Ok((Answer::Count(count), lsn))
+    }
+
+    fn purge(&mut self, log: &Log) -> Done {
+        let is_out = |held: Held| matches!(held.place, Place::Out { .. });
+        let durable = self.state.durable;
+        let gone: Vec<u64> = self
+            .state
+            .held()
+            .filter(|(seq, held)| *seq < durable && !is_out(*held))
+            .map(|(seq, _)| seq)
+            .collect();
+        let in_line = self.state.waiting().filter(|seq| self.state.get(*seq).is_none()).count();
+        for seq in &gone {
+            self.state.set(*seq, None);
+        }
+        self.state.next = self.state.next.max(durable);
+        let lsn = self.snapshot(log)?;
+        Ok((Answer::Count((gone.len() + in_line) as u64), Some(lsn)))
+    }
+
+    fn stats(&self, log: &Log) -> Answer {
+        let dead = log.stream(DEAD);
+        let mut stats = Stats {
+            waiting: self.state.waiting_count(),
+            dead: dead.next_seq() - dead.first_seq(),
+            handles: self.sessions.len() as u64,
+            ..Stats::default()
+        };
+        for (_, held) in self.state.held() {
+            match held.place {
+                Place::Out { .. } => stats.out += 1,
+                Place::Delayed { .. } => stats.delayed += 1,
+                Place::Again { .. } => {}
+            }
+        }
+        Answer::Stats(stats)
+    }
+
+    /// A handle connects, and names what is out there.
+    pub(crate) fn enter(&mut self, session: u64, out: &[(u64, u32)]) {
+        *self.sessions.entry(session).or_default() += 1;
+        for (seq, attempts) in out {
+            let Some(held) = self.state.get(*seq) else { continue };
+            if let Place::Out { attempts_max, .. } = held.place
+                && is_out_at(held, session)
+                && held.attempts == *attempts
+            {
+                let place = Place::Out { session, until: None, attempts_max };
+                self.state.set(*seq, Some(Held { place, ..held }));
+            }
+        }
+    }
+
+    /// A handle is gone, and what is out there waits again. Returns its consumers, to be dropped without the lock.
+    pub(crate) fn leave(&mut self, log: &Log, session: u64) -> VecDeque<Waiter> {
+        let left = self.sessions.get_mut(&session).map_or(0, |connections| {
+            *connections -= 1;
+            *connections
+        });
+        if left > 0 || self.is_closed {
+            return VecDeque::new();
+        }
+        self.sessions.remove(&session);
+        let (gone, stay) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.session == session);
+        self.waiters = stay;
+        let out: Vec<_> = self.state.held().filter(|(_, held)| is_out_at(*held, session)).collect();
+        for (seq, held) in out {
+            self.give_back(log, seq, held);
+        }
+        gone
+    }
+
+    /// Makes durable and answers what was accepted, and ends the consumers that wait.
+    pub(crate) fn close(&mut self, log: &Log, answers: &mut Answers) -> Result<()> {
+        let done = self.snapshot(log).and_then(|lsn| Ok(log.commit(lsn)?));
+        self.answer_durable(log, answers);
+        self.is_closed = true;
+        answers.extend(self.waiters.drain(..).map(|waiter| (waiter.reply, Err(Error::Closed))));
+        done
+    }
+}
+
+/// An answer, and the LSN that has to be durable for it.
+type Done = Result<(Answer, Option<Lsn>)>;
+
+/// The ID and the body of a message that is durable.
+fn read(log: &Log, seq: u64) -> Result<(u64, Vec<u8>)> {
+    let record = log.stream(MESSAGES).get(seq)?;
+    let (id, body) = read_message(&record.payload)?;
+    Ok((id, body.to_vec()))
+}
+
+fn is_out_at(held: Held, session: u64) -> bool {
+    matches!(held.place, Place::Out { session: of, .. } if of == session)
+}
+
+fn dead_letters(log: &Log, letters_max: usize) -> Done {
+    let dead = log.stream(DEAD);
+    if dead.next_seq() == 0 {
+        return Ok((Answer::DeadLetters(Vec::new()), None));
+    }
+    log.commit(log.appended_lsn())?;
+    let read = dead.read(dead.first_seq())?.take(letters_max).map(|record| {
+        let record = record?;
+        let (id, attempts, body) = read_dead_letter(&record.payload)?;
+        Ok(DeadLetter { id, attempts, body: body.to_vec() })
+    });
+    Ok((Answer::DeadLetters(read.collect::<Result<_>>()?), None))
+}
+
+fn drop_dead(log: &Log) -> Done {
+    let dead = log.stream(DEAD);
+    let count = dead.next_seq() - dead.first_seq();
+    let lsn = if count > 0 { Some(dead.trim(dead.next_seq())?) } else { None };
+    Ok((Answer::Count(count), lsn))
+}

@@ -1,0 +1,108 @@
+//! Defines why a queue refuses or fails.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a queue refused or failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log refused or failed.
+    Log(seawall::Error),
+    /// The process that owns the log refused, or its log failed.
+    Owner {
+        /// Its error.
+        reason: String,
+    },
+    /// The directory has a log that is not a queue's.
+    NotAQueue {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A record is not one of a queue.
+    Foreign,
+    /// The queue has never had this message.
+    NoMessage {
+        /// Its sequence number.
+        seq: u64,
+    },
+    /// No message came in time.
+    TimedOut {
+        /// How long the call waited.
+        after: Duration,
+    },
+    /// The process that owns the log does not answer. What was put may be stored.
+    NoAnswer {
+        /// The directory of the queue.
+        path: PathBuf,
+        /// How long this process waited.
+        after: Duration,
+    },
+    /// The processes cannot be connected.
+    Socket {
+        /// The operation, as a verb.
+        operation: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The process that owns the log speaks another version of the protocol.
+    Version {
+        /// Its version.
+        owner: u32,
+    },
+    /// The queue was closed, or its log failed and it must be opened again.
+    Closed,
+}
+
+/// What the calls of a queue return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Owner { reason } => write!(f, "the process that owns the queue: {reason}"),
+            Self::NotAQueue { path } => {
+                write!(f, "{} holds a log that is not a queue: name another directory", path.display())
+            }
+            Self::Foreign => f.write_str("a record of the log is not one of a queue: salvage the log"),
+            Self::NoMessage { seq } => write!(f, "the queue never handed out a message {seq}"),
+            Self::TimedOut { after } => write!(f, "no message came within {after:?}"),
+            Self::NoAnswer { path, after } => write!(
+                f,
+                "{}: the process that owns the queue has not answered for {after:?}: it may be stopped (SIGSTOP), or a child that it \
+                 forked still has the lock; continue or end it. What was put may be stored",
+                path.display()
+            ),
+            Self::Socket { operation, path, source } => {
+                write!(f, "cannot {operation} {}: {source}", path.display())
+            }
+            Self::Version { owner } => write!(
+                f,
+                "the process that owns the queue speaks version {owner} of the protocol, this one {}: use one version of the library",
+                crate::wire::VERSION
+            ),
+            Self::Closed => f.write_str("the queue was closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => Some(error),
+            Self::Socket { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<seawall::Error> for Error {
+    fn from(error: seawall::Error) -> Self {
+        Self::Log(error)
+    }
+}

@@ -1,0 +1,81 @@
+//! A message that was handed out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::wire::Delivered;
+
+/// A message that was handed out: acknowledge it with [`Message::ack`]. Dropped, it is given back.
+#[derive(Debug)]
+pub struct Message {
+    handle: Arc<Handle>,
+    delivered: Delivered,
+    is_out: bool,
+}
+
+impl Message {
+    pub(crate) fn new(handle: &Arc<Handle>, delivered: Delivered) -> Self {
+        Self { handle: Arc::clone(handle), delivered, is_out: true }
+    }
+
+    /// What [`Queue::put`](crate::Queue::put) returned.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.delivered.id
+    }
+
+    /// How often it was handed out, this time included, by any process.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.delivered.attempts
+    }
+
+    /// What was put.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.delivered.body
+    }
+
+    /// Returns when it is durable that the message was processed: it is never handed out again. Also after another consumer got it, because
+    /// the time for it was over.
+    ///
+    /// # Errors
+    /// As [`Queue::put`](crate::Queue::put). The message may be handed out again then.
+    pub fn ack(self) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        handle.ack(vec![self.release()])
+    }
+
+    /// As [`Message::ack`], as a future.
+    pub fn ack_async(self) -> Call<()> {
+        let handle = Arc::clone(&self.handle);
+        handle.ack_async(vec![self.release()])
+    }
+
+    /// Gives it back: it is handed out again behind the messages that wait now, and not before `delay` is over. Does nothing if another
+    /// consumer has it, because the time for it was over.
+    ///
+    /// # Errors
+    /// As [`Queue::put`](crate::Queue::put).
+    pub fn nack(mut self, delay: Duration) -> Result<()> {
+        self.is_out = false;
+        self.handle.nack((self.delivered.seq, self.delivered.attempts), delay)
+    }
+
+    /// Its number for the owner; it is given back no more.
+    pub(crate) fn release(mut self) -> u64 {
+        self.is_out = false;
+        self.delivered.seq
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        if self.is_out {
+            self.handle.give_back((self.delivered.seq, self.delivered.attempts));
+        }
+    }
+}
