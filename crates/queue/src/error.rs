@@ -61,6 +61,25 @@ pub enum Error {
 /// What the calls of a queue return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl Error {
+    /// The name of the error in every language: those of the log are [`seawall::Error::name`].
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Log(error) => error.name(),
+            Self::Owner { .. } => "queue_owner",
+            Self::NotAQueue { .. } => "not_a_queue",
+            Self::Foreign => "foreign_record",
+            Self::NoMessage { .. } => "no_message",
+            Self::TimedOut { .. } => "timed_out",
+            Self::NoAnswer { .. } => "no_answer",
+            Self::Socket { .. } => "io",
+            Self::Version { .. } => "queue_version",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
