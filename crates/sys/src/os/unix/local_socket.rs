@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,9 +35,10 @@ impl Listener {
     pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
         let path = dir.join(name);
         match fs::symlink_metadata(&path) {
-            Ok(found) if found.file_type().is_socket() => fs::remove_file(&path)?,
+            // Copies of a directory may have something else that is empty for it.
+            Ok(found) if !(found.is_dir() || found.is_file() && found.len() > 0) => fs::remove_file(&path)?,
             Ok(_) => {
-                let reason = format!("{} is no socket: remove it", path.display());
+                let reason = format!("{} is not a socket: remove it", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
