@@ -65,6 +65,11 @@ impl Message {
         self.handle.nack((self.delivered.seq, self.delivered.attempts), delay)
     }
 
+    /// Whether that handle got it.
+    pub(crate) fn is_of(&self, handle: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.handle, handle)
+    }
+
     /// Its number for the owner; it is given back no more.
     pub(crate) fn release(mut self) -> u64 {
         self.is_out = false;

@@ -119,12 +119,16 @@ impl Queue {
         }
     }
 
-    /// Acknowledges messages together: when it returns it is durable that they are never handed out again.
+    /// Acknowledges messages together: when it returns it is durable that they are never handed out again. Those that another handle got
+    /// are acknowledged by that, one by one.
     ///
     /// # Errors
     /// As [`Queue::put`].
     pub fn ack_many(&self, messages: Vec<Message>) -> Result<()> {
-        self.0.ack(messages.into_iter().map(Message::release).collect())
+        let (own, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.is_of(&self.0));
+        others.into_iter().try_for_each(Message::ack)?;
+        self.0.ack(own.into_iter().map(Message::release).collect())
     }
 
     /// The first messages that wait, at most so many: their IDs, their attempts and their bodies. They stay.

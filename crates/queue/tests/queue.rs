@@ -283,3 +283,17 @@ fn another_log_and_a_message_that_never_was_are_refused() {
     let options = Options { answer_within: Duration::from_millis(100), ..Options::default() };
     assert!(matches!(Queue::open(dir.path().join("log"), options), Err(Error::NoAnswer { .. })));
 }
+
+#[test]
+fn messages_of_other_queues_are_acknowledged_in_theirs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [one, other] = ["one", "other"].map(|name| open(&dir.path().join(name)));
+    for queue in [&one, &other] {
+        queue.put(b"a").expect("puts");
+    }
+    let [of_one, of_other] = [&one, &other].map(|queue| queue.get(NOW).expect("gets"));
+    one.ack_many(vec![of_other]).expect("acknowledges");
+    assert_eq!([&one, &other].map(|queue| queue.stats().expect("counts").out), [1, 0]);
+    drop(of_one);
+    assert_eq!(drain(&one), ["a"]);
+}
