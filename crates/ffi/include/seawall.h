@@ -15,8 +15,9 @@
  *           must not touch a handle at all.
  * NULL      Every function is defined for NULL in place of any pointer: it returns SEAWALL_INVALID_ARGUMENT or what its text says. A
  *           pointer that is not NULL must point to what the function takes.
- * Closed    After seawall_log_close() a handle stays valid until it is freed: calls that need an open log return SEAWALL_CLOSED.
- * Ownership Handles, records and reports are freed by the function that is named with them, and by no other. What a caller hands in is
+ * Closed    After seawall_log_close() or seawall_queue_close() a handle stays valid until it is freed: calls that need it open return
+ *           SEAWALL_CLOSED.
+ * Ownership Handles, records, messages and reports are freed by the function that is named with them, and by no other. What a caller hands in is
  *           copied or only read during the call. Texts end with a zero byte; those that come from Seawall are never changed, and end
  *           with the structure that points to them.
  * Paths     Bytes as the system has them; UTF-8 on Windows. A relative one is looked up in the working directory of the call.
@@ -131,7 +132,7 @@ extern "C" {
 
 /**
  * A wait ended without a result. Nothing was cancelled: what was appended may still become durable. `at` is the LSN that was
- * waited for, `limit` the time in nanoseconds.
+ * waited for, 0 for a message; `limit` the time in nanoseconds.
  */
 #define SEAWALL_TIMED_OUT -17
 
@@ -210,6 +211,36 @@ extern "C" {
  * An error that has no code in this version of the interface.
  */
 #define SEAWALL_OTHER -32
+
+/**
+ * The process that owns the queue refused, or its log failed; the message has its words.
+ */
+#define SEAWALL_QUEUE_OWNER -33
+
+/**
+ * The directory has a log that is not a queue's.
+ */
+#define SEAWALL_NOT_A_QUEUE -34
+
+/**
+ * A record of the log is not one of a queue.
+ */
+#define SEAWALL_FOREIGN_RECORD -35
+
+/**
+ * The queue has never handed out the message `at`.
+ */
+#define SEAWALL_NO_MESSAGE -36
+
+/**
+ * The process that owns the queue has not answered for `limit` nanoseconds. What was put may be stored.
+ */
+#define SEAWALL_NO_ANSWER -37
+
+/**
+ * The process that owns the queue speaks version `at` of the protocol, which is another one than this library's.
+ */
+#define SEAWALL_QUEUE_VERSION -38
 
 /**
  * The version of this interface. It changes when a program that was built with an older header would not work any more: functions,
@@ -352,6 +383,11 @@ typedef struct seawall_options seawall_options;
  * Holds records against trims, as long as it is not freed.
  */
 typedef struct seawall_pin seawall_pin;
+
+/**
+ * A queue that this process has open.
+ */
+typedef struct seawall_queue seawall_queue;
 
 /**
  * A look at a log at one moment.
@@ -923,6 +959,80 @@ typedef struct seawall_probe {
 } seawall_probe;
 
 /**
+ * Bytes that a caller hands in.
+ */
+typedef struct seawall_bytes {
+    /**
+     * Where they are; may be NULL if there are none.
+     */
+    const void *data;
+    /**
+     * How many.
+     */
+    uint64_t bytes;
+} seawall_bytes;
+
+/**
+ * A message of a queue.
+ */
+typedef struct seawall_message {
+    /**
+     * What put it returned; of one that was put by several at once, that plus its place among them.
+     */
+    uint64_t id;
+    /**
+     * Its bytes; never NULL if there is a message.
+     */
+    const uint8_t *data;
+    /**
+     * How many.
+     */
+    uint64_t bytes;
+    /**
+     * How often it was handed out, by any process, this time included if it was handed out now.
+     */
+    uint32_t attempts;
+    /**
+     * Always 0.
+     */
+    uint32_t reserved;
+    /**
+     * What `seawall_message_free` frees; NULL if there is no message.
+     */
+    void *memory;
+} seawall_message;
+
+/**
+ * What a queue holds. Fields may be added at the end.
+ */
+typedef struct seawall_queue_stats {
+    /**
+     * Messages that could be handed out.
+     */
+    uint64_t waiting;
+    /**
+     * Messages that are out at consumers.
+     */
+    uint64_t out;
+    /**
+     * Messages that are delayed.
+     */
+    uint64_t delayed;
+    /**
+     * Dead letters.
+     */
+    uint64_t dead;
+    /**
+     * Handles that use the queue, in all processes.
+     */
+    uint64_t handles;
+    /**
+     * Whether this process owns the log: 1 or 0.
+     */
+    uint64_t is_owner;
+} seawall_queue_stats;
+
+/**
  * `SEAWALL_ABI_VERSION` of this library. A program that loads it by its path compares that with the header it was built with.
  */
 int32_t seawall_abi_version(void);
@@ -1451,6 +1561,125 @@ int32_t seawall_probe_run(const char *dir,
  * Frees what a probe found; NULL is fine.
  */
 void seawall_probe_free(const struct seawall_probe *probe);
+
+/**
+ * Opens the queue in the directory `dir`, or makes one, for any number of processes at once: the first that opens it owns its log and
+ * serves the others, which call the same functions; when it closes the queue or ends, another one takes over. On Windows one
+ * process alone uses it.
+ *
+ * `options` are those of the log, for when this process owns it; NULL for the defaults. A message that was got and is not acknowledged
+ * after `redeliver_after_ns` is handed out again; if that is negative, only when it is given back or its process is gone. A message that
+ * was handed out `max_attempts` times becomes a dead letter in place of coming again; 0: never. `*queue` becomes a handle, to be freed by
+ * `seawall_queue_free`, or NULL if the call fails. Waits for the disk, and for the owner, as every function of a queue: after 30 s
+ * without an answer it fails with `SEAWALL_NO_ANSWER`.
+ *
+ * Errors: `SEAWALL_NOT_A_QUEUE`, `SEAWALL_QUEUE_VERSION`, `SEAWALL_NO_ANSWER`, `SEAWALL_IO`; as `seawall_log_open`.
+ */
+int32_t seawall_queue_open(const char *dir,
+                           const struct seawall_options *options,
+                           int64_t redeliver_after_ns,
+                           uint32_t max_attempts,
+                           struct seawall_queue **queue);
+
+/**
+ * Puts `count` messages, all or none, which are not handed out before `delay_ns` is over; returns the ID of the first one when they
+ * are durable, and those of the others follow. Threads and processes that put at once share a write.
+ *
+ * Errors: as `seawall_log_append_commit`; `SEAWALL_QUEUE_OWNER`, `SEAWALL_NO_ANSWER`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`. When the owner dies
+ * during the call, its messages may be in the queue twice.
+ */
+int64_t seawall_queue_put(struct seawall_queue *queue,
+                          const struct seawall_bytes *bodies,
+                          uint64_t count,
+                          uint64_t delay_ns);
+
+/**
+ * Hands out the next messages, at most `capacity`: this consumer's share of those that wait, among all that do; returns how many it
+ * wrote into `messages`. Each is to be acknowledged by `seawall_queue_ack`, given back by `seawall_queue_nack`, or freed by
+ * `seawall_message_free`, which gives it back as well.
+ *
+ * Waits for a message for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it does not wait, and returns 0 if
+ * there is none now; a wait in vain is `SEAWALL_TIMED_OUT`. `seawall_queue_close` by another thread ends it with `SEAWALL_CLOSED`.
+ *
+ * Errors: `SEAWALL_TIMED_OUT`; as `seawall_queue_put`.
+ */
+int64_t seawall_queue_get(struct seawall_queue *queue,
+                          int64_t timeout_ns,
+                          struct seawall_message *messages,
+                          uint64_t capacity);
+
+/**
+ * Acknowledges messages together: returns when it is durable that they are never handed out again. They are freed, also if the call
+ * fails in another way than with `SEAWALL_INVALID_ARGUMENT` and `SEAWALL_FORKED`: then they may be handed out again.
+ *
+ * Errors: as `seawall_queue_put`.
+ */
+int32_t seawall_queue_ack(struct seawall_queue *queue,
+                          struct seawall_message *messages,
+                          uint64_t count);
+
+/**
+ * Gives a message back: it is handed out again behind those that wait now, and not before `delay_ns` is over. Freed as by
+ * `seawall_queue_ack`. Does nothing if another consumer has it, because the time for it was over.
+ *
+ * Errors: as `seawall_queue_put`.
+ */
+int32_t seawall_queue_nack(struct seawall_queue *queue, struct seawall_message *message, uint64_t delay_ns);
+
+/**
+ * Shows the first messages that wait, at most `capacity`; they stay. Returns how many it wrote into `messages`, each to be freed by
+ * `seawall_message_free`. Errors: as `seawall_queue_put`.
+ */
+int64_t seawall_queue_peek(struct seawall_queue *queue,
+                           struct seawall_message *messages,
+                           uint64_t capacity);
+
+/**
+ * As `seawall_queue_peek`, the messages that were tried too often, in the order in which that happened.
+ */
+int64_t seawall_queue_dead_letters(struct seawall_queue *queue, struct seawall_message *messages, uint64_t capacity);
+
+/**
+ * Puts all dead letters into the queue again, as new messages; returns how many. Errors: as `seawall_queue_put`.
+ */
+int64_t seawall_queue_retry_dead_letters(struct seawall_queue *queue);
+
+/**
+ * Removes all dead letters; returns how many. Errors: as `seawall_queue_put`.
+ */
+int64_t seawall_queue_drop_dead_letters(struct seawall_queue *queue);
+
+/**
+ * Removes all messages that wait or are delayed, not those that are out; returns how many. Errors: as `seawall_queue_put`.
+ */
+int64_t seawall_queue_purge(struct seawall_queue *queue);
+
+/**
+ * Writes into `*stats`, a structure of `bytes` bytes (pass `sizeof`), what the queue holds now. Fields that this library does not know
+ * become 0. Errors: as `seawall_queue_put`.
+ */
+int32_t seawall_queue_get_stats(struct seawall_queue *queue,
+                                struct seawall_queue_stats *stats,
+                                uint64_t bytes);
+
+/**
+ * Leaves the queue: what is out at this handle waits again, and calls of other threads end with `SEAWALL_CLOSED`, as later ones do. An
+ * owner makes everything durable first. Messages stay in memory until they are freed. The second time it does nothing.
+ *
+ * Waits for the disk. Errors: `SEAWALL_FAILED`, `SEAWALL_FORKED`.
+ */
+int32_t seawall_queue_close(struct seawall_queue *queue);
+
+/**
+ * Closes the queue if it is open and frees the handle; NULL is fine. No other thread may be in a call with it or use it afterwards. In
+ * a process that was forked off it touches nothing, and its memory stays.
+ */
+void seawall_queue_free(struct seawall_queue *queue);
+
+/**
+ * Gives back a message that is out, frees the bytes of any, and makes it none; NULL and none are fine.
+ */
+void seawall_message_free(struct seawall_message *message);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,7 @@ pub const SEAWALL_TOO_LONG: i32 = -15;
 /// A call that does not wait would have had to; nothing was accepted.
 pub const SEAWALL_WOULD_BLOCK: i32 = -16;
 /// A wait ended without a result. Nothing was cancelled: what was appended may still become durable. `at` is the LSN that was
-/// waited for, `limit` the time in nanoseconds.
+/// waited for, 0 for a message; `limit` the time in nanoseconds.
 pub const SEAWALL_TIMED_OUT: i32 = -17;
 /// The LSN `at` was trimmed; the first one left is `limit`.
 pub const SEAWALL_TRIMMED: i32 = -18;
@@ -75,9 +75,21 @@ pub const SEAWALL_PANICKED: i32 = -30;
 pub const SEAWALL_REBUILDING: i32 = -31;
 /// An error that has no code in this version of the interface.
 pub const SEAWALL_OTHER: i32 = -32;
+/// The process that owns the queue refused, or its log failed; the message has its words.
+pub const SEAWALL_QUEUE_OWNER: i32 = -33;
+/// The directory has a log that is not a queue's.
+pub const SEAWALL_NOT_A_QUEUE: i32 = -34;
+/// A record of the log is not one of a queue.
+pub const SEAWALL_FOREIGN_RECORD: i32 = -35;
+/// The queue has never handed out the message `at`.
+pub const SEAWALL_NO_MESSAGE: i32 = -36;
+/// The process that owns the queue has not answered for `limit` nanoseconds. What was put may be stored.
+pub const SEAWALL_NO_ANSWER: i32 = -37;
+/// The process that owns the queue speaks version `at` of the protocol, which is another one than this library's.
+pub const SEAWALL_QUEUE_VERSION: i32 = -38;
 
 /// The codes with their names.
-pub(crate) const NAMES: [(i32, &CStr); 34] = [
+pub(crate) const NAMES: [(i32, &CStr); 40] = [
     (SEAWALL_OK, c"ok"),
     (SEAWALL_RECORD, c"record"),
     (SEAWALL_IO, c"io"),
@@ -112,44 +124,55 @@ pub(crate) const NAMES: [(i32, &CStr); 34] = [
     (SEAWALL_PANICKED, c"panicked"),
     (SEAWALL_REBUILDING, c"rebuilding"),
     (SEAWALL_OTHER, c"other"),
+    (SEAWALL_QUEUE_OWNER, c"queue_owner"),
+    (SEAWALL_NOT_A_QUEUE, c"not_a_queue"),
+    (SEAWALL_FOREIGN_RECORD, c"foreign_record"),
+    (SEAWALL_NO_MESSAGE, c"no_message"),
+    (SEAWALL_NO_ANSWER, c"no_answer"),
+    (SEAWALL_QUEUE_VERSION, c"queue_version"),
 ];
 
-/// The code of an error of the log.
-pub(crate) fn of(error: &seawall::Error) -> i32 {
-    let name = error.name();
+/// The code of the error of this name.
+pub(crate) fn of(name: &str) -> i32 {
     let row = NAMES.iter().find(|(code, text)| *code < 0 && text.to_bytes() == name.as_bytes());
     row.map_or(SEAWALL_OTHER, |(code, _)| *code)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{NAMES, SEAWALL_OTHER, of};
+    use super::{NAMES, SEAWALL_QUEUE_VERSION, of};
 
     #[test]
     fn codes_are_without_gaps_and_names_are_unique() {
         let mut codes: Vec<i32> = NAMES.iter().map(|(code, _)| *code).collect();
         codes.sort_unstable();
-        assert_eq!(codes, (SEAWALL_OTHER..=1).collect::<Vec<_>>());
+        assert_eq!(codes, (SEAWALL_QUEUE_VERSION..=1).collect::<Vec<_>>());
         let mut names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), NAMES.len());
     }
 
-    /// Every variant that the log's source names has a code: its list there is complete, because that match is. `NoBatch` alone
-    /// has none: no function of this interface asks for a batch.
+    /// The names in the one `match` of a source of errors, which is complete because that match is.
+    fn names(source: &str) -> Vec<String> {
+        let source = std::fs::read_to_string(source).expect("is there");
+        let lines =
+            source.lines().filter(|line| line.trim_start().starts_with("Self::") && line.contains(" => \""));
+        lines.filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
+    }
+
+    /// Every variant that the sources of log and queue name has a code. `NoBatch` alone has none: no function of this interface asks
+    /// for a batch.
     #[test]
-    fn every_error_of_the_log_has_a_code() {
-        let source = std::fs::read_to_string("../log/src/error.rs").expect("is there");
-        let names: Vec<&str> = source
-            .lines()
-            .filter(|line| line.trim_start().starts_with("Self::") && line.contains(" => \""))
-            .filter_map(|line| line.split('"').nth(1))
-            .collect();
-        assert_eq!(names.len(), 29, "{names:?}");
-        for name in names.into_iter().filter(|name| *name != "no_batch") {
-            assert!(NAMES.iter().any(|(_, known)| known.to_bytes() == name.as_bytes()), "{name}");
+    fn every_error_of_log_and_queue_has_a_code() {
+        for (source, count) in [("../log/src/error.rs", 29), ("../queue/src/error.rs", 9)] {
+            let names = names(source);
+            assert_eq!(names.len(), count, "{names:?}");
+            for name in names.iter().filter(|name| *name != "no_batch") {
+                assert!(NAMES.iter().any(|(_, known)| known.to_bytes() == name.as_bytes()), "{name}");
+            }
         }
-        assert_eq!(of(&seawall::Error::Closed), super::SEAWALL_CLOSED);
+        assert_eq!(of(seawall::Error::Closed.name()), super::SEAWALL_CLOSED);
+        assert_eq!(of(seawall_queue::Error::Foreign.name()), super::SEAWALL_FOREIGN_RECORD);
     }
 }

@@ -19,6 +19,8 @@ use crate::codes;
 pub(crate) enum Failure {
     /// The log says so.
     Log(Error),
+    /// The queue says so.
+    Queue(seawall_queue::Error),
     /// An argument is not what the call takes.
     Argument(&'static str),
     /// Another thread is in a call with the same cursor.
@@ -30,6 +32,15 @@ pub(crate) enum Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<seawall_queue::Error> for Failure {
+    fn from(error: seawall_queue::Error) -> Self {
+        match error {
+            seawall_queue::Error::Log(error) => Self::Log(error),
+            error => Self::Queue(error),
+        }
     }
 }
 
@@ -134,10 +145,25 @@ fn numbers_of(error: &Error) -> (u64, u64) {
     }
 }
 
+/// The number of the system, the two numbers and the path of an error of a queue.
+fn facts_of(error: &seawall_queue::Error) -> (i32, (u64, u64), Option<&Path>) {
+    use seawall_queue::Error;
+    match error {
+        Error::Socket { path, source, .. } => (source.raw_os_error().unwrap_or(0), (0, 0), Some(path)),
+        Error::NotAQueue { path } => (0, (0, 0), Some(path)),
+        Error::NoAnswer { path, after } => (0, (0, nanoseconds(*after)), Some(path)),
+        Error::NoMessage { seq } => (0, (*seq, 0), None),
+        Error::TimedOut { after } => (0, (0, nanoseconds(*after)), None),
+        Error::Version { owner } => (0, (u64::from(*owner), 0), None),
+        _ => (0, (0, 0), None),
+    }
+}
+
 impl Failure {
     fn code(&self) -> i32 {
         match self {
-            Self::Log(error) => codes::of(error),
+            Self::Log(error) => codes::of(error.name()),
+            Self::Queue(error) => codes::of(error.name()),
             Self::Argument(_) => codes::SEAWALL_INVALID_ARGUMENT,
             Self::Busy => codes::SEAWALL_BUSY,
             Self::Panicked(_) => codes::SEAWALL_PANICKED,
@@ -147,6 +173,7 @@ impl Failure {
     fn message(&self) -> String {
         match self {
             Self::Log(error) => error.to_string(),
+            Self::Queue(error) => error.to_string(),
             Self::Argument(what) => (*what).to_owned(),
             Self::Busy => {
                 "another thread is in a call with this cursor: a cursor is for one thread at a time"
@@ -162,8 +189,12 @@ impl Failure {
         let code = self.code();
         let (cause, os_error, numbers, path) = match self {
             Self::Log(error) => {
-                let cause = if let Error::Failed { cause } = error { codes::of(cause) } else { code };
+                let cause = if let Error::Failed { cause } = error { codes::of(cause.name()) } else { code };
                 (cause, error.raw_os_error().unwrap_or(0), numbers_of(error), path_of(error))
+            }
+            Self::Queue(error) => {
+                let (os_error, numbers, path) = facts_of(error);
+                (code, os_error, numbers, path)
             }
             _ => (code, 0, (0, 0), None),
         };

@@ -9,6 +9,7 @@ use crate::cursor::Record;
 use crate::error::{ErrorInfo, c_text, last, quiet};
 use crate::log::{Opened, Part};
 use crate::probe::{Probe, Tried};
+use crate::queue::{Bytes, Message, QueueStats};
 use crate::report::{Damage, Report};
 use crate::stats::{Stats, Summary};
 use crate::view::ViewState;
@@ -57,6 +58,9 @@ fn layout() -> String {
             lost_to, copied, kept, removed, damages, foreign_files, block_bytes, durability, tail, reserved, damage, foreign_file_names),
         lines!("seawall_tried", Tried: method, calls, commits, p50_ns, max_ns),
         lines!("seawall_probe", Probe: fastest, tried, tries, elapsed_ns, durability, promised_by, because, problem, left_behind),
+        lines!("seawall_bytes", Bytes: data, bytes),
+        lines!("seawall_message", Message: id, data, bytes, attempts, reserved, memory),
+        lines!("seawall_queue_stats", QueueStats: waiting, out, delayed, dead, handles, is_owner),
     ]
     .concat()
 }

@@ -5,7 +5,7 @@
 //!
 //! * [`codes`] is what calls return, and [`error`] the last error of each thread; no panic gets past it;
 //! * [`pointers`] turns the pointers of a caller into references;
-//! * [`options`], [`log`], [`stream`], [`cursor`], [`stats`], [`report`], [`view`] and [`probe`] are the functions;
+//! * [`options`], [`log`], [`stream`], [`cursor`], [`stats`], [`report`], [`view`], [`probe`] and [`queue`] are the functions;
 //! * [`layout`] is the version, and how the structures lie in memory.
 //!
 //! Invariants: a function is defined for NULL and for a log that was closed; in a process that was forked off it fails; what a
@@ -35,5 +35,7 @@ pub mod report;
 pub mod view;
 
 pub mod probe;
+
+pub mod queue;
 
 mod pointers;

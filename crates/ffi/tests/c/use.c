@@ -16,23 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int failures;
-
-#define CHECK(condition)                                                                        \
-    do {                                                                                        \
-        if (!(condition)) {                                                                     \
-            printf("%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, seawall_error_last()->message); \
-            failures++;                                                                         \
-        }                                                                                       \
-    } while (0)
-
-static const char *root;
-static char path_of_case[4096];
-
-static const char *path(const char *name) {
-    snprintf(path_of_case, sizeof path_of_case, "%s/%s", root, name);
-    return path_of_case;
-}
+#include "check.h"
 
 /* The sync of the method that these logs use: ours, so that it can fail. */
 static volatile int disk_fails;
@@ -69,11 +53,6 @@ static seawall_log *opened(const char *name) {
 
 static int is(const seawall_record *record, const char *text) {
     return record->bytes == strlen(text) && memcmp(record->data, text, record->bytes) == 0;
-}
-
-/* Whether a text holds a word. */
-static int says(const char *text, const char *word) {
-    return text != NULL && strstr(text, word) != NULL;
 }
 
 static void versions_and_layout(void) {
