@@ -96,7 +96,7 @@ impl Broker {
     /// Answers what has become durable, and does what is due, until the queue is closed.
     fn run(&self) {
         loop {
-            self.look(self.core());
+            self.look(self.core(), true);
             let core = self.core();
             if core.is_closed() {
                 return;
@@ -123,7 +123,7 @@ impl Broker {
             Accepted::Durable(lsn) => (Some(lsn), None),
             Accepted::Waits => (None, None),
         };
-        self.look(core);
+        self.look(core, false);
         if let Some((reply, answer)) = answer {
             reply(answer);
         }
@@ -133,8 +133,8 @@ impl Broker {
     /// Commits up to `lsn`, and answers what has become durable.
     pub(crate) fn settle(&self, lsn: Lsn) {
         // The answers say why it failed.
-        let _ = self.log.commit(lsn);
-        self.look(self.core());
+        let has_failed = self.log.commit(lsn).is_err();
+        self.look(self.core(), has_failed);
     }
 
     /// Has the log commit up to `lsn`; the thread of the broker answers.
@@ -156,14 +156,14 @@ impl Broker {
     pub(crate) fn leave(&self, session: u64) {
         let mut core = self.core();
         let gone = core.leave(&self.log, session);
-        self.look(core);
+        self.look(core, false);
         drop(gone);
     }
 
     /// Answers what is durable, does what is due, and serves consumers.
-    fn look(&self, mut core: MutexGuard<'_, Core>) {
+    fn look(&self, mut core: MutexGuard<'_, Core>, asks: bool) {
         let mut answers = Answers::new();
-        core.look(&self.log, &mut answers);
+        core.look(&self.log, asks, &mut answers);
         let is_sooner = core.first_due().is_some_and(|due| due < self.signal.until.load(Ordering::SeqCst));
         drop(core);
         if is_sooner {

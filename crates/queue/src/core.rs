@@ -10,10 +10,9 @@ use std::task::{Context, Poll, Waker};
 use seawall::{Durability, Error as LogError, Log, Lsn, Transaction};
 use seawall_sys::clock::{monotonic_ns, unix_us};
 
+use crate::bodies::{Bodies, read};
 use crate::error::{Error, Result};
-use crate::record::{
-    CHANGE, Change, DEAD, MARKS, MESSAGES, Mark, dead_letter, message, read_dead_letter, read_message,
-};
+use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, Mark, dead_letter, message, read_dead_letter};
 use crate::state::{Held, Place, State, change};
 use crate::wire::{Answer, DeadLetter, Delivered, Request, Stats};
 
@@ -27,6 +26,9 @@ const CHANGES_MAX: usize = 8_192;
 const GONE_MAX: u64 = 4_096;
 /// Bytes of dead letters that one transaction puts into the queue again.
 const RETRY_BYTES: usize = 1 << 20;
+
+/// An answer with messages ends with the one that reaches so many bytes.
+const ANSWER_BYTES: usize = 4 << 20;
 
 /// Takes the answer to a request.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Answer>) + Send>;
@@ -50,6 +52,7 @@ pub(crate) struct Core {
     pending: VecDeque<Pending>,
     /// Consumers, in the order in which they came.
     waiters: VecDeque<Waiter>,
+    bodies: Bodies,
     /// How many connections each session has.
     sessions: HashMap<u64, u64>,
     mark_bytes: usize,
@@ -112,6 +115,7 @@ impl Core {
             own,
             pending: VecDeque::new(),
             waiters: VecDeque::new(),
+            bodies: Bodies::default(),
             sessions: HashMap::new(),
             mark_bytes,
             is_closed: false,
@@ -169,12 +173,15 @@ impl Core {
         }
     }
 
-    /// Answers what is durable, does what is due, and serves consumers.
-    pub(crate) fn look(&mut self, log: &Log, answers: &mut Answers) {
+    /// Answers what is durable, or with `asks` what failed with the log; does what is due, and serves consumers.
+    pub(crate) fn look(&mut self, log: &Log, asks: bool, answers: &mut Answers) {
         if self.is_closed {
             return;
         }
         self.answer_durable(log, answers);
+        if asks {
+            self.answer_failed(log, answers);
+        }
         let now = now_ms();
         while let Some((seq, held)) = self.state.take_due(now) {
             match held.place {
@@ -201,7 +208,10 @@ impl Core {
             self.state.durable = self.state.durable.max(pending.durable);
             answers.push((pending.reply, Ok(pending.answer)));
         }
-        // A future says whether the log has failed.
+    }
+
+    /// Answers what the log will never commit. It asks the log's own thread to commit the rest, which a caller does at less cost.
+    fn answer_failed(&mut self, log: &Log, answers: &mut Answers) {
         while let Some(pending) = self.pending.front() {
             let commit = pin!(log.commit_async(pending.lsn));
             match commit.poll(&mut Context::from_waker(Waker::noop())) {
@@ -233,13 +243,14 @@ impl Core {
         let until = waiter.redeliver_ms.map(|after| now_ms().saturating_add(after));
         let place = Place::Out { session: waiter.session, until, attempts_max: waiter.attempts_max };
         let mut changes = Vec::new();
-        while messages.len() < messages_max {
+        let mut bytes = 0;
+        while messages.len() < messages_max && bytes < ANSWER_BYTES {
             let Some((seq, attempts)) = self.state.first_waiting() else { break };
             let is_spent = attempts >= waiter.attempts_max;
             let read = if is_spent {
                 self.bury(log, seq, attempts).map(|()| None)
             } else {
-                read(log, seq).map(Some)
+                self.bodies.take(log, seq, &self.state).map(Some)
             };
             let (id, body) = match read {
                 Ok(Some(read)) => read,
@@ -251,6 +262,7 @@ impl Core {
             let held = Held { attempts: attempts + 1, place };
             self.state.hand_out(seq, held);
             changes.push((seq, change(held, self.own)));
+            bytes += body.len();
             messages.push(Delivered { seq, id, attempts: attempts + 1, body });
         }
         if messages.is_empty() {
@@ -292,6 +304,8 @@ impl Core {
             self.mark_bytes += changes.len() * CHANGE;
             let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
             seqs.for_each(|seq| self.state.set(seq, Some(Held { attempts: 0, place })));
+        } else {
+            seqs.zip(bodies).for_each(|(seq, body)| self.bodies.keep(seq, seq, body));
         }
         Ok((answer, Some(lsn)))
     }
@@ -406,12 +420,17 @@ impl Core {
     }
 
     fn peek(&self, log: &Log, messages_max: usize) -> Done {
-        let read = self.state.waiting().take(messages_max).map(|seq| {
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        for seq in self.state.waiting().take(messages_max) {
             let (id, body) = read(log, seq)?;
             let attempts = self.state.get(seq).map_or(0, |held| held.attempts);
-            Ok(Delivered { seq, id, attempts, body })
-        });
-        Ok((Answer::Messages(read.collect::<Result<_>>()?), None))
+            bytes += body.len();
+            messages.push(Delivered { seq, id, attempts, body });
+            if bytes >= ANSWER_BYTES {
+                break;
+            }
+        }
+        Ok((Answer::Messages(messages), None))
     }
 
     fn retry_dead(log: &Log) -> Done {
@@ -452,6 +471,7 @@ impl Core {
             self.state.set(*seq, None);
         }
         self.state.next = self.state.next.max(durable);
+        self.bodies.clear();
         let lsn = self.snapshot(log)?;
         Ok((Answer::Count((gone.len() + in_line) as u64), Some(lsn)))
     }
@@ -513,6 +533,7 @@ impl Core {
     pub(crate) fn close(&mut self, log: &Log, answers: &mut Answers) -> Result<()> {
         let done = self.snapshot(log).and_then(|lsn| Ok(log.commit(lsn)?));
         self.answer_durable(log, answers);
+        self.answer_failed(log, answers);
         self.is_closed = true;
         answers.extend(self.waiters.drain(..).map(|waiter| (waiter.reply, Err(Error::Closed))));
         done
@@ -521,13 +542,6 @@ impl Core {
 
 /// An answer, and the LSN that has to be durable for it.
 type Done = Result<(Answer, Option<Lsn>)>;
-
-/// The ID and the body of a message that is durable.
-fn read(log: &Log, seq: u64) -> Result<(u64, Vec<u8>)> {
-    let record = log.stream(MESSAGES).get(seq)?;
-    let (id, body) = read_message(&record.payload)?;
-    Ok((id, body.to_vec()))
-}
 
 fn is_out_at(held: Held, session: u64) -> bool {
     matches!(held.place, Place::Out { session: of, .. } if of == session)
@@ -539,12 +553,17 @@ fn dead_letters(log: &Log, letters_max: usize) -> Done {
         return Ok((Answer::DeadLetters(Vec::new()), None));
     }
     log.commit(log.appended_lsn())?;
-    let read = dead.read(dead.first_seq())?.take(letters_max).map(|record| {
+    let (mut letters, mut bytes) = (Vec::new(), 0);
+    for record in dead.read(dead.first_seq())?.take(letters_max) {
         let record = record?;
         let (id, attempts, body) = read_dead_letter(&record.payload)?;
-        Ok(DeadLetter { id, attempts, body: body.to_vec() })
-    });
-    Ok((Answer::DeadLetters(read.collect::<Result<_>>()?), None))
+        bytes += body.len();
+        letters.push(DeadLetter { id, attempts, body: body.to_vec() });
+        if bytes >= ANSWER_BYTES {
+            break;
+        }
+    }
+    Ok((Answer::DeadLetters(letters), None))
 }
 
 fn drop_dead(log: &Log) -> Done {

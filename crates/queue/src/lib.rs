@@ -34,7 +34,8 @@
 //!
 //! If the owner's log fails, its process has to close the queue: until then calls return the log's error.
 //!
-//! Messages that wait take no memory but a few bytes each for the log's stream; one that is out or delayed takes about 100 bytes. The
+//! Messages that wait take no memory but a few bytes each for the log's stream, and 1 MiB for those that come next; one that is out or
+//! delayed takes about 100 bytes. An answer with messages, of whichever call, ends with the one that reaches 4 MiB. The
 //! disk gets back what is acknowledged, up to the oldest message that is out.
 //!
 //! | module | what it does |
@@ -47,11 +48,13 @@
 //! | `wire` | what they ask, in frames |
 //! | `broker` | the queue of an open log: locks, threads, answers |
 //! | `core` | decides and appends |
+//! | `bodies` | the messages that come next, in memory |
 //! | `state` | which messages wait, are out, are delayed |
 //! | `record` | draws the records |
 //! | `error` | defines the errors |
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod broker;
 mod call;
 mod core;

@@ -115,6 +115,11 @@ impl State {
         self.held.get(&seq).copied()
     }
 
+    /// Whether it was never handed out, and is not delayed.
+    pub(crate) fn is_in_line(&self, seq: u64) -> bool {
+        seq >= self.next && !self.held.contains_key(&seq)
+    }
+
     /// Whether it is gone for good.
     pub(crate) fn is_gone(&self, seq: u64) -> bool {
         seq < self.next && !self.held.contains_key(&seq)
