@@ -109,16 +109,16 @@ impl Broker {
         }
     }
 
-    /// Does what `request` asks for `session`, and answers now or later. Returns the LSN that has to be committed for that, if any:
+    /// Does what `request` asks, which is that of a session and its number, and answers now or later. Returns the LSN that has to be committed for that, if any:
     /// [`Broker::settle`] does it and waits, [`Broker::request`] does not.
-    pub(crate) fn submit(&self, session: u64, request: Request, reply: Reply) -> Option<Lsn> {
+    pub(crate) fn submit(&self, of: (u64, u64), request: Request, reply: Reply) -> Option<Lsn> {
         let mut core = self.core();
         if core.is_closed() {
             drop(core);
             reply(Err(Error::Closed));
             return None;
         }
-        let (lsn, answer) = match core.accept(&self.log, session, request, reply) {
+        let (lsn, answer) = match core.accept(&self.log, of, request, reply) {
             Accepted::Answer(reply, answer) => (None, Some((reply, answer))),
             Accepted::Durable(lsn) => (Some(lsn), None),
             Accepted::Waits => (None, None),

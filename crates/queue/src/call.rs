@@ -11,10 +11,14 @@ use seawall_sys::clock::monotonic_ns;
 
 use crate::error::{Error, Result};
 
-/// What a call of a queue comes to. Needs no runtime. Dropped before it is ready, it still happens; messages that it would have
-/// returned wait again.
+/// What a call of a queue comes to. Needs no runtime. Dropped before it is ready, it still happens, but for one that waits for messages:
+/// that takes none then, and one that is already on its way to it waits again.
 #[must_use = "a call that is not waited for may fail unseen"]
-pub struct Call<T>(Arc<Mutex<Slot<T>>>);
+pub struct Call<T> {
+    slot: Arc<Mutex<Slot<T>>>,
+    /// Called if nobody waits any more.
+    cancel: Option<Box<dyn FnOnce() + Send>>,
+}
 
 struct Slot<T> {
     answer: Option<Result<T>>,
@@ -27,7 +31,23 @@ pub(crate) struct Answering<T>(Arc<Mutex<Slot<T>>>);
 /// A call, and where its answer goes.
 pub(crate) fn call<T>() -> (Call<T>, Answering<T>) {
     let slot = Arc::new(Mutex::new(Slot { answer: None, waker: None }));
-    (Call(Arc::clone(&slot)), Answering(slot))
+    (Call { slot: Arc::clone(&slot), cancel: None }, Answering(slot))
+}
+
+impl<T> Call<T> {
+    /// The same, with what is called if it is dropped before it is ready.
+    pub(crate) fn or_cancel(mut self, cancel: impl FnOnce() + Send + 'static) -> Self {
+        self.cancel = Some(Box::new(cancel));
+        self
+    }
+}
+
+impl<T> Drop for Call<T> {
+    fn drop(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel();
+        }
+    }
 }
 
 impl<T> Answering<T> {
@@ -63,8 +83,10 @@ impl<T> Future for Call<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Self { slot, cancel } = self.get_mut();
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = slot.answer.take() {
+            *cancel = None;
             Poll::Ready(answer)
         } else {
             slot.waker = Some(context.waker().clone());

@@ -53,6 +53,8 @@ pub(crate) struct Core {
     /// Consumers, in the order in which they came.
     waiters: VecDeque<Waiter>,
     bodies: Bodies,
+    /// Those of consumers that wait no more.
+    cancelled: Vec<Reply>,
     /// How many connections each session has.
     sessions: HashMap<u64, u64>,
     mark_bytes: usize,
@@ -70,7 +72,8 @@ struct Pending {
 
 /// A consumer that waits for messages.
 pub(crate) struct Waiter {
-    session: u64,
+    /// The session, and the number of the request there.
+    of: (u64, u64),
     until: Option<u64>,
     messages_max: usize,
     redeliver_ms: Option<u64>,
@@ -116,6 +119,7 @@ impl Core {
             pending: VecDeque::new(),
             waiters: VecDeque::new(),
             bodies: Bodies::default(),
+            cancelled: Vec::new(),
             sessions: HashMap::new(),
             mark_bytes,
             is_closed: false,
@@ -137,12 +141,13 @@ impl Core {
         [self.state.first_due(), waiters].into_iter().flatten().min()
     }
 
-    /// Does what is asked.
-    pub(crate) fn accept(&mut self, log: &Log, session: u64, request: Request, reply: Reply) -> Accepted {
+    /// Does what is asked by the session `of.0` with the number `of.1`.
+    pub(crate) fn accept(&mut self, log: &Log, of: (u64, u64), request: Request, reply: Reply) -> Accepted {
+        let session = of.0;
         let done = match request {
             Request::Get { messages_max, wait_ms, redeliver_ms, attempts_max } => {
                 self.waiters.push_back(Waiter {
-                    session,
+                    of,
                     until: wait_ms.map(|wait| now_ms().saturating_add(wait)),
                     messages_max: messages_max.max(1) as usize,
                     redeliver_ms,
@@ -152,6 +157,11 @@ impl Core {
                 return Accepted::Waits;
             }
             Request::Hello { .. } => Err(Error::Closed),
+            Request::Cancel { number } => {
+                let at = self.waiters.iter().position(|waiter| waiter.of == (session, number));
+                self.cancelled.extend(at.and_then(|at| self.waiters.remove(at)).map(|waiter| waiter.reply));
+                Ok((Answer::Done, None))
+            }
             Request::Put { bodies, delay_ms } => self.put(log, &bodies, delay_ms),
             Request::Ack { seqs } => self.ack(log, &seqs),
             Request::Nack { seq, attempts, delay_ms } => self.nack(log, session, (seq, attempts), delay_ms),
@@ -194,11 +204,13 @@ impl Core {
                 _ => self.state.line_up(seq, held.attempts),
             }
         }
+        let none = || Ok(Answer::Messages(Vec::new()));
+        answers.extend(self.cancelled.drain(..).map(|reply| (reply, none())));
         self.serve(log, answers);
         let is_late = |waiter: &Waiter| waiter.until.is_some_and(|until| until <= now);
         while let Some(at) = self.waiters.iter().position(is_late) {
             let late = self.waiters.remove(at).map(|waiter| waiter.reply);
-            answers.extend(late.map(|reply| (reply, Ok(Answer::Messages(Vec::new())))));
+            answers.extend(late.map(|reply| (reply, none())));
         }
     }
 
@@ -241,7 +253,7 @@ impl Core {
     fn hand_out(&mut self, log: &Log, waiter: &Waiter, messages_max: usize) -> Result<Vec<Delivered>> {
         let mut messages = Vec::new();
         let until = waiter.redeliver_ms.map(|after| now_ms().saturating_add(after));
-        let place = Place::Out { session: waiter.session, until, attempts_max: waiter.attempts_max };
+        let place = Place::Out { session: waiter.of.0, until, attempts_max: waiter.attempts_max };
         let mut changes = Vec::new();
         let mut bytes = 0;
         while messages.len() < messages_max && bytes < ANSWER_BYTES {
@@ -520,7 +532,7 @@ impl Core {
         }
         self.sessions.remove(&session);
         let (gone, stay) =
-            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.session == session);
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.of.0 == session);
         self.waiters = stay;
         let out: Vec<_> = self.state.held().filter(|(_, held)| is_out_at(*held, session)).collect();
         for (seq, held) in out {

@@ -127,8 +127,12 @@ impl Handle {
         limit: Option<Duration>,
         convert: impl FnOnce(Answer) -> Option<T> + Send + 'static,
     ) -> Result<T> {
-        let (mut call, answering) = call();
+        let (call, answering) = call();
         self.submit(request, reply(answering, convert), true);
+        self.wait(call, limit)
+    }
+
+    pub(crate) fn wait<T>(&self, mut call: Call<T>, limit: Option<Duration>) -> Result<T> {
         let silent = || Err(Error::NoAnswer { path: self.dir.clone(), after: self.options.answer_within });
         call.wait(limit).unwrap_or_else(silent)
     }
@@ -141,6 +145,20 @@ impl Handle {
         let (call, answering) = call();
         self.submit(request, reply(answering, convert), false);
         call
+    }
+
+    /// As [`Handle::ask_async`]; when the call is dropped, the request is taken back.
+    pub(crate) fn ask_until_dropped<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: Request,
+        convert: impl FnOnce(Answer) -> Option<T> + Send + 'static,
+    ) -> Call<T> {
+        let (call, answering) = call();
+        let number = self.submit(request, reply(answering, convert), false);
+        let handle = Arc::clone(self);
+        call.or_cancel(move || {
+            handle.submit(Request::Cancel { number }, Box::new(drop), false);
+        })
     }
 
     pub(crate) fn ack(&self, seqs: Vec<u64>) -> Result<()> {
@@ -179,11 +197,15 @@ impl Handle {
         Request::Nack { seq, attempts, delay_ms: millis(delay) }
     }
 
-    fn submit(&self, request: Request, reply: Reply, waits: bool) {
+    /// Returns the number of the request.
+    fn submit(&self, request: Request, reply: Reply, waits: bool) -> u64 {
         if !self.home.is_here() {
-            return reply(Err(Error::Log(seawall::Error::Forked)));
+            reply(Err(Error::Log(seawall::Error::Forked)));
+            return 0;
         }
         let mut inner = self.inner();
+        inner.number += 1;
+        let number = inner.number;
         match &inner.role {
             Role::Closed => {
                 drop(inner);
@@ -192,7 +214,7 @@ impl Handle {
             Role::Owner(broker, _) => {
                 let broker = Arc::clone(broker);
                 drop(inner);
-                match broker.submit(self.session, request, reply) {
+                match broker.submit((self.session, number), request, reply) {
                     Some(lsn) if waits => broker.settle(lsn),
                     Some(lsn) => broker.request(lsn),
                     None => {}
@@ -201,8 +223,6 @@ impl Handle {
             Role::Client(..) | Role::Neither => {
                 let owner =
                     if let Role::Client(owner, _) = &inner.role { Some(Arc::clone(owner)) } else { None };
-                inner.number += 1;
-                let number = inner.number;
                 match wire::frame(number, &request) {
                     Ok(frame) => {
                         inner.asked.insert(number, (frame.clone(), reply));
@@ -218,6 +238,7 @@ impl Handle {
                 }
             }
         }
+        number
     }
 
     /// Becomes the owner, or connects to it and returns the socket on which its answers come.
@@ -273,9 +294,9 @@ impl Handle {
         inner.role = Role::Owner(Arc::clone(broker), server);
         let asked = std::mem::take(&mut inner.asked);
         drop(inner);
-        for (frame, reply) in asked.into_values() {
+        for (number, (frame, reply)) in asked {
             if let Ok(Some((_, request))) = wire::read(&mut &frame[..])
-                && let Some(lsn) = broker.submit(self.session, request, reply)
+                && let Some(lsn) = broker.submit((self.session, number), request, reply)
             {
                 broker.request(lsn);
             }

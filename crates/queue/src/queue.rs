@@ -90,12 +90,12 @@ impl Queue {
     /// As [`Queue::put`].
     pub fn get_many(&self, messages_max: u32, timeout: Option<Duration>) -> Result<Vec<Message>> {
         let limit = timeout.map(|timeout| timeout.saturating_add(self.0.options.answer_within));
-        self.0.ask(self.wanted(messages_max, timeout), limit, self.messages())
+        self.0.wait(self.get_async(messages_max, timeout), limit)
     }
 
-    /// As [`Queue::get_many`], as a future.
+    /// As [`Queue::get_many`], as a future. Dropped, it takes no message.
     pub fn get_async(&self, messages_max: u32, timeout: Option<Duration>) -> Call<Vec<Message>> {
-        self.0.ask_async(self.wanted(messages_max, timeout), self.messages())
+        self.0.ask_until_dropped(self.wanted(messages_max, timeout), self.messages())
     }
 
     fn wanted(&self, messages_max: u32, timeout: Option<Duration>) -> Request {

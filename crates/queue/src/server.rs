@@ -124,7 +124,7 @@ impl Accepting {
                 // The process may be gone.
                 let _ = sender.send(Sent::Answer(number, answer));
             });
-            if let Some(lsn) = self.broker.submit(session, request, reply) {
+            if let Some(lsn) = self.broker.submit((session, number), request, reply) {
                 self.broker.request(lsn);
             }
         }

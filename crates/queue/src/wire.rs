@@ -38,6 +38,10 @@ pub(crate) enum Request {
         redeliver_ms: Option<u64>,
         attempts_max: u32,
     },
+    /// Ends that request of this session for messages, if it waits: it is answered with none.
+    Cancel {
+        number: u64,
+    },
     /// Answered when it is durable.
     Ack {
         seqs: Vec<u64>,
