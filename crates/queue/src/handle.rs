@@ -8,6 +8,7 @@
 //! What is asked and not answered is asked again of the next owner. A message that was put when the owner died may therefore be in the
 //! queue twice.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +76,8 @@ impl Handle {
     /// Becomes the owner of the queue in `dir`, or connects to it.
     pub(crate) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
         let handle = Arc::new(Self {
-            dir: dir.to_path_buf(),
+            // It is opened again when another owner ends, wherever this process is then.
+            dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf()),
             options,
             session: fastrand::u64(1..),
             home: Home::here(),
@@ -102,7 +104,7 @@ impl Handle {
     }
 
     pub(crate) fn is_owner(&self) -> bool {
-        matches!(self.inner().role, Role::Owner(..))
+        self.home.is_here() && matches!(self.inner().role, Role::Owner(..))
     }
 
     /// Notes what was handed out here.
@@ -170,9 +172,12 @@ impl Handle {
     }
 
     fn acked(&self, seqs: Vec<u64>) -> Request {
-        let mut inner = self.inner();
-        for seq in &seqs {
-            inner.out.remove(seq);
+        // A lock that was held when this process was forked off is held for ever.
+        if self.home.is_here() {
+            let mut inner = self.inner();
+            for seq in &seqs {
+                inner.out.remove(seq);
+            }
         }
         Request::Ack { seqs }
     }
@@ -180,6 +185,10 @@ impl Handle {
     /// Gives a message back.
     pub(crate) fn nack(&self, out: (u64, u32), delay: Duration) -> Result<()> {
         self.ask(self.given_back(out, delay), self.limit(), |_| Some(()))
+    }
+
+    pub(crate) fn nack_async(&self, out: (u64, u32), delay: Duration) -> Call<()> {
+        self.ask_async(self.given_back(out, delay), |_| Some(()))
     }
 
     /// As [`Handle::nack`], without a delay; does not wait for the owner.
@@ -190,9 +199,11 @@ impl Handle {
     }
 
     fn given_back(&self, (seq, attempts): (u64, u32), delay: Duration) -> Request {
-        let mut inner = self.inner();
-        if inner.out.get(&seq) == Some(&attempts) {
-            inner.out.remove(&seq);
+        if self.home.is_here()
+            && let Entry::Occupied(out) = self.inner().out.entry(seq)
+            && *out.get() == attempts
+        {
+            out.remove();
         }
         Request::Nack { seq, attempts, delay_ms: millis(delay) }
     }

@@ -1,6 +1,7 @@
 //! A message that was handed out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::call::Call;
@@ -13,12 +14,13 @@ use crate::wire::Delivered;
 pub struct Message {
     handle: Arc<Handle>,
     delivered: Delivered,
-    is_out: bool,
+    /// Whether it is given back when this is dropped.
+    is_out: AtomicBool,
 }
 
 impl Message {
     pub(crate) fn new(handle: &Arc<Handle>, delivered: Delivered) -> Self {
-        Self { handle: Arc::clone(handle), delivered, is_out: true }
+        Self { handle: Arc::clone(handle), delivered, is_out: AtomicBool::new(true) }
     }
 
     /// What [`Queue::put`](crate::Queue::put) returned.
@@ -40,29 +42,27 @@ impl Message {
     }
 
     /// Returns when it is durable that the message was processed: it is never handed out again. Also after another consumer got it, because
-    /// the time for it was over.
+    /// the time for it was over, and a second time.
     ///
     /// # Errors
-    /// As [`Queue::put`](crate::Queue::put). The message may be handed out again then.
-    pub fn ack(self) -> Result<()> {
-        let handle = Arc::clone(&self.handle);
-        handle.ack(vec![self.release()])
+    /// As [`Queue::put`](crate::Queue::put). The message may be handed out again then, unless this is called again and succeeds.
+    pub fn ack(&self) -> Result<()> {
+        self.handle.ack(vec![self.release()])
     }
 
     /// As [`Message::ack`], as a future.
-    pub fn ack_async(self) -> Call<()> {
-        let handle = Arc::clone(&self.handle);
-        handle.ack_async(vec![self.release()])
+    pub fn ack_async(&self) -> Call<()> {
+        self.handle.ack_async(vec![self.release()])
     }
 
     /// Gives it back: it is handed out again behind the messages that wait now, and not before `delay` is over. Does nothing if another
-    /// consumer has it, because the time for it was over.
+    /// consumer has it, because the time for it was over, or if it was acknowledged.
     ///
     /// # Errors
     /// As [`Queue::put`](crate::Queue::put).
-    pub fn nack(mut self, delay: Duration) -> Result<()> {
-        self.is_out = false;
-        self.handle.nack((self.delivered.seq, self.delivered.attempts), delay)
+    pub fn nack(&self, delay: Duration) -> Result<()> {
+        let out = (self.release(), self.delivered.attempts);
+        self.handle.nack(out, delay)
     }
 
     /// Whether that handle got it.
@@ -70,16 +70,22 @@ impl Message {
         Arc::ptr_eq(&self.handle, handle)
     }
 
-    /// Its number for the owner; it is given back no more.
-    pub(crate) fn release(mut self) -> u64 {
-        self.is_out = false;
+    /// As [`Message::nack`], as a future.
+    pub fn nack_async(&self, delay: Duration) -> Call<()> {
+        let out = (self.release(), self.delivered.attempts);
+        self.handle.nack_async(out, delay)
+    }
+
+    /// Its number for the owner; it is not given back any more when it is dropped.
+    pub(crate) fn release(&self) -> u64 {
+        self.is_out.store(false, Ordering::Relaxed);
         self.delivered.seq
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        if self.is_out {
+        if *self.is_out.get_mut() {
             self.handle.give_back((self.delivered.seq, self.delivered.attempts));
         }
     }

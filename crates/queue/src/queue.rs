@@ -1,11 +1,12 @@
 //! Opens a queue, puts messages into it and gets them.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Call;
+use crate::call::{Call, call};
 use crate::error::{Error, Result};
 use crate::handle::{Handle, millis};
 use crate::message::Message;
@@ -124,11 +125,22 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::put`].
-    pub fn ack_many(&self, messages: Vec<Message>) -> Result<()> {
+    pub fn ack_many(&self, messages: impl IntoIterator<Item: Borrow<Message>>) -> Result<()> {
         let (own, others): (Vec<_>, Vec<_>) =
-            messages.into_iter().partition(|message| message.is_of(&self.0));
-        others.into_iter().try_for_each(Message::ack)?;
-        self.0.ack(own.into_iter().map(Message::release).collect())
+            messages.into_iter().partition(|message| message.borrow().is_of(&self.0));
+        others.iter().try_for_each(|message| message.borrow().ack())?;
+        self.0.ack(own.iter().map(|message| message.borrow().release()).collect())
+    }
+
+    /// As [`Queue::ack_many`], as a future. [`Error::NoMessage`] if another handle got one of them.
+    pub fn ack_many_async(&self, messages: impl IntoIterator<Item: Borrow<Message>>) -> Call<()> {
+        let messages: Vec<_> = messages.into_iter().collect();
+        if let Some(other) = messages.iter().find(|message| !(*message).borrow().is_of(&self.0)) {
+            let (call, answering) = call();
+            answering.answer(Err(Error::NoMessage { seq: other.borrow().id() }));
+            return call;
+        }
+        self.0.ack_async(messages.iter().map(|message| message.borrow().release()).collect())
     }
 
     /// The first messages that wait, at most so many: their IDs, their attempts and their bodies. They stay.

@@ -97,8 +97,10 @@ fn a_message_that_is_not_acknowledged_in_time_comes_again_and_a_late_consumer_gi
     late.nack(Duration::ZERO).expect("gives back");
     let third = owner.get(SOON).expect("comes when its own time is over");
     assert_eq!(third.attempt(), 3);
-    // Acknowledged is final, whoever has it.
+    // Acknowledged is final, whoever has it, and can be said again.
+    owner.ack_many([&again]).expect("acknowledges");
     again.ack().expect("acknowledges");
+    again.nack(Duration::ZERO).expect("gives nothing back");
     drop(third);
     assert!(matches!(other.get(Some(Duration::from_millis(60))), Err(Error::TimedOut { .. })));
 }
