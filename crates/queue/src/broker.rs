@@ -78,7 +78,14 @@ impl Broker {
     /// Opens the queue in `dir` for the handle of this process, of the session `own`. [`seawall::Error::Locked`] if another process has it.
     pub(crate) fn open(dir: &Path, options: Options, own: u64) -> Result<Arc<Self>> {
         let log = Log::open(dir, options)?;
-        let core = Mutex::new(Core::recover(&log, own)?);
+        let core = match Core::recover(&log, own) {
+            Ok(core) => Mutex::new(core),
+            Err(error) => {
+                // A log that is not a queue is left with a clean end, as it was.
+                let _ = log.close();
+                return Err(error);
+            }
+        };
         let broker = Arc::new(Self { log, core, signal: Arc::default(), thread: Mutex::default() });
         broker.log.watch(Waker::from(Arc::clone(&broker.signal)));
         let of_thread = Arc::clone(&broker);

@@ -20,6 +20,8 @@ use crate::wire::{Answer, DeadLetter, Delivered, Request, Stats};
 const CLAIM_MS: u64 = 2_000;
 /// Bytes of marks before they are written anew, with those alone that count.
 const MARK_BYTES_MIN: usize = 256 << 10;
+/// The same of all that was appended, because messages that are gone keep the disk until then.
+const APPENDED_BYTES_MIN: u64 = 16 << 20;
 /// Changes of one mark of a snapshot.
 const CHANGES_MAX: usize = 8_192;
 /// A delayed message is moved to the end of its stream if so many messages behind it are gone.
@@ -58,6 +60,8 @@ pub(crate) struct Core {
     /// How many connections each session has.
     sessions: HashMap<u64, u64>,
     mark_bytes: usize,
+    /// The end of the last snapshot, or of what opening found.
+    snapshot: Lsn,
     is_closed: bool,
 }
 
@@ -122,6 +126,7 @@ impl Core {
             cancelled: Vec::new(),
             sessions: HashMap::new(),
             mark_bytes,
+            snapshot: log.appended_lsn(),
             is_closed: false,
         })
     }
@@ -338,12 +343,11 @@ impl Core {
         for seq in &left {
             self.state.set(*seq, None);
         }
-        let lsn = if self.mark_bytes > MARK_BYTES_MIN + 4 * CHANGE * self.state.held().len() {
-            self.snapshot(log)?
-        } else {
-            lsn
-        };
-        Ok((Answer::Done, Some(lsn)))
+        let cost = 4 * CHANGE * self.state.held().len();
+        let appended = lsn.get().saturating_sub(self.snapshot.get());
+        let is_worth_it =
+            self.mark_bytes > MARK_BYTES_MIN + cost || appended > APPENDED_BYTES_MIN + cost as u64;
+        Ok((Answer::Done, Some(if is_worth_it { self.snapshot(log)? } else { lsn })))
     }
 
     fn nack(&mut self, log: &Log, session: u64, out: (u64, u32), delay_ms: u64) -> Done {
@@ -407,6 +411,7 @@ impl Core {
             transaction.trim(MESSAGES, trimmed)
         })?;
         self.mark_bytes = 0;
+        self.snapshot = lsn;
         Ok(lsn)
     }
 

@@ -277,6 +277,19 @@ fn what_is_acknowledged_gives_its_disk_back_also_behind_a_delayed_message() {
 }
 
 #[test]
+fn large_messages_that_are_gone_give_their_disk_back_as_soon() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let queue = open(dir.path());
+    for _ in 0..60 {
+        queue.put(&vec![7; 1_000_000]).expect("puts");
+        queue.get(NOW).and_then(|message| message.ack()).expect("acknowledges");
+    }
+    let files = std::fs::read_dir(dir.path()).expect("lists");
+    let bytes: u64 = files.map(|file| file.and_then(|file| file.metadata()).expect("is there").len()).sum();
+    assert!(bytes < 30 << 20, "{bytes} bytes for an empty queue, through which 60 MB went");
+}
+
+#[test]
 fn another_log_and_a_message_that_never_was_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = seawall::Log::open(dir.path().join("log"), seawall::Options::default()).expect("opens");
