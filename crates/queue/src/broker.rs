@@ -172,8 +172,13 @@ impl Broker {
         let mut answers = Answers::new();
         core.look(&self.log, asks, &mut answers);
         let is_sooner = core.first_due().is_some_and(|due| due < self.signal.until.load(Ordering::SeqCst));
+        if core.has_noted() {
+            self.signal.awaited.store(true, Ordering::SeqCst);
+        }
+        // Before the log would have waked anybody for it.
+        let is_noted = core.is_noted(&self.log);
         drop(core);
-        if is_sooner {
+        if is_sooner || is_noted {
             self.signal.raise();
         }
         for (reply, answer) in answers {

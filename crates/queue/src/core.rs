@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use seawall::{Durability, Error as LogError, Log, Lsn, Transaction};
+use seawall::{CommitFuture, Durability, Error as LogError, Log, Lsn, Transaction};
 use seawall_sys::clock::{monotonic_ns, unix_us};
 
 use crate::bodies::{Bodies, read};
@@ -52,6 +52,8 @@ pub(crate) struct Core {
     /// The session of this process's handle.
     own: u64,
     pending: VecDeque<Pending>,
+    /// What is answered when everything before an LSN outlives the process.
+    noted: VecDeque<(Lsn, Reply, Answer)>,
     /// Consumers, in the order in which they came.
     waiters: VecDeque<Waiter>,
     bodies: Bodies,
@@ -121,6 +123,7 @@ impl Core {
             state,
             own,
             pending: VecDeque::new(),
+            noted: VecDeque::new(),
             waiters: VecDeque::new(),
             bodies: Bodies::default(),
             cancelled: Vec::new(),
@@ -137,7 +140,17 @@ impl Core {
 
     /// Whether an answer waits for the log.
     pub(crate) fn is_awaited(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || !self.noted.is_empty()
+    }
+
+    /// Whether an answer waits for what no caller commits.
+    pub(crate) fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// Whether that is reached.
+    pub(crate) fn is_noted(&self, log: &Log) -> bool {
+        self.noted.front().is_some_and(|(lsn, ..)| *lsn <= log.lsn_surviving(Durability::ProcessCrash))
     }
 
     /// When something happens by itself.
@@ -169,7 +182,15 @@ impl Core {
             }
             Request::Put { bodies, delay_ms } => self.put(log, &bodies, delay_ms),
             Request::Ack { seqs } => self.ack(log, &seqs),
-            Request::Nack { seq, attempts, delay_ms } => self.nack(log, session, (seq, attempts), delay_ms),
+            Request::Nack { seq, attempts, delay_ms } => {
+                match self.nack(log, session, (seq, attempts), delay_ms) {
+                    Ok(Some(lsn)) => {
+                        self.noted.push_back((lsn, reply, Answer::Done));
+                        return Accepted::Waits;
+                    }
+                    done => done.map(|_| (Answer::Done, None)),
+                }
+            }
             Request::Peek { messages_max } => self.peek(log, messages_max as usize),
             Request::DeadLetters { letters_max } => dead_letters(log, letters_max as usize),
             Request::RetryDead => Self::retry_dead(log),
@@ -212,6 +233,7 @@ impl Core {
         let none = || Ok(Answer::Messages(Vec::new()));
         answers.extend(self.cancelled.drain(..).map(|reply| (reply, none())));
         self.serve(log, answers);
+        self.answer_noted(log, answers);
         let is_late = |waiter: &Waiter| waiter.until.is_some_and(|until| until <= now);
         while let Some(at) = self.waiters.iter().position(is_late) {
             let late = self.waiters.remove(at).map(|waiter| waiter.reply);
@@ -229,15 +251,9 @@ impl Core {
 
     /// Answers what the log will never commit. It asks the log's own thread to commit the rest, which a caller does at less cost.
     fn answer_failed(&mut self, log: &Log, answers: &mut Answers) {
-        while let Some(pending) = self.pending.front() {
-            let commit = pin!(log.commit_async(pending.lsn));
-            match commit.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Err(error)) => {
-                    let failed = self.pending.pop_front().map(|pending| pending.reply);
-                    answers.extend(failed.map(|reply| (reply, Err(Error::Log(error)))));
-                }
-                _ => break,
-            }
+        while let Some(error) = self.pending.front().and_then(|first| failure(log.commit_async(first.lsn))) {
+            let failed = self.pending.pop_front().map(|pending| pending.reply);
+            answers.extend(failed.map(|reply| (reply, Err(Error::Log(error)))));
         }
     }
 
@@ -248,14 +264,22 @@ impl Core {
             let share = usize::try_from(self.state.waiting_count().div_ceil(waiters)).unwrap_or(usize::MAX);
             let Some(waiter) = self.waiters.pop_front() else { return };
             match self.hand_out(log, &waiter, share.clamp(1, waiter.messages_max)) {
-                Ok(messages) if messages.is_empty() => self.waiters.push_front(waiter),
-                Ok(messages) => answers.push((waiter.reply, Ok(Answer::Messages(messages)))),
+                Ok(None) => self.waiters.push_front(waiter),
+                Ok(Some((messages, lsn))) => {
+                    self.noted.push_back((lsn, waiter.reply, Answer::Messages(messages)));
+                }
                 Err(error) => answers.push((waiter.reply, Err(error))),
             }
         }
     }
 
-    fn hand_out(&mut self, log: &Log, waiter: &Waiter, messages_max: usize) -> Result<Vec<Delivered>> {
+    /// Returns messages, and the LSN that has to outlive the process before they are seen.
+    fn hand_out(
+        &mut self,
+        log: &Log,
+        waiter: &Waiter,
+        messages_max: usize,
+    ) -> Result<Option<(Vec<Delivered>, Lsn)>> {
         let mut messages = Vec::new();
         let until = waiter.redeliver_ms.map(|after| now_ms().saturating_add(after));
         let place = Place::Out { session: waiter.of.0, until, attempts_max: waiter.attempts_max };
@@ -283,18 +307,33 @@ impl Core {
             messages.push(Delivered { seq, id, attempts: attempts + 1, body });
         }
         if messages.is_empty() {
-            return Ok(messages);
+            return Ok(None);
         }
-        let noted =
-            self.append(log, changes).and_then(|lsn| Ok(log.commit_as(lsn, Durability::ProcessCrash)?));
-        if let Err(error) = noted {
-            for message in messages {
-                let held = Held { attempts: message.attempts - 1, place: Place::Again { behind: 0 } };
-                self.state.set(message.seq, Some(held));
+        match self.append(log, changes) {
+            Ok(lsn) => Ok(Some((messages, lsn))),
+            Err(error) => {
+                for message in messages {
+                    let held = Held { attempts: message.attempts - 1, place: Place::Again { behind: 0 } };
+                    self.state.set(message.seq, Some(held));
+                }
+                Err(error)
             }
-            return Err(error);
         }
-        Ok(messages)
+    }
+
+    /// Answers what outlives the process now. Not by a commit under the lock: that waits for the batch in flight.
+    fn answer_noted(&mut self, log: &Log, answers: &mut Answers) {
+        let Some((last, ..)) = self.noted.back() else { return };
+        let requested = log.commit_async_as(*last, Durability::ProcessCrash);
+        let outlives = log.lsn_surviving(Durability::ProcessCrash);
+        while let Some((_, reply, answer)) = self.noted.pop_front_if(|(lsn, ..)| *lsn <= outlives) {
+            answers.push((reply, Ok(answer)));
+        }
+        if let (false, Some(error)) = (self.noted.is_empty(), requested.map_or_else(Some, failure)) {
+            let reason = error.to_string();
+            let failed = std::mem::take(&mut self.noted).into_iter();
+            answers.extend(failed.map(|(_, reply, _)| (reply, Err(Error::Owner { reason: reason.clone() }))));
+        }
     }
 
     fn put(&mut self, log: &Log, bodies: &[Vec<u8>], delay_ms: u64) -> Done {
@@ -350,21 +389,21 @@ impl Core {
         Ok((Answer::Done, Some(if is_worth_it { self.snapshot(log)? } else { lsn })))
     }
 
-    fn nack(&mut self, log: &Log, session: u64, out: (u64, u32), delay_ms: u64) -> Done {
+    /// Returns the LSN that has to outlive the process for it, if any.
+    fn nack(&mut self, log: &Log, session: u64, out: (u64, u32), delay_ms: u64) -> Result<Option<Lsn>> {
         let (seq, attempts) = out;
         let held = self.state.get(seq).filter(|held| is_out_at(*held, session) && held.attempts == attempts);
-        let Some(held) = held else { return Ok((Answer::Done, None)) };
-        let Place::Out { attempts_max, .. } = held.place else { return Ok((Answer::Done, None)) };
+        let Some(held) = held else { return Ok(None) };
+        let Place::Out { attempts_max, .. } = held.place else { return Ok(None) };
         if delay_ms == 0 || attempts >= attempts_max {
             self.give_back(log, seq, held);
-            return Ok((Answer::Done, None));
+            return Ok(None);
         }
         let since_ms = unix_us() / 1_000;
         let lsn = self.append(log, vec![(seq, Change::Delayed { attempts, delay_ms, since_ms })])?;
         let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
         self.state.set(seq, Some(Held { attempts, place }));
-        log.commit_as(lsn, Durability::ProcessCrash)?;
-        Ok((Answer::Done, None))
+        Ok(Some(lsn))
     }
 
     /// A message that was out waits again, or becomes a dead letter.
@@ -551,6 +590,7 @@ impl Core {
         let done = self.snapshot(log).and_then(|lsn| Ok(log.commit(lsn)?));
         self.answer_durable(log, answers);
         self.answer_failed(log, answers);
+        self.answer_noted(log, answers);
         self.is_closed = true;
         answers.extend(self.waiters.drain(..).map(|waiter| (waiter.reply, Err(Error::Closed))));
         done
@@ -559,6 +599,14 @@ impl Core {
 
 /// An answer, and the LSN that has to be durable for it.
 type Done = Result<(Answer, Option<Lsn>)>;
+
+/// Why a log will never commit that, if it has failed.
+fn failure(commit: CommitFuture) -> Option<LogError> {
+    match pin!(commit).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Err(error)) => Some(error),
+        _ => None,
+    }
+}
 
 fn is_out_at(held: Held, session: u64) -> bool {
     matches!(held.place, Place::Out { session: of, .. } if of == session)
