@@ -72,10 +72,7 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn install_snapshot(&mut self, _: &SnapshotMetaOf<Types>, bytes: Vec<u8>) -> io::Result<()> {
-        let state = serde_json::from_slice(&bytes)?;
-        self.keep(&state)?;
-        self.both().0 = state;
-        Ok(())
+        self.install(&bytes)
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
@@ -183,9 +180,5 @@ async fn run(id: usize, dir: &Path, addresses: &[String]) -> Result<(), Box<dyn 
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [id, dir, addresses @ ..] = &arguments[..] else {
-        return Err("usage: kv010 ID DIR ADDRESS...".into());
-    };
-    tokio::runtime::Runtime::new()?.block_on(run(id.parse()?, Path::new(dir), addresses))
+    kv::main(run)
 }

@@ -82,10 +82,7 @@ impl RaftStateMachine<Types> for Machine {
         _: &SnapshotMeta<u64, BasicNode>,
         bytes: Box<Cursor<Vec<u8>>>,
     ) -> Stored<()> {
-        let state: State = serde_json::from_slice(bytes.get_ref()).map_err(|error| failed(error.into()))?;
-        self.keep(&state).map_err(failed)?;
-        self.both().0 = state;
-        Ok(())
+        self.install(bytes.get_ref()).map_err(failed)
     }
 
     async fn get_current_snapshot(&mut self) -> Stored<Option<Snapshot<Types>>> {
@@ -180,9 +177,5 @@ async fn run(id: usize, dir: &Path, addresses: &[String]) -> Result<(), Box<dyn 
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [id, dir, addresses @ ..] = &arguments[..] else {
-        return Err("usage: kv09 ID DIR ADDRESS...".into());
-    };
-    tokio::runtime::Runtime::new()?.block_on(run(id.parse()?, Path::new(dir), addresses))
+    kv::main(run)
 }

@@ -1,10 +1,10 @@
-//! What a node needs besides Openraft: state, snapshots on the disk, and requests of one line of JSON each.
+//! What a node needs besides Raft: state, snapshots on the disk, and requests of one line of JSON each.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, error::Error, fs};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,7 +27,7 @@ impl<L, M> State<L, M> {
 /// The state, and the last snapshot.
 type Both<L, M> = (State<L, M>, Option<State<L, M>>);
 
-/// The state is in memory. A node that starts takes that of its snapshot, and Openraft applies the entries behind it again.
+/// The state is in memory. A node that starts takes that of its snapshot, and Raft applies the entries behind it again.
 #[derive(Clone)]
 pub(crate) struct Machine<L, M>(Arc<Mutex<Both<L, M>>>, PathBuf);
 
@@ -45,7 +45,7 @@ impl<L: Clone + PartialOrd + Serialize + DeserializeOwned, M: Clone + Default + 
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `state` the snapshot: durable, because Openraft then purges the entries that it covers.
+    /// Makes `state` the snapshot: durable, because the log then loses the entries that it covers.
     pub(crate) fn keep(&self, state: &State<L, M>) -> io::Result<()> {
         let (mut both, new) = (self.both(), self.1.with_extension("new"));
         // One is built beside a later one that is being installed.
@@ -56,6 +56,14 @@ impl<L: Clone + PartialOrd + Serialize + DeserializeOwned, M: Clone + Default + 
             fs::File::open(self.1.parent().unwrap_or(Path::new(".")))?.sync_all()?;
             both.1 = Some(state.clone());
         }
+        Ok(())
+    }
+
+    /// Makes a snapshot of another node, durable first, the state.
+    pub(crate) fn install(&self, snapshot: &[u8]) -> io::Result<()> {
+        let state = serde_json::from_slice(snapshot)?;
+        self.keep(&state)?;
+        self.both().0 = state;
         Ok(())
     }
 }
@@ -102,4 +110,15 @@ pub(crate) async fn serve<
             io::Result::Ok(())
         });
     }
+}
+
+/// Runs a node by the arguments of the program.
+pub(crate) fn main(
+    run: impl AsyncFnOnce(usize, &Path, &[String]) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [id, dir, addresses @ ..] = &arguments[..] else {
+        return Err("these are needed: ID DIR ADDRESS...".into());
+    };
+    tokio::runtime::Runtime::new()?.block_on(run(id.parse()?, Path::new(dir), addresses))
 }
