@@ -67,7 +67,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Quick, "promises of the log",     LOG, 25, promises),
     step(Quick, "examples in the documentation", CODE, 10, documented_examples),
     step(Quick, "documentation",           CODE, 10, documentation),
-    step(Full,  "Raft nodes",              &["adapters/openraft/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
+    step(Full,  "Raft nodes",              &["adapters/openraft/", "adapters/raft-rs/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
     step(Full,  "Kafka's clients",         CODE, 20, kafka_client),
     step(Full,  "tests of peers",          LOG, 5, tests_of_peers),
     step(Full,  "C interface",             &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
@@ -106,7 +106,7 @@ pub(super) const STEPS: [Step; 41] = [
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
 const PROMISES: &str = "log/promises";
 /// Tests of Raft nodes over the log, and the suites of Openraft.
-const RAFT: &str = "openraft/";
+const RAFT: [&str; 2] = ["openraft/", "raft-rs/"];
 const IN_C: &str = "ffi/c";
 const REAL_SYSTEMS: &str = "cli/real_systems";
 const BROWSER: &str = "gauge/browser";
@@ -134,7 +134,7 @@ fn lints() -> StepOutcome {
 
 /// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`], [`raft_nodes`] and [`c_interface()`].
 fn all_tests() -> StepOutcome {
-    let wanted = |label: &str| label != PROMISES && !label.starts_with(RAFT) && label != IN_C;
+    let wanted = |label: &str| label != PROMISES && !is_raft(label) && label != IN_C;
     built(&[], wanted, &Plan::default(), StepOutcome::Tests)
 }
 
@@ -157,8 +157,12 @@ fn promises() -> StepOutcome {
     built(&[], |label| label == PROMISES, &Plan::default(), StepOutcome::Tests)
 }
 
+fn is_raft(label: &str) -> bool {
+    RAFT.iter().any(|folder| label.starts_with(folder))
+}
+
 fn raft_nodes() -> StepOutcome {
-    built(&[], |label| label.starts_with(RAFT), &Plan::default(), StepOutcome::Tests)
+    built(&[], is_raft, &Plan::default(), StepOutcome::Tests)
 }
 
 /// Builds `selection`, and runs of the tests in the binaries that are `wanted` those that `plan` names.
