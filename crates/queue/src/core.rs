@@ -437,7 +437,8 @@ impl Core {
 
     /// Writes the marks anew that count, trims the others and the messages that are gone.
     fn snapshot(&mut self, log: &Log) -> Result<Lsn> {
-        if log.stream(MARKS).next_seq() == 0 {
+        // Nothing was handed out, delayed or purged.
+        if log.stream(MARKS).next_seq() == 0 && self.state.next == log.stream(MESSAGES).first_seq() {
             return Ok(log.appended_lsn());
         }
         self.move_delayed(log)?;

@@ -316,3 +316,16 @@ fn messages_of_other_queues_are_acknowledged_in_theirs() {
     drop(of_one);
     assert_eq!(drain(&one), ["a"]);
 }
+
+#[test]
+fn a_purge_holds_when_the_queue_is_opened_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let queue = open(dir.path());
+    queue.put_many(vec![Vec::new(); 3], Duration::ZERO).expect("puts");
+    assert_eq!(queue.purge().expect("purges"), 3);
+    drop(queue);
+    let queue = open(dir.path());
+    assert_eq!(queue.stats().expect("counts").waiting, 0);
+    assert_eq!(queue.put(b"a").expect("puts"), 3);
+    assert_eq!(drain(&queue), ["a"]);
+}
