@@ -155,8 +155,10 @@ impl Broker {
     }
 
     /// A handle of another process connects, and names what is out there.
-    pub(crate) fn enter(&self, session: u64, out: &[(u64, u32)]) {
-        self.core().enter(session, out);
+    pub(crate) fn enter(&self, session: u64, out: &[(u64, u32)], redeliver_ms: Option<u64>) {
+        self.core().enter(session, out, redeliver_ms);
+        // The time of what is out may end before anything else happens.
+        self.signal.raise();
     }
 
     /// It is gone: so are its waiting consumers, and what is out there waits again.

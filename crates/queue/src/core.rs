@@ -552,7 +552,8 @@ impl Core {
     }
 
     /// A handle connects, and names what is out there.
-    pub(crate) fn enter(&mut self, session: u64, out: &[(u64, u32)]) {
+    pub(crate) fn enter(&mut self, session: u64, out: &[(u64, u32)], redeliver_ms: Option<u64>) {
+        let until = redeliver_ms.map(|after| now_ms().saturating_add(after));
         *self.sessions.entry(session).or_default() += 1;
         for (seq, attempts) in out {
             let Some(held) = self.state.get(*seq) else { continue };
@@ -560,7 +561,7 @@ impl Core {
                 && is_out_at(held, session)
                 && held.attempts == *attempts
             {
-                let place = Place::Out { session, until: None, attempts_max };
+                let place = Place::Out { session, until, attempts_max };
                 self.state.set(*seq, Some(Held { place, ..held }));
             }
         }

@@ -301,7 +301,7 @@ impl Handle {
             return Err(Error::Closed);
         }
         let out: Vec<_> = inner.out.iter().map(|(seq, attempts)| (*seq, *attempts)).collect();
-        broker.enter(self.session, &out);
+        broker.enter(self.session, &out, self.options.redeliver_after.map(millis));
         inner.role = Role::Owner(Arc::clone(broker), server);
         let asked = std::mem::take(&mut inner.asked);
         drop(inner);
@@ -319,7 +319,12 @@ impl Handle {
     fn greet(&self, mut socket: LocalSocket) -> std::io::Result<Result<LocalSocket>> {
         socket.set_timeouts(Some(GREETING), Some(GREETING))?;
         let out = self.inner().out.iter().map(|(seq, attempts)| (*seq, *attempts)).collect();
-        wire::write(&mut socket, 0, &Request::Hello { version: VERSION, session: self.session, out })?;
+        let redeliver_ms = self.options.redeliver_after.map(millis);
+        wire::write(
+            &mut socket,
+            0,
+            &Request::Hello { version: VERSION, session: self.session, out, redeliver_ms },
+        )?;
         let Some((_, Answer::Hello { version })) = wire::read(&mut socket)? else {
             return Err(std::io::ErrorKind::ConnectionReset.into());
         };

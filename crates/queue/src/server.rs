@@ -92,7 +92,9 @@ impl Accepting {
     fn serve(&self, mut socket: LocalSocket) -> std::io::Result<()> {
         socket.set_timeouts(Some(HELLO), Some(HELLO))?;
         let hello = wire::read(&mut socket)?;
-        let Some((number, Request::Hello { version, session, out })) = hello else { return Ok(()) };
+        let Some((number, Request::Hello { version, session, out, redeliver_ms })) = hello else {
+            return Ok(());
+        };
         wire::write(&mut socket, number, &Answer::Hello { version: VERSION })?;
         if version != VERSION {
             return Ok(());
@@ -110,7 +112,7 @@ impl Accepting {
             connections.retain(|connection| connection.send(Sent::Answer(0, Answer::Done)).is_ok());
             connections.push(sender.clone());
         }
-        self.broker.enter(session, &out);
+        self.broker.enter(session, &out, redeliver_ms);
         while let Ok(Some((number, request))) = wire::read(&mut socket) {
             let sender = sender.clone();
             let reply = Box::new(move |result| {

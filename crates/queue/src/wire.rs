@@ -20,11 +20,12 @@ const FRAME_MAX: usize = (1 << 30) + (1 << 16);
 /// What is asked of the owner.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Request {
-    /// The first: which handle this is, and which messages are out there, with their attempts.
+    /// The first: which handle this is, which messages are out there, with their attempts, and when they are handed out again.
     Hello {
         version: u32,
         session: u64,
         out: Vec<(u64, u32)>,
+        redeliver_ms: Option<u64>,
     },
     /// Answered when they are durable.
     Put {

@@ -329,3 +329,19 @@ fn a_purge_holds_when_the_queue_is_opened_again() {
     assert_eq!(queue.put(b"a").expect("puts"), 3);
     assert_eq!(drain(&queue), ["a"]);
 }
+
+#[test]
+fn the_time_of_a_message_that_is_out_ends_under_another_owner_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options { redeliver_after: Some(Duration::from_millis(100)), ..Options::default() };
+    let [owner, other] = both(dir.path(), &options);
+    owner.put_many(vec![b"a".to_vec(), b"b".to_vec()], Duration::ZERO).expect("puts");
+    let third = open_as(dir.path(), &options);
+    let held = [other.get(NOW).expect("gets"), third.get(NOW).expect("gets")];
+    drop(owner);
+    for _ in &held {
+        let again = other.get(SOON).expect("comes again");
+        assert_eq!(again.attempt(), 2);
+        again.ack().expect("acknowledges");
+    }
+}
