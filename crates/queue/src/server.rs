@@ -23,7 +23,8 @@ const HELLO: Duration = Duration::from_secs(10);
 /// Listens for other processes until it is stopped.
 pub(crate) struct Server {
     accepting: Arc<Accepting>,
-    thread: Option<JoinHandle<()>>,
+    listener: LocalListener,
+    thread: JoinHandle<()>,
     dir: std::path::PathBuf,
 }
 
@@ -41,27 +42,27 @@ enum Sent {
 impl Server {
     pub(crate) fn start(broker: &Arc<Broker>, dir: &Path) -> std::io::Result<Self> {
         let listener = LocalListener::bind(dir, SOCKET)?;
+        let accepts = listener.try_clone()?;
         let accepting = Arc::new(Accepting {
             broker: Arc::clone(broker),
             stopped: AtomicBool::new(false),
             connections: Mutex::default(),
         });
         let of_thread = Arc::clone(&accepting);
-        let thread = spawn("seawall-accept", move || of_thread.run(&listener))?;
-        Ok(Self { accepting, thread: Some(thread), dir: dir.to_path_buf() })
+        let thread = spawn("seawall-accept", move || of_thread.run(&accepts))?;
+        Ok(Self { accepting, listener, thread, dir: dir.to_path_buf() })
     }
 
     /// Ends every connection behind the answers that were given. The broker is closed.
-    pub(crate) fn stop(mut self) {
+    pub(crate) fn stop(self) {
         self.accepting.stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
-        let waked = LocalSocket::connect(&self.dir, SOCKET);
+        let waked = self.listener.wake(&self.dir, SOCKET);
         let connections = std::mem::take(&mut *self.accepting.connections());
         for connection in &connections {
             drop(connection.send(Sent::End));
         }
-        if let (Ok(_), Some(thread)) = (waked, self.thread.take()) {
-            let _ = thread.join();
+        if waked {
+            let _ = self.thread.join();
         }
     }
 }
@@ -83,6 +84,7 @@ impl Accepting {
                     // A process that cannot be served sees its connection end, and tries again.
                     drop(spawn("seawall-serve", move || drop(accepting.serve(socket))));
                 }
+                Err(_) if self.stopped.load(Ordering::SeqCst) => return,
                 // No descriptors are left, for one.
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }

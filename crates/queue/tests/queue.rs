@@ -345,3 +345,16 @@ fn the_time_of_a_message_that_is_out_ends_under_another_owner_too() {
         again.ack().expect("acknowledges");
     }
 }
+
+#[test]
+fn an_owner_whose_directory_was_replaced_closes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("jobs");
+    let queue = open(&path);
+    std::fs::rename(&path, dir.path().join("old")).expect("moves");
+    let next = open(&path);
+    assert!(next.is_owner());
+    let (done, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(queue.close().is_ok()));
+    assert!(closed.recv_timeout(Duration::from_secs(20)).expect("closes"));
+}

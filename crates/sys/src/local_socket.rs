@@ -28,6 +28,21 @@ impl LocalListener {
     pub fn accept(&self) -> io::Result<LocalSocket> {
         self.0.accept().map(LocalSocket)
     }
+
+    /// The same listener once more, for another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Wakes a thread that accepts at `name` in `dir`. Returns whether it does: Linux needs no path for that, which may be that of another
+    /// listener by now.
+    #[must_use]
+    pub fn wake(&self, dir: &Path, name: &str) -> bool {
+        self.0.wake(dir, name)
+    }
 }
 
 /// A connection of two processes.

@@ -23,6 +23,14 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match *self {}
     }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        match *self {}
+    }
+
+    pub(crate) fn wake(&self, _: &Path, _: &str) -> bool {
+        match *self {}
+    }
 }
 
 impl Socket {

@@ -55,6 +55,20 @@ impl Listener {
         take_low_descriptors();
         Socket::new(self.0.accept()?.0)
     }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        take_low_descriptors();
+        self.0.try_clone().map(Self)
+    }
+
+    pub(crate) fn wake(&self, dir: &Path, name: &str) -> bool {
+        if cfg!(target_os = "linux") {
+            // SAFETY: the descriptor is open as long as `self` lives.
+            unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR) == 0 }
+        } else {
+            Socket::connect(dir, name).is_ok()
+        }
+    }
 }
 
 impl Socket {
