@@ -137,8 +137,21 @@ fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> 
 }
 
 fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    let attributes = row(error).1;
-    let made = class(py, name)?.call1((error.to_string(),))?;
+    let made = described(py, name, row(error).1, &error.to_string(), error.raw_os_error())?;
+    if let Error::Failed { cause } = error {
+        made.setattr("__cause__", instance(py, cause)?)?;
+    }
+    Ok(made)
+}
+
+fn described<'py>(
+    py: Python<'py>,
+    name: &str,
+    attributes: Attributes,
+    words: &str,
+    errno: Option<i32>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = class(py, name)?.call1((words,))?;
     for (name, value) in attributes {
         match value {
             Attribute::Path(value) => {
@@ -152,14 +165,11 @@ fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'
             Attribute::Seconds(value) => made.setattr(name, value)?,
         }
     }
-    if let Some(errno) = error.raw_os_error() {
+    if let Some(errno) = errno {
         made.setattr("errno", errno)?;
         if made.is_instance_of::<PyOSError>() {
             made.setattr("strerror", py.import("os")?.call_method1("strerror", (errno,))?)?;
         }
-    }
-    if let Error::Failed { cause } = error {
-        made.setattr("__cause__", instance(py, cause)?)?;
     }
     Ok(made)
 }
@@ -167,6 +177,31 @@ fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'
 /// The exception of an error.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     instance(py, error).map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// The exception of an error of a queue.
+pub(crate) fn queue_exception(py: Python<'_>, error: &seawall_queue::Error) -> PyErr {
+    use seawall_queue::Error as Queue;
+    let seconds = |after: &std::time::Duration| ("timeout", Attribute::Seconds(after.as_secs_f64()));
+    let mut errno = None;
+    let (name, attributes) = match error {
+        Queue::Log(error) => return exception(py, error),
+        Queue::Owner { .. } => ("QueueOwner", vec![]),
+        Queue::NotAQueue { path: at } => ("NotAQueue", vec![path(at)]),
+        Queue::Foreign => ("ForeignRecord", vec![]),
+        Queue::NoMessage { seq } => ("NoMessage", vec![number("seq", *seq)]),
+        Queue::TimedOut { after } => ("TimedOut", vec![seconds(after)]),
+        Queue::NoAnswer { path: at, after } => ("NoAnswer", vec![path(at), seconds(after)]),
+        Queue::Socket { operation, path: at, source } => {
+            errno = source.raw_os_error();
+            (io_class(source), vec![path(at), text("operation", *operation)])
+        }
+        Queue::Version { owner } => ("QueueVersion", vec![number("owner", *owner)]),
+        Queue::Closed => ("Closed", vec![]),
+        // As above.
+        _ => ("Error", vec![]),
+    };
+    described(py, name, attributes, &error.to_string(), errno).map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// An exception of that class with a text and nothing else.

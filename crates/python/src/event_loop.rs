@@ -1,4 +1,4 @@
-//! Futures of asyncio that the log completes: one wake-up of the event loop for each group of commits.
+//! Futures of asyncio that the log or the queue completes: one wake-up of the event loop for each group of commits.
 //!
 //! ```text
 //!   task ─► append, future into `waiting` ─► one registration with the log, for the lowest LSN that is waited for
@@ -10,11 +10,14 @@
 //! durable end is read, so that no wake-up is lost; a future of a follower takes no record, so that one that is cancelled
 //! loses none; everything but [`Raised`] is touched in the thread of the event loop alone; no lock is held while Python
 //! runs, because a thread that waits for it with the interpreter's lock would wait for ever.
+//!
+//! A call of a queue is a future of Rust, which is asked again when its waker has raised the signal. A future of Python that is
+//! cancelled drops its call.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit, intern};
 use seawall::{CommitFuture, Durability, Lsn};
 use seawall_sys::signal::Signal;
@@ -24,15 +27,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::errors::exception;
+use crate::errors::{exception, named};
 use crate::follower::Follower;
-use crate::log::Log;
 use crate::reader::lock;
 
 /// What a thread of the log raises.
 struct Raised {
     signal: Signal,
-    /// Followers for which there is something.
+    /// Followers for which there is something, and calls that have an answer.
     woken: Mutex<Vec<u64>>,
 }
 
@@ -42,10 +44,10 @@ impl Wake for Raised {
     }
 }
 
-/// The waker of one follower.
-struct FollowerWaker(Arc<Raised>, u64);
+/// The waker of one follower or call.
+struct OneWaker(Arc<Raised>, u64);
 
-impl Wake for FollowerWaker {
+impl Wake for OneWaker {
     fn wake(self: Arc<Self>) {
         lock(&self.0.woken).push(self.1);
         self.0.signal.raise();
@@ -55,6 +57,9 @@ impl Wake for FollowerWaker {
 /// A future, and what it gets besides the LSN.
 type Awaited = (Py<PyAny>, Option<Py<PyAny>>);
 
+/// What a call has come to, once it has.
+type Ask = Box<dyn FnMut(Python<'_>, &mut Context<'_>) -> Option<PyResult<Py<PyAny>>> + Send>;
+
 #[derive(Default)]
 struct Waiting {
     /// By LSN, and by number where two wait for the same one.
@@ -62,20 +67,24 @@ struct Waiting {
     /// Wakes for the lowest of them.
     registered: Option<CommitFuture>,
     followers: HashMap<u64, Py<PyAny>>,
+    calls: HashMap<u64, (Py<PyAny>, Ask)>,
     number: u64,
 }
 
-/// One log in one event loop.
+/// One log, or one queue, in one event loop.
 #[pyclass(module = "seawall", frozen)]
 pub(crate) struct EventLoop {
     asyncio: Py<PyAny>,
     raised: Arc<Raised>,
     waker: Waker,
-    /// `None` once the log was closed.
+    /// `None` once the log was closed, and of a queue.
     log: Mutex<Option<Arc<seawall::Log>>>,
     class: Option<Durability>,
     waiting: Mutex<Waiting>,
 }
+
+/// Those in which a log or queue is used.
+pub(crate) type EventLoops = Mutex<Vec<Py<EventLoop>>>;
 
 fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -86,14 +95,14 @@ impl EventLoop {
     /// That of the running event loop.
     pub(crate) fn running<'py>(
         py: Python<'py>,
-        log: &Log,
-        inner: &Arc<seawall::Log>,
+        event_loops: &EventLoops,
+        log: Option<&Arc<seawall::Log>>,
         class: Option<Durability>,
     ) -> PyResult<Bound<'py, Self>> {
         let event_loop = running_loop(py)?;
         let same = |one: &&Py<Self>| one.get().class == class && one.get().asyncio.is(&event_loop);
         let known: Vec<Py<Self>> = {
-            let known = lock(log.event_loops());
+            let known = lock(event_loops);
             if let Some(found) = known.iter().find(same) {
                 return Ok(found.bind(py).clone());
             }
@@ -105,8 +114,8 @@ impl EventLoop {
             closed.and_then(|closed| closed.is_truthy()).unwrap_or(false)
         });
         let closed: Vec<&Py<Self>> = closed.collect();
-        let made = Self::new(&event_loop, inner, class)?;
-        let mut all = lock(log.event_loops());
+        let made = Self::new(&event_loop, log, class)?;
+        let mut all = lock(event_loops);
         all.retain(|one| !closed.iter().any(|closed| closed.is(one)));
         all.push(made.clone().unbind());
         Ok(made)
@@ -114,7 +123,7 @@ impl EventLoop {
 
     fn new<'py>(
         event_loop: &Bound<'py, PyAny>,
-        log: &Arc<seawall::Log>,
+        log: Option<&Arc<seawall::Log>>,
         class: Option<Durability>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = event_loop.py();
@@ -124,7 +133,7 @@ impl EventLoop {
             asyncio: event_loop.clone().unbind(),
             waker: Waker::from(Arc::clone(&raised)),
             raised,
-            log: Mutex::new(Some(Arc::clone(log))),
+            log: Mutex::new(log.cloned()),
             class,
             waiting: Mutex::default(),
         };
@@ -236,6 +245,9 @@ impl EventLoop {
             for future in futures {
                 report(py, give(future.bind(py), py.None()));
             }
+            for number in woken {
+                self.look(py, number);
+            }
         }
         let Some(log) = lock(&self.log).clone() else { return };
         let (ready, failed) = self.take_ready(&log);
@@ -248,7 +260,7 @@ impl EventLoop {
         waiting.registered = None;
         drop(waiting);
         for (future, _) in others.into_values() {
-            report(py, fail(future.bind(py), &failed));
+            report(py, fail(future.bind(py), exception(py, &failed)));
         }
     }
 
@@ -260,7 +272,7 @@ impl EventLoop {
         let number = waiting.number;
         waiting.followers.insert(number, future.clone().unbind());
         drop(waiting);
-        let waker = Waker::from(Arc::new(FollowerWaker(Arc::clone(&self.raised), number)));
+        let waker = Waker::from(Arc::new(OneWaker(Arc::clone(&self.raised), number)));
         if py.detach(|| follower.fetch(&mut Context::from_waker(&waker))) {
             let taken = lock(&self.waiting).followers.remove(&number);
             drop(taken);
@@ -269,14 +281,64 @@ impl EventLoop {
         Ok(future)
     }
 
-    /// Has the event loop let go of a log that was closed, in its own thread.
-    pub(crate) fn release(this: &Bound<'_, Self>) {
-        let py = this.py();
-        let release = this.getattr(intern!(py, "_release"));
-        let event_loop = this.get().asyncio.bind(py);
-        // One that was closed itself has let go of everything.
-        let _ = release
-            .and_then(|release| event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (release,)));
+    /// A future of what a call comes to, as `value` makes it. The call is dropped with a future that is cancelled, if it `is_dropped`.
+    pub(crate) fn call<'py, T: 'static>(
+        this: &Bound<'py, Self>,
+        is_dropped: bool,
+        mut call: impl Future<Output = T> + Unpin + Send + 'static,
+        mut value: impl FnMut(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, own) = (this.py(), this.get());
+        let future = own.pending(py)?;
+        let poll = Box::new(move |py: Python<'_>, context: &mut Context<'_>| {
+            match Pin::new(&mut call).poll(context) {
+                Poll::Ready(done) => Some(value(py, done)),
+                Poll::Pending => None,
+            }
+        });
+        let number = {
+            let mut waiting = lock(&own.waiting);
+            waiting.number += 1;
+            let number = waiting.number;
+            waiting.calls.insert(number, (future.clone().unbind(), poll));
+            number
+        };
+        own.look(py, number);
+        if is_dropped && lock(&own.waiting).calls.contains_key(&number) {
+            let event_loop = this.clone().unbind();
+            let left = move |arguments: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+                let left = lock(&event_loop.get().waiting).calls.remove(&number);
+                arguments.py().detach(|| drop(left));
+            };
+            future.call_method1(
+                intern!(py, "add_done_callback"),
+                (PyCFunction::new_closure(py, None, None, left)?,),
+            )?;
+        }
+        Ok(future)
+    }
+
+    /// Completes the future of a call that has an answer.
+    fn look(&self, py: Python<'_>, number: u64) {
+        let Some((future, mut poll)) = lock(&self.waiting).calls.remove(&number) else { return };
+        let waker = Waker::from(Arc::new(OneWaker(Arc::clone(&self.raised), number)));
+        match poll(py, &mut Context::from_waker(&waker)) {
+            Some(Ok(value)) => report(py, give(future.bind(py), value)),
+            Some(Err(error)) => report(py, fail(future.bind(py), error)),
+            None => drop(lock(&self.waiting).calls.insert(number, (future, poll))),
+        }
+    }
+
+    /// Has the event loop let go of a log or queue that was closed, in its own thread.
+    pub(crate) fn release(py: Python<'_>, event_loops: &EventLoops) {
+        let event_loops = std::mem::take(&mut *lock(event_loops));
+        for one in event_loops {
+            let release = one.bind(py).getattr(intern!(py, "_release"));
+            let event_loop = one.get().asyncio.bind(py);
+            // One that was closed itself has let go of everything.
+            let _ = release
+                .and_then(|release| event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (release,)));
+        }
     }
 }
 
@@ -299,10 +361,10 @@ fn complete(future: &Bound<'_, PyAny>, lsn: Lsn, value: Option<Py<PyAny>>) -> Py
 }
 
 /// Gives a future an exception of its own: one that several raised would collect the places of all.
-fn fail(future: &Bound<'_, PyAny>, error: &seawall::Error) -> PyResult<()> {
+fn fail(future: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = future.py();
     if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        future.call_method1(intern!(py, "set_exception"), (exception(py, error).into_value(py),))?;
+        future.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?;
     }
     Ok(())
 }
@@ -329,9 +391,16 @@ impl EventLoop {
         let descriptor = self.raised.signal.descriptor();
         self.asyncio.call_method1(py, intern!(py, "remove_reader"), (descriptor,))?;
         let log = lock(&self.log).take();
+        let calls: Vec<_> = lock(&self.waiting).calls.keys().copied().collect();
+        for number in calls {
+            self.look(py, number);
+        }
         let waiting = std::mem::take(&mut *lock(&self.waiting));
+        for (future, _) in waiting.calls.into_values() {
+            fail(future.bind(py), named(py, "Closed", "the queue was closed"))?;
+        }
         for (future, _) in waiting.commits.into_values() {
-            fail(future.bind(py), &seawall::Error::Closed)?;
+            fail(future.bind(py), exception(py, &seawall::Error::Closed))?;
         }
         // Followers find out by themselves that the log was closed.
         for future in waiting.followers.into_values() {

@@ -186,7 +186,7 @@ impl Follower {
         let Some((log, inner)) = &self.log else {
             return Err(PyTypeError::new_err("a view has no such future"));
         };
-        EventLoop::running(py, log.get(), inner, None)?.get().readable(py, self)
+        EventLoop::running(py, log.get().event_loops(), Some(inner), None)?.get().readable(py, self)
     }
 
     /// The next record; waits for it, for at most ``timeout`` seconds if that is given. ``None`` when the log was closed and

@@ -4,11 +4,12 @@
 //!   log ─┬─ stream, transaction, pin          what is written
 //!        ├─ reader, follower, view            what is read
 //!        └─ event_loop                        futures of asyncio
+//!   queue ─── message                          what several processes share
 //!   repair (verify, backup, salvage), probe, bench
 //!   errors: a row for each variant of the log's error    results: dataclasses that Python defines
 //! ```
 //!
-//! Python defines the exceptions, the dataclasses of results and the queue (`python/seawall`); this library fills them.
+//! Python defines the exceptions and the dataclasses of results (`python/seawall`); this library fills them.
 //!
 //! Invariants: nothing waits for the disk or for another thread while it holds the interpreter's lock, but for the log's own short
 //! lock; no thread of the log ever takes that of the interpreter, so the two cannot wait for each other; a lock that is held while the
@@ -22,9 +23,11 @@ mod errors;
 mod event_loop;
 mod follower;
 mod log;
+mod message;
 mod options;
 mod pin;
 mod probe;
+mod queue;
 mod reader;
 mod record;
 mod repair;
@@ -46,9 +49,13 @@ mod _seawall {
     #[pymodule_export]
     use crate::log::Log;
     #[pymodule_export]
+    use crate::message::Message;
+    #[pymodule_export]
     use crate::pin::Pin;
     #[pymodule_export]
     use crate::probe::probe;
+    #[pymodule_export]
+    use crate::queue::Queue;
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]

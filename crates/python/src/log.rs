@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::data::{COPIED_HELD_MAX, Data};
 use crate::errors::{OrRaise, exception};
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, EventLoops};
 use crate::follower::{self, Follower};
 use crate::options::options;
 use crate::pin::Pin;
@@ -39,7 +39,7 @@ const TIME_MAX: f64 = 8e9;
 pub(crate) struct Log {
     path: PathBuf,
     state: Mutex<State>,
-    event_loops: Mutex<Vec<Py<EventLoop>>>,
+    event_loops: EventLoops,
 }
 
 /// What is left of a log that was closed.
@@ -70,7 +70,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn event_loops(&self) -> &Mutex<Vec<Py<EventLoop>>> {
+    pub(crate) fn event_loops(&self) -> &EventLoops {
         &self.event_loops
     }
 
@@ -115,14 +115,6 @@ impl Log {
         match &*lock(&self.state) {
             State::Open(log) => Ends::of(log),
             State::Closed(ends) => *ends,
-        }
-    }
-
-    /// Lets event loops go.
-    fn release(&self, py: Python<'_>) {
-        let event_loops = std::mem::take(&mut *lock(&self.event_loops));
-        for one in event_loops {
-            EventLoop::release(one.bind(py));
         }
     }
 }
@@ -236,7 +228,7 @@ impl Log {
         let log = self.open(py)?;
         let class = durability.map(class_of).transpose()?;
         let lsn = Self::end_of(&log, lsn);
-        EventLoop::running(py, self, &log, class)?.get().commit(py, lsn, None)
+        EventLoop::running(py, &self.event_loops, Some(&log), class)?.get().commit(py, lsn, None)
     }
 
     /// Appends a record; the future gives its ``Append`` when it is durable. Never blocks the event loop: where ``append``
@@ -252,7 +244,11 @@ impl Log {
             Ok(placed) => {
                 let end = placed.end;
                 let value = Py::new(py, Append::from(placed))?.into_any();
-                EventLoop::running(py, this.get(), &log, None)?.get().commit(py, end, Some(value))
+                EventLoop::running(py, this.get().event_loops(), Some(&log), None)?.get().commit(
+                    py,
+                    end,
+                    Some(value),
+                )
             }
             Err(Error::WouldBlock) => {
                 py.import("seawall._tasks")?.call_method1("append_commit", (this, this, record))
@@ -498,7 +494,7 @@ impl Log {
         {
             *ends = Ends::of(&log);
         }
-        self.release(py);
+        EventLoop::release(py, &self.event_loops);
         py.detach(|| drop((close, log)));
         closed?.unwrap_or(Ok(())).or_raise(py)
     }
@@ -557,7 +553,7 @@ impl Drop for Log {
             if let Err(error) = PyErr::warn(py, &category, &words, 1) {
                 error.write_unraisable(py, None);
             }
-            self.release(py);
+            EventLoop::release(py, &self.event_loops);
             let log = log.take();
             py.detach(|| drop(log));
         });

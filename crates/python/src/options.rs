@@ -79,7 +79,11 @@ pub(crate) fn of_option(name: &str, error: &PyErr, value: &Bound<'_, PyAny>) -> 
 
 /// The options that these keyword arguments set; one that is `None` keeps its default.
 pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let mut options = Options::default();
+    options_over(Options::default(), given)
+}
+
+/// The same with other defaults.
+pub(crate) fn options_over(mut options: Options, given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
     let mut retention = Retention::default();
     for (name, value) in given.into_iter().flatten() {
         let name = name.cast_into::<PyString>()?;

@@ -20,7 +20,7 @@ pub(crate) fn make<'py>(
 
 /// A dataclass with its fields: `made!(py, "Damage", { path: path, offset: 7 })`.
 macro_rules! made {
-    ($py:expr, $class:literal, { $($field:ident: $value:expr),* $(,)? }) => {{
+    ($py:expr, $class:expr, { $($field:ident: $value:expr),* $(,)? }) => {{
         let fields = pyo3::types::PyDict::new($py);
         $( pyo3::types::PyDictMethods::set_item(&fields, pyo3::intern!($py, stringify!($field)), $value)?; )*
         crate::results::make($py, $class, &fields)

@@ -144,7 +144,7 @@ impl Stream {
     ) -> PyResult<Bound<'py, PyAny>> {
         let data: Data = record.extract()?;
         let log = self.log.get().open(py)?;
-        let event_loop = EventLoop::running(py, self.log.get(), &log, None)?;
+        let event_loop = EventLoop::running(py, self.log.get().event_loops(), Some(&log), None)?;
         match log.stream(self.id).append_no_wait(&data) {
             Ok(appended) => {
                 let value = Py::new(py, StreamAppend::from(appended))?.into_any();

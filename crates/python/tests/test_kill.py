@@ -69,7 +69,7 @@ for i in range(1_000_000):
     if i % 3:
         message = queue.get()
         message.ack()
-        print("ack", message.seq, flush=True)
+        print("ack", message.id, flush=True)
 """
     put: set[int] = set()
     acked: set[int] = set()
@@ -88,9 +88,8 @@ for i in range(1_000_000):
             else:
                 seqs[int(number)] = 1
         with seawall.Queue(tmp_path / "queue", **SMALL) as queue:
-            left = []
-            while len(queue) > queue.in_flight:
-                left.append(queue.get(timeout=0).seq)
+            messages = queue.get_many(1 << 20, timeout=0)
+            left = [message.id for message in messages]
             assert left == sorted(set(left))
             assert not acked & set(left)
             # Every message that was put is acknowledged or here: numbers are given in order, without a gap.

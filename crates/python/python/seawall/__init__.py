@@ -7,7 +7,7 @@
 ...         print(record.payload)
 
 ``Log`` is the log of one writing process, ``View`` reads it from any other, ``verify`` lists what is damaged, ``salvage`` copies what
-is intact, ``backup`` copies a log while it is written. ``Queue`` hands messages out at least once. ``probe`` measures a commit within a
+is intact, ``backup`` copies a log while it is written. ``Queue`` hands messages out at least once, to any number of processes. ``probe`` measures a commit within a
 second, ``bench`` every method of committing.
 """
 
@@ -16,7 +16,9 @@ from ._seawall import (
     Append,
     Follower,
     Log,
+    Message,
     Pin,
+    Queue,
     Reader,
     Record,
     Stream,
@@ -31,8 +33,22 @@ from ._seawall import (
 )
 from .errors import Error
 from .gauge import BenchResult, bench, scenarios
-from .queue import DeadLetter, Message, Queue
-from .results import Backup, Damage, Finding, Opened, Probe, Report, Row, Salvaged, Stats, Summary, Tried
+from .results import (
+    Backup,
+    Damage,
+    DeadLetter,
+    Finding,
+    Opened,
+    Peeked,
+    Probe,
+    QueueStats,
+    Report,
+    Row,
+    Salvaged,
+    Stats,
+    Summary,
+    Tried,
+)
 
 __all__ = [
     "Append",
@@ -46,9 +62,11 @@ __all__ = [
     "Log",
     "Message",
     "Opened",
+    "Peeked",
     "Pin",
     "Probe",
     "Queue",
+    "QueueStats",
     "Reader",
     "Record",
     "Report",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from . import errors
-from ._seawall import Append, Follower, Log, Record, Stream, StreamAppend
+from ._seawall import Append, Follower, Log, Message, Queue, Record, Stream, StreamAppend
 
 T = TypeVar("T")
 
@@ -67,14 +68,35 @@ def _pending(coroutine: Coroutine[Any, Any, T]) -> Pending[T]:
     return pending
 
 
-async def itself(log: Log) -> Log:
-    """What ``async with log`` gives."""
-    return log
+async def itself(one: T) -> T:
+    """What ``async with one`` gives."""
+    return one
 
 
-async def close(log: Log) -> None:
-    """Closes a log in a thread of its own."""
+async def close(log: Log | Queue) -> None:
+    """Closes a log or a queue in a thread of its own."""
     await asyncio.get_running_loop().run_in_executor(None, log.close)
+
+
+async def get(queue: Queue, timeout: float | None) -> Message:
+    """``Queue.get_async``: nothing but this coroutine holds the message, so that one which is cancelled lets go of it."""
+    if messages := await queue._taken(1, timeout):
+        return messages[0]
+    late = errors.TimedOut(f"no message came within {timeout} s")
+    late.timeout = timeout or 0.0
+    raise late
+
+
+async def get_many(queue: Queue, messages_max: int, timeout: float | None) -> list[Message]:
+    """``Queue.get_many_async``."""
+    return await queue._taken(messages_max, timeout)
+
+
+async def give_back(message: Message, delay: float) -> None:
+    """Gives a message back whose block raised, which says more than why this could not be done: it comes again in any case, when the queue
+    is closed."""
+    with contextlib.suppress(errors.Error):
+        await message.nack_async(delay=delay)
 
 
 async def with_room(log: Log, append: Callable[[], T]) -> T:

@@ -208,6 +208,39 @@ class InvalidOption(Error, ValueError):
     """The option's name."""
 
 
+class QueueOwner(Error):
+    """The process that owns the queue refused, or its log failed: the text is that of its error."""
+
+
+class NotAQueue(NotALog):
+    """The directory holds a log that is not a queue."""
+
+
+class ForeignRecord(Error):
+    """A record of the log is not one of a queue."""
+
+
+class NoMessage(Error):
+    """The queue never handed out this message."""
+
+    seq: int
+    """Its sequence number."""
+
+
+class NoAnswer(Error):
+    """The process that owns the queue does not answer. What was put may be stored."""
+
+    timeout: float
+    """How long it was waited for, in seconds."""
+
+
+class QueueVersion(Error):
+    """The process that owns the queue speaks another version of the protocol."""
+
+    owner: int
+    """Its version."""
+
+
 class Closed(Error):
     """The log, the queue or the transaction was closed."""
 

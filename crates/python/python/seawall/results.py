@@ -210,6 +210,38 @@ class Salvaged:
 
 
 @dataclass(frozen=True, slots=True)
+class Peeked:
+    """A message that waits in a queue."""
+
+    id: int
+    """What ``put`` returned."""
+    attempts: int
+    """How often it was handed out."""
+    body: bytes
+    """What was put."""
+
+
+class DeadLetter(Peeked):
+    """A message that was tried ``max_attempts`` times in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """What a queue holds."""
+
+    waiting: int
+    """Messages that could be handed out."""
+    in_flight: int
+    """Messages that are handed out and not acknowledged."""
+    delayed: int
+    """Messages that are delayed."""
+    dead: int
+    """Dead letters."""
+    handles: int
+    """Handles that use the queue, in all processes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tried:
     """What one commit method showed in a probe."""
 
