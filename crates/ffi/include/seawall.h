@@ -1609,8 +1609,8 @@ int64_t seawall_queue_get(struct seawall_queue *queue,
                           uint64_t capacity);
 
 /**
- * Acknowledges messages together: returns when it is durable that they are never handed out again. They are freed, also if the call
- * fails in another way than with `SEAWALL_INVALID_ARGUMENT` and `SEAWALL_FORKED`: then they may be handed out again.
+ * Acknowledges messages together: returns when it is durable that they are never handed out again, and frees them. If it fails they
+ * stay, to be acknowledged again or freed; they may be handed out again meanwhile, and freeing them does not give them back any more.
  *
  * Errors: as `seawall_queue_put`.
  */
@@ -1619,12 +1619,14 @@ int32_t seawall_queue_ack(struct seawall_queue *queue,
                           uint64_t count);
 
 /**
- * Gives a message back: it is handed out again behind those that wait now, and not before `delay_ns` is over. Freed as by
- * `seawall_queue_ack`. Does nothing if another consumer has it, because the time for it was over.
+ * Gives a message back and frees it: it is handed out again behind those that wait now, and not before `delay_ns` is over. Does nothing
+ * else if another consumer has it, because the time for it was over. If it fails the message stays, as with `seawall_queue_ack`.
  *
  * Errors: as `seawall_queue_put`.
  */
-int32_t seawall_queue_nack(struct seawall_queue *queue, struct seawall_message *message, uint64_t delay_ns);
+int32_t seawall_queue_nack(struct seawall_queue *queue,
+                           struct seawall_message *message,
+                           uint64_t delay_ns);
 
 /**
  * Shows the first messages that wait, at most `capacity`; they stay. Returns how many it wrote into `messages`, each to be freed by

@@ -1,7 +1,6 @@
 //! A queue that several processes share: put, get, acknowledge, and what was tried too often.
 //!
-//! Invariants: a message is out as long as its memory is there, and freeing that gives it back; a call that takes a message has
-//! looked at all its arguments before.
+//! Invariant: a message that was handed out is given back when its memory is freed, unless it was acknowledged before.
 
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -84,30 +83,35 @@ unsafe fn inner<'a>(queue: *const Queue) -> Result<&'a Inner> {
     Ok(&queue.inner)
 }
 
-/// Takes the messages that a caller has got, and makes them none.
+/// The messages that a caller has got.
 ///
 /// # Safety
-/// `messages` is null, or points to `count` messages that nobody else uses.
-unsafe fn taken(messages: *mut Message, count: u64) -> Result<Vec<Handed>> {
+/// `messages` is null, or points to `count` messages that nobody else uses as long as the references live.
+unsafe fn handed<'a>(messages: *const Message, count: u64) -> Result<Vec<&'a Handed>> {
     // SAFETY: as the caller says.
-    for message in unsafe { items(messages.cast_const(), count) }? {
+    let messages = unsafe { items(messages, count) }?;
+    let handed = messages.iter().map(|message| {
         // SAFETY: it is null, or what `Message::of` made.
-        let kept = unsafe { handle(message.memory.cast::<Memory>().cast_const(), "there is no message") }?;
-        if matches!(kept, Memory::Shown(_)) {
-            return Err(Failure::Argument("the message was only shown, not handed out: get it first"));
+        match unsafe { handle(message.memory.cast::<Memory>().cast_const(), "there is no message") }? {
+            Memory::Out(message) => Ok(message),
+            Memory::Shown(_) => {
+                Err(Failure::Argument("the message was only shown, not handed out: get it first"))
+            }
         }
-    }
-    let count = usize::try_from(count).unwrap_or_default();
-    let take = |at| {
-        // SAFETY: within the caller's array, as was looked at above.
-        let message = unsafe { messages.wrapping_add(at).replace(Message::none()) };
-        // SAFETY: as above, and the message that named it is gone.
-        match unsafe { take(message.memory.cast::<Memory>()) }.map(|kept| *kept) {
-            Some(Memory::Out(message)) => Some(message),
-            _ => None,
-        }
-    };
-    Ok((0..count).filter_map(take).collect())
+    });
+    handed.collect()
+}
+
+/// Frees a message and makes it none.
+///
+/// # Safety
+/// `message` is null, or points to a message that nobody else uses.
+unsafe fn free(message: *mut Message) {
+    // SAFETY: as the caller says.
+    let Some(message) = (unsafe { message.as_mut() }) else { return };
+    let memory: *mut Memory = std::mem::replace(message, Message::none()).memory.cast();
+    // SAFETY: it is null or what `Message::of` made, and the message that named it is gone.
+    drop(unsafe { take(memory) });
 }
 
 /// Has `find` find at most `capacity` messages and gives them to a caller; returns how many.
@@ -226,8 +230,8 @@ pub unsafe extern "C" fn seawall_queue_get(
     })
 }
 
-/// Acknowledges messages together: returns when it is durable that they are never handed out again. They are freed, also if the call
-/// fails in another way than with `SEAWALL_INVALID_ARGUMENT` and `SEAWALL_FORKED`: then they may be handed out again.
+/// Acknowledges messages together: returns when it is durable that they are never handed out again, and frees them. If it fails they
+/// stay, to be acknowledged again or freed; they may be handed out again meanwhile, and freeing them does not give them back any more.
 ///
 /// Errors: as `seawall_queue_put`.
 #[unsafe(no_mangle)]
@@ -236,13 +240,17 @@ pub unsafe extern "C" fn seawall_queue_ack(queue: *mut Queue, messages: *mut Mes
         // SAFETY: as the header asks.
         let queue = unsafe { inner(queue) }?;
         // SAFETY: as the header asks.
-        queue.ack_many(unsafe { taken(messages, count) }?)?;
+        queue.ack_many(unsafe { handed(messages, count) }?)?;
+        for at in 0..usize::try_from(count).unwrap_or_default() {
+            // SAFETY: as the header asks; nothing refers to it any more.
+            unsafe { free(messages.wrapping_add(at)) };
+        }
         Ok(0)
     })
 }
 
-/// Gives a message back: it is handed out again behind those that wait now, and not before `delay_ns` is over. Freed as by
-/// `seawall_queue_ack`. Does nothing if another consumer has it, because the time for it was over.
+/// Gives a message back and frees it: it is handed out again behind those that wait now, and not before `delay_ns` is over. Does nothing
+/// else if another consumer has it, because the time for it was over. If it fails the message stays, as with `seawall_queue_ack`.
 ///
 /// Errors: as `seawall_queue_put`.
 #[unsafe(no_mangle)]
@@ -251,9 +259,11 @@ pub unsafe extern "C" fn seawall_queue_nack(queue: *mut Queue, message: *mut Mes
         // SAFETY: as the header asks.
         unsafe { inner(queue) }?;
         // SAFETY: as the header asks.
-        for message in unsafe { taken(message, 1) }? {
+        for message in unsafe { handed(message, 1) }? {
             message.nack(Duration::from_nanos(delay_ns))?;
         }
+        // SAFETY: as the header asks; nothing refers to it any more.
+        unsafe { free(message) };
         Ok(0)
     })
 }
@@ -378,11 +388,6 @@ pub unsafe extern "C" fn seawall_queue_free(queue: *mut Queue) {
 /// Gives back a message that is out, frees the bytes of any, and makes it none; NULL and none are fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_message_free(message: *mut Message) {
-    quiet((), || {
-        // SAFETY: as the header asks.
-        let Some(message) = (unsafe { message.as_mut() }) else { return };
-        let memory: *mut Memory = std::mem::replace(message, Message::none()).memory.cast();
-        // SAFETY: it is null or what `Message::of` made, and the message that named it is gone.
-        drop(unsafe { take(memory) });
-    });
+    // SAFETY: as the header asks.
+    quiet((), || unsafe { free(message) });
 }

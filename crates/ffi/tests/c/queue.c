@@ -89,15 +89,20 @@ static void messages_are_handed_out_until_they_are_acknowledged(void) {
     CHECK(seawall_queue_retry_dead_letters(other) == 1 && seawall_queue_drop_dead_letters(other) == 0);
     CHECK(seawall_queue_purge(other) == 2 && seawall_queue_purge(owner) == 0);
     CHECK(put(owner, "kept", 0) == 5 && seawall_queue_get(other, 0, got, 1) == 1);
+    CHECK(put(owner, "refused", 0) == 6 && seawall_queue_get(owner, 0, got + 1, 1) == 1);
     CHECK(seawall_queue_close(owner) == 0 && seawall_queue_close(owner) == 0);
     const int closed = SEAWALL_CLOSED;
     CHECK(put(owner, "x", 0) == closed && seawall_queue_get(owner, -1, &seen, 1) == closed && seawall_queue_peek(owner, &seen, 1) == closed);
     CHECK(seawall_queue_dead_letters(owner, &seen, 1) == closed && seawall_queue_retry_dead_letters(owner) == closed);
     CHECK(seawall_queue_drop_dead_letters(owner) == closed && seawall_queue_purge(owner) == closed);
     CHECK(seawall_queue_get_stats(owner, &stats, sizeof stats) == closed && seawall_queue_ack(owner, NULL, 0) == closed);
+    /* What fails leaves the message. */
+    CHECK(seawall_queue_ack(owner, got + 1, 1) == closed && seawall_queue_nack(owner, got + 1, 0) == closed && is(got + 1, "refused", 1));
+    seawall_message_free(got + 1);
     seawall_queue_free(owner);
     /* The other one owns it now; its message outlives the handle, which gave it back. */
     CHECK(seawall_queue_get_stats(other, &stats, sizeof stats) == 0 && stats.is_owner == 1 && stats.out == 1);
+    CHECK(seawall_queue_purge(other) == 1);
     seawall_queue_free(other);
     CHECK(is(got, "kept", 1));
     seawall_message_free(got);
@@ -133,7 +138,7 @@ static void a_close_ends_a_wait_and_a_forked_child_is_refused(void) {
     void *result = NULL;
     pthread_t thread;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(seawall_queue_ack(queue, &message, 1) == 0);
+    CHECK(is(&message, "x", 1) && seawall_queue_ack(queue, &message, 1) == 0);
     CHECK(pthread_create(&thread, NULL, waits, queue) == 0);
     usleep(20000);
     CHECK(seawall_queue_close(queue) == 0 && pthread_join(thread, &result) == 0 && (intptr_t)result == SEAWALL_CLOSED);
