@@ -67,7 +67,19 @@ public enum ErrorCode {
     /** The directory is that of a rebuild or a standby that is not finished: finish it, or take over. */
     REBUILDING,
     /** An error that has no code in this version of the interface. */
-    OTHER;
+    OTHER,
+    /** The process that owns the queue refused, or its log failed. */
+    QUEUE_OWNER,
+    /** The directory has a log that is not a queue's. */
+    NOT_A_QUEUE,
+    /** A record of the log is not one of a queue. */
+    FOREIGN_RECORD,
+    /** The queue has never handed out this message. */
+    NO_MESSAGE,
+    /** The process that owns the queue does not answer. What was put may be stored. */
+    NO_ANSWER,
+    /** The process that owns the queue speaks another version of the protocol. */
+    QUEUE_VERSION;
 
     /** {@return the number of the code in the native interface, which is negative} */
     public int code() {

@@ -85,6 +85,22 @@ final class Native {
     static final MethodHandle BACKUP = plain("seawall_backup", JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle REPORT_FREE = nothing("seawall_report_free", ADDRESS);
 
+    static final MethodHandle QUEUE_OPEN =
+            plain("seawall_queue_open", JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    static final MethodHandle QUEUE_PUT = plain("seawall_queue_put", JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG);
+    static final MethodHandle QUEUE_GET = plain("seawall_queue_get", JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_ACK = plain("seawall_queue_ack", JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_NACK = plain("seawall_queue_nack", JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_PEEK = plain("seawall_queue_peek", JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_DEAD_LETTERS = plain("seawall_queue_dead_letters", JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_RETRY_DEAD_LETTERS = plain("seawall_queue_retry_dead_letters", JAVA_LONG, ADDRESS);
+    static final MethodHandle QUEUE_DROP_DEAD_LETTERS = plain("seawall_queue_drop_dead_letters", JAVA_LONG, ADDRESS);
+    static final MethodHandle QUEUE_PURGE = plain("seawall_queue_purge", JAVA_LONG, ADDRESS);
+    static final MethodHandle QUEUE_GET_STATS = plain("seawall_queue_get_stats", JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle QUEUE_CLOSE = plain("seawall_queue_close", JAVA_INT, ADDRESS);
+    static final MethodHandle QUEUE_FREE = nothing("seawall_queue_free", ADDRESS);
+    static final MethodHandle MESSAGE_FREE = nothing("seawall_message_free", ADDRESS);
+
     private Native() {}
 
     private static MethodHandle plain(String name, MemoryLayout result, MemoryLayout... arguments) {

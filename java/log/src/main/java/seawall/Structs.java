@@ -42,8 +42,14 @@ final class Structs {
             "long bytes", "long batches", "long witnessed", "long lost_from", "long lost_to", "long copied", "long kept", "long removed",
             "long damages", "long foreign_files", "int block_bytes", "int durability", "int tail", "int reserved", "text damage",
             "text foreign_file_names");
+    static final StructLayout BYTES = struct("seawall_bytes", "text data", "long bytes");
+    static final StructLayout MESSAGE =
+            struct("seawall_message", "long id", "text data", "long bytes", "int attempts", "int reserved", "text memory");
+    static final StructLayout QUEUE_STATS =
+            struct("seawall_queue_stats", "long waiting", "long out", "long delayed", "long dead", "long handles", "long is_owner");
 
-    static final List<StructLayout> ALL = List.of(ERROR, OPENED, PART, RECORD, SUMMARY, STATS, VIEW_STATE, DAMAGE, REPORT);
+    static final List<StructLayout> ALL =
+            List.of(ERROR, OPENED, PART, RECORD, SUMMARY, STATS, VIEW_STATE, DAMAGE, REPORT, BYTES, MESSAGE, QUEUE_STATS);
 
     private Structs() {}
 

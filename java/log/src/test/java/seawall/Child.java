@@ -25,6 +25,7 @@ final class Child {
             case "writers" -> writers(dir);
             case "fault" -> fault(dir);
             case "cursors" -> cursors(dir);
+            case "consumer" -> consumer(dir);
             default -> load(dir);
         }
     }
@@ -106,6 +107,17 @@ final class Child {
                 }
             });
         }
+    }
+
+    /** Takes a message, prints it, and holds it for ever; an owner puts it before. */
+    private static void consumer(Path dir) throws Exception {
+        Queue queue = Queue.open(dir);
+        if (queue.stats().isOwner()) {
+            queue.put("by the owner".getBytes(UTF_8));
+        }
+        Message message = queue.get();
+        System.out.println(new String(message.body(), UTF_8) + ", attempt " + message.attempt());
+        Thread.sleep(Long.MAX_VALUE);
     }
 
     /** Commits a record, waits for a line, and prints what the commits after it come to. */

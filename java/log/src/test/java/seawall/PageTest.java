@@ -16,16 +16,21 @@ import java.util.regex.Pattern;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 
-/** Compiles and runs the program of docs/java.md. */
+/** Compiles and runs the programs of docs/java.md. */
 class PageTest extends Fixture {
     private static final Pattern FENCED = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
 
     @Test
-    void theProgramOfThePageCompilesAndRuns() throws Exception {
+    void theProgramsOfThePageCompileAndRun() throws Exception {
         Matcher program = FENCED.matcher(Files.readString(Path.of(System.getProperty("seawall.root"), "docs/java.md")));
-        assertTrue(program.find(), "the page has a program");
-        Path source = Files.writeString(dir.resolve("Orders.java"), program.group(1));
+        runs("Orders", program, "102 records, of the customer: paid\n");
+        runs("Jobs", program, "attempt 1\nresize picture 1, attempt 2\n");
         assertFalse(program.find(), "and no other one that would go untested");
+    }
+
+    private void runs(String name, Matcher program, String expected) throws Exception {
+        assertTrue(program.find(), "the page has a program");
+        Path source = Files.writeString(dir.resolve(name + ".java"), program.group(1));
         ByteArrayOutputStream errors = new ByteArrayOutputStream();
         int compiled = ToolProvider.getSystemJavaCompiler()
                 .run(null, errors, errors, "-Xlint:all", "-Werror", "-cp", System.getProperty("java.class.path"), "-d", dir.toString(),
@@ -35,11 +40,11 @@ class PageTest extends Fixture {
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         try (URLClassLoader loader = new URLClassLoader(new URL[] {dir.toUri().toURL()})) {
             System.setOut(new PrintStream(printed, true, UTF_8));
-            String[] arguments = {dir.resolve("orders").toString()};
-            loader.loadClass("Orders").getMethod("main", String[].class).invoke(null, (Object) arguments);
+            String[] arguments = {dir.resolve("in " + name).toString()};
+            loader.loadClass(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
         } finally {
             System.setOut(before);
         }
-        assertEquals("102 records, of the customer: paid\n", printed.toString(UTF_8));
+        assertEquals(expected, printed.toString(UTF_8));
     }
 }
