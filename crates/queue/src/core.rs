@@ -303,7 +303,7 @@ impl Core {
             let held = Held { attempts: attempts + 1, place };
             self.state.hand_out(seq, held);
             changes.push((seq, change(held, self.own)));
-            bytes += body.len();
+            bytes += CHANGE + body.len();
             messages.push(Delivered { seq, id, attempts: attempts + 1, body });
         }
         if messages.is_empty() {
@@ -481,7 +481,7 @@ impl Core {
         for seq in self.state.waiting().take(messages_max) {
             let (id, body) = read(log, seq)?;
             let attempts = self.state.get(seq).map_or(0, |held| held.attempts);
-            bytes += body.len();
+            bytes += CHANGE + body.len();
             messages.push(Delivered { seq, id, attempts, body });
             if bytes >= ANSWER_BYTES {
                 break;
@@ -624,7 +624,7 @@ fn dead_letters(log: &Log, letters_max: usize) -> Done {
     for record in dead.read(dead.first_seq())?.take(letters_max) {
         let record = record?;
         let (id, attempts, body) = read_dead_letter(&record.payload)?;
-        bytes += body.len();
+        bytes += CHANGE + body.len();
         letters.push(DeadLetter { id, attempts, body: body.to_vec() });
         if bytes >= ANSWER_BYTES {
             break;

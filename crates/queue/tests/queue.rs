@@ -358,3 +358,16 @@ fn an_owner_whose_directory_was_replaced_closes() {
     std::thread::spawn(move || done.send(queue.close().is_ok()));
     assert!(closed.recv_timeout(Duration::from_secs(20)).expect("closes"));
 }
+
+#[test]
+fn an_answer_has_as_many_empty_messages_as_their_mark_has_room_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = seawall::Options::default().record_bytes_max(5 << 20);
+    let queue = open_as(dir.path(), &Options { log, ..Options::default() });
+    for _ in 0..4 {
+        queue.put_many(vec![Vec::new(); 50_000], Duration::ZERO).expect("puts");
+    }
+    let first = queue.get_many(u32::MAX, NOW).expect("gets");
+    let rest = queue.get_many(u32::MAX, NOW).expect("gets");
+    assert_eq!(first.len() + rest.len(), 200_000);
+}
