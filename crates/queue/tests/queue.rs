@@ -371,3 +371,23 @@ fn an_answer_has_as_many_empty_messages_as_their_mark_has_room_for() {
     let rest = queue.get_many(u32::MAX, NOW).expect("gets");
     assert_eq!(first.len() + rest.len(), 200_000);
 }
+
+#[test]
+fn a_state_that_no_transaction_has_room_for_keeps_no_message_from_being_acknowledged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = seawall::Options::default().record_bytes_max(8_000);
+    let options = Options { log, ..Options::default() };
+    let queue = open_as(dir.path(), &options);
+    for _ in 0..10 {
+        queue.put_many(vec![Vec::new(); 100], Duration::from_hours(1)).expect("puts");
+    }
+    for _ in 0..200 {
+        queue.put_many(vec![Vec::new(); 50], Duration::ZERO).expect("puts");
+        let messages = queue.get_many(50, NOW).expect("gets");
+        assert_eq!(messages.len(), 50);
+        queue.ack_many(messages).expect("acknowledges");
+    }
+    queue.close().expect("closes");
+    let stats = open_as(dir.path(), &options).stats().expect("counts");
+    assert_eq!((stats.waiting, stats.delayed), (0, 1_000));
+}
