@@ -79,7 +79,8 @@ impl Handle {
             // It is opened again when another owner ends, wherever this process is then.
             dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf()),
             options,
-            session: fastrand::u64(1..),
+            // Processes that were forked off draw the same numbers.
+            session: (fastrand::u64(..) ^ u64::from(std::process::id()) << 32).max(1),
             home: Home::here(),
             inner: Mutex::new(Inner {
                 role: Role::Neither,
