@@ -42,7 +42,7 @@ fn of(environment: &str, program: &str) -> PathBuf {
 /// What is done in place of the tests.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// Measures it beside sqlite3 and persist-queue
+    /// Measures it beside sqlite3, persist-queue and huey
     Bench {
         /// `[DIR] [--rounds N] …`: as those of bench.py
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -202,7 +202,7 @@ fn clean(python: &Path, minor: u32, wheel: &Path) -> Result {
 /// Runs the measurements beside the log without an interpreter and the peers.
 fn measure(arguments: &[String]) -> Result {
     tools(&find()?)?;
-    status(pip(&["install", "persist-queue==1.1.0"]))?;
+    status(pip(&["install", "persist-queue==1.1.0", "huey==3.5.4"]))?;
     install("tools", &build(&["--release"])?)?;
     status(built_apart(cargo(&["build", "--locked", "--release", "--quiet", "--example", "native"])))?;
     rest_and_print_load();
