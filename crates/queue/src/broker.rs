@@ -28,6 +28,8 @@ pub(crate) struct Broker {
     log: Log,
     core: Mutex<Core>,
     signal: Arc<Signal>,
+    /// A handle has left.
+    left: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -86,7 +88,13 @@ impl Broker {
                 return Err(error);
             }
         };
-        let broker = Arc::new(Self { log, core, signal: Arc::default(), thread: Mutex::default() });
+        let broker = Arc::new(Self {
+            log,
+            core,
+            signal: Arc::default(),
+            left: Condvar::new(),
+            thread: Mutex::default(),
+        });
         broker.log.watch(Waker::from(Arc::clone(&broker.signal)));
         let of_thread = Arc::clone(&broker);
         let failed =
@@ -156,7 +164,13 @@ impl Broker {
 
     /// A handle of another process connects, and names what is out there.
     pub(crate) fn enter(&self, session: u64, out: &[(u64, u32)], redeliver_ms: Option<u64>) {
-        self.core().enter(session, out, redeliver_ms);
+        let mut core = self.core();
+        // Its last connection ends first: a consumer that waits there would be handed what nobody reads.
+        while core.is_connected(session) && !core.is_closed() {
+            core = self.left.wait(core).unwrap_or_else(PoisonError::into_inner);
+        }
+        core.enter(session, out, redeliver_ms);
+        drop(core);
         // The time of what is out may end before anything else happens.
         self.signal.raise();
     }
@@ -165,6 +179,7 @@ impl Broker {
     pub(crate) fn leave(&self, session: u64) {
         let mut core = self.core();
         let gone = core.leave(&self.log, session);
+        self.left.notify_all();
         self.look(core, false);
         drop(gone);
     }
@@ -197,6 +212,7 @@ impl Broker {
         let mut answers = Answers::new();
         let done = core.close(&self.log, &mut answers);
         drop(core);
+        self.left.notify_all();
         self.signal.raise();
         for (reply, answer) in answers {
             reply(answer);
@@ -208,5 +224,40 @@ impl Broker {
         }
         let closed = block_on(self.log.close_async());
         done.and(closed.map_err(Error::Log))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_handle_that_connects_again_is_served_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let broker = Broker::open(dir.path(), Options::default(), 1).expect("opens");
+        let (sender, answers) = channel();
+        let get = |number| {
+            let wanted = Request::Get { messages_max: 1, wait_ms: None, redeliver_ms: None, attempts_max: 1 };
+            let sender = sender.clone();
+            broker.submit((7, number), wanted, Box::new(move |_| drop(sender.send(number))));
+        };
+        broker.enter(7, &[], None);
+        get(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                broker.enter(7, &[], None);
+                get(2);
+            });
+            // Time for the second one to come too early.
+            std::thread::sleep(Duration::from_millis(50));
+            broker.leave(7);
+        });
+        let put = Request::Put { bodies: vec![Vec::new()], delay_ms: 0 };
+        let lsn = broker.submit((1, 1), put, Box::new(drop)).expect("is to be committed");
+        broker.settle(lsn);
+        assert_eq!(answers.recv_timeout(Duration::from_secs(20)), Ok(2));
+        broker.close().expect("closes");
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants: a message is handed out only when it is durable and its attempt outlives the process; all records are appended here,
 //! so that their order is that of the changes of the state, and a replay of the log makes the same state.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -59,8 +59,8 @@ pub(crate) struct Core {
     bodies: Bodies,
     /// Those of consumers that wait no more.
     cancelled: Vec<Reply>,
-    /// How many connections each session has.
-    sessions: HashMap<u64, u64>,
+    /// Of the handles that are connected, and that of this process.
+    sessions: HashSet<u64>,
     mark_bytes: usize,
     /// The end of the last snapshot, or of what opening found.
     snapshot: Lsn,
@@ -127,7 +127,7 @@ impl Core {
             waiters: VecDeque::new(),
             bodies: Bodies::default(),
             cancelled: Vec::new(),
-            sessions: HashMap::new(),
+            sessions: HashSet::new(),
             mark_bytes,
             snapshot: log.appended_lsn(),
             is_closed: false,
@@ -558,10 +558,14 @@ impl Core {
         Answer::Stats(stats)
     }
 
+    pub(crate) fn is_connected(&self, session: u64) -> bool {
+        self.sessions.contains(&session)
+    }
+
     /// A handle connects, and names what is out there.
     pub(crate) fn enter(&mut self, session: u64, out: &[(u64, u32)], redeliver_ms: Option<u64>) {
         let until = redeliver_ms.map(|after| now_ms().saturating_add(after));
-        *self.sessions.entry(session).or_default() += 1;
+        self.sessions.insert(session);
         for (seq, attempts) in out {
             let Some(held) = self.state.get(*seq) else { continue };
             if let Place::Out { attempts_max, .. } = held.place
@@ -576,14 +580,9 @@ impl Core {
 
     /// A handle is gone, and what is out there waits again. Returns its consumers, to be dropped without the lock.
     pub(crate) fn leave(&mut self, log: &Log, session: u64) -> VecDeque<Waiter> {
-        let left = self.sessions.get_mut(&session).map_or(0, |connections| {
-            *connections -= 1;
-            *connections
-        });
-        if left > 0 || self.is_closed {
+        if !self.sessions.remove(&session) || self.is_closed {
             return VecDeque::new();
         }
-        self.sessions.remove(&session);
         let (gone, stay) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.of.0 == session);
         self.waiters = stay;
