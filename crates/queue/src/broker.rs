@@ -241,7 +241,7 @@ mod tests {
         let get = |number| {
             let wanted = Request::Get { messages_max: 1, wait_ms: None, redeliver_ms: None, attempts_max: 1 };
             let sender = sender.clone();
-            broker.submit((7, number), wanted, Box::new(move |_| drop(sender.send(number))));
+            broker.submit((7, number), wanted, Box::new(move |_| sender.send(number).expect("is read")));
         };
         broker.enter(7, &[], None);
         get(1);
