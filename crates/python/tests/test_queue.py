@@ -460,14 +460,15 @@ def test_a_process_goes_on_when_the_owner_is_killed_and_nothing_is_lost_or_hande
     with child(WORKER, path) as first:
         assert first.stdout is not None
         note(0, [first.stdout.readline()])
-        with child(WORKER, path) as second:
+        # A pipe that holds few lines.
+        with child(WORKER, path, pipesize=4096) as second:
             assert second.stdout is not None
             note(1, [second.stdout.readline() for _ in range(200)])
             note(0, [first.stdout.readline() for _ in range(200)])
             first.send_signal(signal.SIGKILL)
             note(0, first.stdout.read().splitlines(keepends=True))
             # Far more than is in the pipe: it goes on.
-            note(1, [second.stdout.readline() for _ in range(9_000)])
+            note(1, [second.stdout.readline() for _ in range(1_500)])
             second.send_signal(signal.SIGKILL)
             note(1, second.stdout.read().splitlines(keepends=True))
     assert [found[0]["owner"], found[1]["owner"]] == [[1], [0]]
