@@ -25,7 +25,7 @@ const POM: &str = "java/pom.xml";
 pub(crate) enum More {
     /// Puts both jars into the Maven repository of this user
     Install,
-    /// Measures it beside Chronicle Queue, Artemis' journal and `FileChannel`, in eight minutes
+    /// Measures it beside Chronicle Queue, Artemis' journal and `FileChannel`, in twelve minutes
     Bench(Order),
 }
 
@@ -40,6 +40,9 @@ pub(crate) struct Order {
     /// Of a round
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
+    /// One kind of table alone: append, power-loss, process-crash, queue
+    #[arg(long, value_name = "KIND")]
+    only: Option<String>,
 }
 
 pub(crate) fn run(more: Option<More>) -> Result {
@@ -221,7 +224,8 @@ fn bench(order: &Order) -> Result {
     let program = target().join("release/examples/commits");
     let (dir, program) = (order.dir.display().to_string(), program.display().to_string());
     let (rounds, seconds) = (order.rounds.to_string(), order.seconds.to_string());
-    let measured = ["seawall.bench.Bench", &dir, &program, &rounds, &seconds];
+    let mut measured = vec!["seawall.bench.Bench", &dir, &program, &rounds, &seconds];
+    measured.extend(order.only.as_deref());
     status(java(&newest, &measured))?;
     remove_folder(&order.dir)
 }

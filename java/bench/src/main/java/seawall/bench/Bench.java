@@ -1,6 +1,7 @@
 /*
  * Measures the log from Java beside the same log in a native program and beside the peers: appends in memory, durable commits by 1, 16
- * and 64 threads, and by one thread commits that outlive the process only.
+ * and 64 threads, by one thread commits that outlive the process only, and messages of a queue: a durable put and a durable
+ * acknowledgement each, beside two durable writes to a file.
  *
  * Every round runs each row once, in random order, so that a drift of the machine favours none; the first round warms the JVM up and
  * does not count. Appends are measured in a JVM of their own for each row and round, so that none runs code that was compiled for
@@ -28,7 +29,7 @@ import java.util.concurrent.atomic.LongAdder;
 
 public final class Bench {
     private static final int BURST = 1500;
-    private static final List<String> OURS = List.of("downcall", "native", "seawall", "seawall-async", "seawall-buffered");
+    private static final List<String> OURS = List.of("downcall", "native", "seawall", "seawall-async", "seawall-buffered", "queue-seawall");
     private static final List<String> IN_MEMORY = List.of("downcall", "seawall", "seawall-buffered", "chronicle", "artemis", "file");
 
     /** What a table measures; the native program calls what commits have to outlive by `word`. */
@@ -39,6 +40,9 @@ public final class Bench {
     }
 
     private static final String APPEND = "append";
+    private static final String QUEUE = "queue";
+    private static final List<String> QUEUES =
+            List.of("queue-file", "queue-seawall", "queue-artemis", "queue-artemis-tuned", "queue-chronicle");
     private static final List<Part> PARTS = List.of(
             new Part("nanoseconds an append in memory", APPEND, 64, List.of(1), IN_MEMORY),
             new Part("nanoseconds an append in memory", APPEND, 1024, List.of(1), IN_MEMORY),
@@ -46,7 +50,9 @@ public final class Bench {
                     List.of("native", "seawall", "seawall-async", "chronicle", "artemis", "artemis-tuned", "file")),
             // Artemis hands a record to a thread: it is not known when it outlives the process.
             new Part("commits/s that outlive the process only (the native log promises power loss; peers do not sync)", "process-crash", 256,
-                    List.of(1), List.of("native", "chronicle", "file")));
+                    List.of(1), List.of("native", "chronicle", "file")),
+            new Part("messages/s: put, get, acknowledge", QUEUE, 256, List.of(1, 16), QUEUES),
+            new Part("messages/s: put, get, acknowledge", QUEUE, 1024, List.of(1, 16), QUEUES));
 
     private record Row(Part part, String name, int writers) {}
 
@@ -63,18 +69,19 @@ public final class Bench {
     public static void main(String[] arguments) throws Throwable {
         if (arguments.length == 5 && arguments[4].equals(APPEND)) {
             System.out.println(nsAnAppend(arguments[0], Path.of(arguments[1]), Integer.parseInt(arguments[2]), Double.parseDouble(arguments[3])));
-        } else if (arguments.length == 4) {
-            new Bench(arguments[0], arguments[1], arguments[3]).run(Integer.parseInt(arguments[2]));
+        } else if (arguments.length == 4 || arguments.length == 5) {
+            List<Part> parts = PARTS.stream().filter(part -> arguments.length == 4 || part.word.equals(arguments[4])).toList();
+            new Bench(arguments[0], arguments[1], arguments[3]).run(Integer.parseInt(arguments[2]), parts);
         } else {
-            System.err.println("usage: Bench DIR NATIVE-PROGRAM ROUNDS SECONDS | PEER DIR BYTES SECONDS append");
+            System.err.println("usage: Bench DIR NATIVE-PROGRAM ROUNDS SECONDS [TABLE] | PEER DIR BYTES SECONDS append");
             System.exit(2);
         }
     }
 
-    private void run(int rounds) throws Exception {
+    private void run(int rounds, List<Part> parts) throws Exception {
         Map<Row, List<Double>> figures = new HashMap<>();
         List<Row> rows = new ArrayList<>();
-        for (Part part : PARTS) {
+        for (Part part : parts) {
             part.writers.forEach(writers -> part.names.forEach(name -> rows.add(new Row(part, name, writers))));
         }
         Random order = new Random(1);
@@ -88,14 +95,14 @@ public final class Bench {
             }
         }
         System.out.printf(Locale.ROOT, "median of %d rounds of %s s a row, all rows in random order; [least – most]%n", rounds, seconds);
-        PARTS.forEach(part -> print(part, figures));
+        parts.forEach(part -> print(part, figures));
     }
 
     private double figure(Row row) throws Exception {
         Part part = row.part;
         // The log stays, as for the native program; what peers wrote goes, because they trim nothing by themselves.
         boolean ours = OURS.contains(row.name);
-        Path at = dir.resolve(ours ? "log" : row.name);
+        Path at = dir.resolve(ours && !part.word.equals(QUEUE) ? "log" : row.name);
         try {
             if (part.inMemory()) {
                 List<String> command = new ArrayList<>(List.of(ProcessHandle.current().info().command().orElseThrow()));
@@ -108,7 +115,7 @@ public final class Bench {
                 String[] words = printed(List.of(program, at.toString(), "" + row.writers, "" + part.bytes, "" + seconds, part.word)).split(" ");
                 return Double.parseDouble(words[0]) / Double.parseDouble(words[1]);
             }
-            try (Peers open = Peers.open(row.name, at, part.word.equals("power-loss"))) {
+            try (Peers open = Peers.open(row.name, at, !part.word.equals("process-crash"))) {
                 return rate(open, row);
             }
         } finally {
@@ -160,7 +167,7 @@ public final class Bench {
     }
 
     private double rate(Peers open, Row row) throws Exception {
-        boolean durably = row.part.word.equals("power-loss");
+        boolean durably = !row.part.word.equals("process-crash");
         LongAdder committed = new LongAdder();
         AtomicBoolean over = new AtomicBoolean();
         AtomicReference<Throwable> problem = new AtomicReference<>();

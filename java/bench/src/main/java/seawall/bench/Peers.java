@@ -10,6 +10,10 @@
  *     artemis         Artemis' journal on NIO with the timer that its broker has, which gathers records for 3.3 ms at most
  *     artemis-tuned   the same with a timer of about one flush
  *     file            FileChannel.write in turns, and force(false) by each thread
+ *     queue-seawall   Queue.put, Queue.get, Message.ack
+ *     queue-artemis   a record that is added, and deleted when it is acknowledged; queue-artemis-tuned likewise
+ *     queue-chronicle an appender for each thread, one tailer, and a record in a second queue for each acknowledgement
+ *     queue-file      two durable writes
  */
 package seawall.bench;
 
@@ -27,17 +31,20 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 import net.openhft.chronicle.bytes.Bytes;
 import net.openhft.chronicle.bytes.SyncMode;
 import net.openhft.chronicle.queue.ChronicleQueue;
 import net.openhft.chronicle.queue.ExcerptAppender;
+import net.openhft.chronicle.queue.ExcerptTailer;
 import net.openhft.chronicle.queue.impl.single.SingleChronicleQueueBuilder;
 import org.apache.activemq.artemis.core.io.nio.NIOSequentialFileFactory;
 import org.apache.activemq.artemis.core.journal.impl.JournalImpl;
 import seawall.Log;
 import seawall.LogOptions;
+import seawall.Queue;
 
 record Peers(Supplier<Writer> writers, Act betweenBursts, Act end) implements AutoCloseable {
     /** What one thread writes with. */
@@ -69,6 +76,11 @@ record Peers(Supplier<Writer> writers, Act betweenBursts, Act end) implements Au
             case "artemis" -> artemis(dir, 1_000_000_000 / 300);
             case "artemis-tuned" -> artemis(dir, 50_000);
             case "file" -> file(dir);
+            case "queue-seawall" -> queue(dir);
+            case "queue-artemis" -> artemisQueue(dir, 1_000_000_000 / 300);
+            case "queue-artemis-tuned" -> artemisQueue(dir, 50_000);
+            case "queue-chronicle" -> chronicleQueue(dir);
+            case "queue-file" -> twice(file(dir));
             default -> throw new IllegalArgumentException("there is no peer " + name);
         };
     }
@@ -145,13 +157,77 @@ record Peers(Supplier<Writer> writers, Act betweenBursts, Act end) implements Au
     }
 
     private static Peers artemis(Path dir, int timeoutNanos) throws Exception {
+        JournalImpl journal = journal(dir, timeoutNanos);
+        AtomicLong ids = new AtomicLong();
+        Writer writer = (record, durably) -> journal.appendAddRecord(ids.incrementAndGet(), (byte) 1, record, durably);
+        return new Peers(() -> writer, () -> {}, journal::stop);
+    }
+
+    private static Peers artemisQueue(Path dir, int timeoutNanos) throws Exception {
+        JournalImpl journal = journal(dir, timeoutNanos);
+        AtomicLong ids = new AtomicLong();
+        java.util.Queue<Long> waiting = new ConcurrentLinkedQueue<>();
+        Writer writer = (record, durably) -> {
+            long id = ids.incrementAndGet();
+            journal.appendAddRecord(id, (byte) 1, record, durably);
+            waiting.add(id);
+            journal.appendDeleteRecord(waiting.remove(), durably);
+        };
+        return new Peers(() -> writer, () -> {}, journal::stop);
+    }
+
+    private static JournalImpl journal(Path dir, int timeoutNanos) throws Exception {
         var files = new NIOSequentialFileFactory(new File(dir.toString()), true, 490 << 10, timeoutNanos, 1, false);
         JournalImpl journal = new JournalImpl(10 << 20, 2, 10, 0, 0, files, "journal", "amq", 1);
         journal.start();
         journal.load(new ArrayList<>(), new ArrayList<>(), null, true);
-        AtomicLong ids = new AtomicLong();
-        Writer writer = (record, durably) -> journal.appendAddRecord(ids.incrementAndGet(), (byte) 1, record, durably);
-        return new Peers(() -> writer, () -> {}, journal::stop);
+        return journal;
+    }
+
+    private static Peers queue(Path dir) throws IOException {
+        Queue queue = Queue.open(dir);
+        Writer writer = (record, durably) -> {
+            queue.put(record);
+            queue.get().ack();
+        };
+        return new Peers(() -> writer, () -> {}, queue::close);
+    }
+
+    private static Peers chronicleQueue(Path dir) {
+        ChronicleQueue messages = SingleChronicleQueueBuilder.binary(dir.resolve("messages")).blockSize(256 << 20).syncMode(SyncMode.SYNC).build();
+        ChronicleQueue acknowledged = SingleChronicleQueueBuilder.binary(dir.resolve("acks")).blockSize(256 << 20).syncMode(SyncMode.SYNC).build();
+        ExcerptTailer tailer = messages.createTailer();
+        tailer.singleThreadedCheckDisabled(true);
+        Supplier<Writer> writers = () -> {
+            Excerpts put = new Excerpts(messages.createAppender(), Bytes.elasticByteBuffer(4096));
+            Excerpts ack = new Excerpts(acknowledged.createAppender(), Bytes.elasticByteBuffer(4096));
+            byte[] index = new byte[8];
+            return (record, durably) -> {
+                put.write(record, durably);
+                synchronized (tailer) {
+                    if (!tailer.readBytes(put.bytes().clear())) {
+                        throw new IllegalStateException("no message is there");
+                    }
+                }
+                ack.write(index, durably);
+            };
+        };
+        return new Peers(writers, () -> {}, () -> {
+            messages.close();
+            acknowledged.close();
+        });
+    }
+
+    /** A put and an acknowledgement. */
+    private static Peers twice(Peers peers) {
+        Supplier<Writer> writers = () -> {
+            Writer writer = peers.writer();
+            return (record, durably) -> {
+                writer.write(record, durably);
+                writer.write(record, durably);
+            };
+        };
+        return new Peers(writers, () -> {}, peers::close);
     }
 
     private static Peers file(Path dir) throws IOException {
