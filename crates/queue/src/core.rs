@@ -221,11 +221,6 @@ impl Core {
         let now = now_ms();
         while let Some((seq, held)) = self.state.take_due(now) {
             match held.place {
-                Place::Delayed { delay_ms, since_ms, .. } if seq >= self.state.durable => {
-                    // It cannot be read yet.
-                    let place = Place::Delayed { due: now + 1, delay_ms, since_ms };
-                    self.state.set(seq, Some(Held { place, ..held }));
-                }
                 Place::Out { .. } => self.give_back(log, seq, held),
                 _ => self.state.line_up(seq, held.attempts),
             }

@@ -152,6 +152,7 @@ impl State {
         let mut line = (self.next..self.durable).filter(|seq| !self.held.contains_key(seq)).peekable();
         std::iter::from_fn(move || match (again.peek(), line.peek()) {
             (Some((behind, _)), Some(next)) if behind > next => line.next(),
+            (Some((behind, _)), None) if *behind > self.durable => None,
             (Some(_), _) => again.next().map(|(_, seq)| *seq),
             (None, _) => line.next(),
         })
@@ -179,9 +180,10 @@ impl State {
         self.get(seq).map(|held| (seq, held))
     }
 
-    /// Lines a message up again, behind those that wait now.
+    /// Lines a message up again, behind those that wait now; it waits itself when it is durable.
     pub(crate) fn line_up(&mut self, seq: u64, attempts: u32) {
-        self.set(seq, Some(Held { attempts, place: Place::Again { behind: self.durable } }));
+        let behind = self.durable.max(seq + 1);
+        self.set(seq, Some(Held { attempts, place: Place::Again { behind } }));
     }
 
     /// The first message that is not gone.
@@ -215,5 +217,25 @@ pub(crate) fn change(held: Held, own: u64) -> Change {
         Place::Delayed { delay_ms, since_ms, .. } => {
             Change::Delayed { attempts: held.attempts, delay_ms, since_ms }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delayed_message_whose_time_comes_before_it_is_durable_waits_for_that_alone() {
+        let mut state = State::new(0, 1);
+        let place = Place::Delayed { due: 5, delay_ms: 5, since_ms: 0 };
+        state.set(1, Some(Held { attempts: 0, place }));
+        assert_eq!(state.take_due(5), Some((1, Held { attempts: 0, place })));
+        state.line_up(1, 0);
+        assert_eq!((state.first_due(), state.waiting().collect::<Vec<_>>()), (None, vec![0]));
+        let out = Place::Out { session: 1, until: None, attempts_max: 1 };
+        state.hand_out(0, Held { attempts: 1, place: out });
+        assert_eq!(state.first_waiting(), None);
+        state.durable = 2;
+        assert_eq!((state.first_waiting(), state.waiting().collect::<Vec<_>>()), (Some((1, 0)), vec![1]));
     }
 }
