@@ -1,7 +1,10 @@
 //! Decides and appends, under the lock of the broker, whatever is asked of a queue.
 //!
-//! Invariants: a message is handed out only when it is durable and its attempt outlives the process; all records are appended here,
-//! so that their order is that of the changes of the state, and a replay of the log makes the same state.
+//! Invariants: a message is handed out only when it is durable and its attempt outlives the process; all records are appended below
+//! here, so that their order is that of the changes of the state, and a replay of the log makes the same state.
+
+mod changes;
+mod manage;
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
@@ -10,25 +13,14 @@ use std::task::{Context, Poll, Waker};
 use seawall::{CommitFuture, Durability, Error as LogError, Log, Lsn, Transaction};
 use seawall_sys::clock::{monotonic_ns, unix_us};
 
-use crate::bodies::{Bodies, read};
+use crate::bodies::Bodies;
 use crate::error::{Error, Result};
-use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, Mark, dead_letter, message, read_dead_letter};
+use crate::record::{CHANGE, DEAD, MARKS, MESSAGES, Mark};
 use crate::state::{Held, Place, State, change};
-use crate::wire::{Answer, DeadLetter, Delivered, Request, Stats};
+use crate::wire::{Answer, Delivered, Request};
 
 /// How long messages that are out at other processes wait for these when the log has got a new owner.
 const CLAIM_MS: u64 = 2_000;
-/// Bytes of marks before they are written anew, with those alone that count.
-const MARK_BYTES_MIN: usize = 256 << 10;
-/// The same of all that was appended, because messages that are gone keep the disk until then.
-const APPENDED_BYTES_MIN: u64 = 16 << 20;
-/// Changes of one mark of a snapshot.
-const CHANGES_MAX: usize = 8_192;
-/// A delayed message is moved to the end of its stream if so many messages behind it are gone.
-const GONE_MAX: u64 = 4_096;
-/// Bytes of dead letters that one transaction puts into the queue again.
-const RETRY_BYTES: usize = 1 << 20;
-
 /// An answer with messages ends with the one that reaches so many bytes.
 const ANSWER_BYTES: usize = 4 << 20;
 
@@ -192,9 +184,9 @@ impl Core {
                 }
             }
             Request::Peek { messages_max } => self.peek(log, messages_max as usize),
-            Request::DeadLetters { letters_max } => dead_letters(log, letters_max as usize),
+            Request::DeadLetters { letters_max } => manage::dead_letters(log, letters_max as usize),
             Request::RetryDead => Self::retry_dead(log),
-            Request::DropDead => drop_dead(log),
+            Request::DropDead => manage::drop_dead(log),
             Request::Purge => self.purge(log),
             Request::Stats => Ok((self.stats(log), None)),
         };
@@ -331,228 +323,6 @@ impl Core {
         }
     }
 
-    fn put(&mut self, log: &Log, bodies: &[Vec<u8>], delay_ms: u64) -> Done {
-        let first = log.stream(MESSAGES).next_seq();
-        let answer = Answer::Put { first };
-        if bodies.is_empty() {
-            return Ok((answer, None));
-        }
-        let seqs = first..first + bodies.len() as u64;
-        let since_ms = unix_us() / 1_000;
-        let delayed = Change::Delayed { attempts: 0, delay_ms, since_ms };
-        let changes =
-            if delay_ms == 0 { Vec::new() } else { seqs.clone().map(|seq| (seq, delayed)).collect() };
-        let lsn = log.transaction::<LogError>(|transaction| {
-            for (seq, body) in seqs.clone().zip(bodies) {
-                transaction.append_to(MESSAGES, &message(seq, body))?;
-            }
-            for changes in changes.chunks(CHANGES_MAX) {
-                append_mark(transaction, &self.state.mark(changes.to_vec()))?;
-            }
-            Ok(())
-        })?;
-        if delay_ms > 0 {
-            self.mark_bytes += changes.len() * CHANGE;
-            let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
-            seqs.for_each(|seq| self.state.set(seq, Some(Held { attempts: 0, place })));
-        } else {
-            seqs.zip(bodies).for_each(|(seq, body)| self.bodies.keep(seq, seq, body));
-        }
-        Ok((answer, Some(lsn)))
-    }
-
-    fn ack(&mut self, log: &Log, seqs: &[u64]) -> Done {
-        if let Some(seq) = seqs.iter().find(|seq| **seq >= self.state.durable) {
-            return Err(Error::NoMessage { seq: *seq });
-        }
-        let left: Vec<u64> = seqs.iter().copied().filter(|seq| !self.state.is_gone(*seq)).collect();
-        if let Some(seq) = left.iter().find(|seq| self.state.get(**seq).is_none()) {
-            return Err(Error::NoMessage { seq: *seq });
-        }
-        if left.is_empty() {
-            // Whoever acknowledged them may wait for that still.
-            return Ok((Answer::Done, Some(log.appended_lsn())));
-        }
-        let lsn = self.append(log, left.iter().map(|seq| (*seq, Change::Gone)).collect())?;
-        for seq in &left {
-            self.state.set(*seq, None);
-        }
-        let cost = 4 * CHANGE * self.state.held().len();
-        let appended = lsn.get().saturating_sub(self.snapshot.get());
-        let is_worth_it =
-            self.mark_bytes > MARK_BYTES_MIN + cost || appended > APPENDED_BYTES_MIN + cost as u64;
-        if is_worth_it && let Ok(lsn) = self.snapshot(log) {
-            return Ok((Answer::Done, Some(lsn)));
-        }
-        if is_worth_it {
-            // What is out and delayed may be more than a transaction has room for. Its marks are there; the next try is as far away.
-            (self.mark_bytes, self.snapshot) = (0, lsn);
-        }
-        Ok((Answer::Done, Some(lsn)))
-    }
-
-    /// Returns the LSN that has to outlive the process for it, if any.
-    fn nack(&mut self, log: &Log, session: u64, out: (u64, u32), delay_ms: u64) -> Result<Option<Lsn>> {
-        let (seq, attempts) = out;
-        let held = self.state.get(seq).filter(|held| is_out_at(*held, session) && held.attempts == attempts);
-        let Some(held) = held else { return Ok(None) };
-        let Place::Out { attempts_max, .. } = held.place else { return Ok(None) };
-        if delay_ms == 0 || attempts >= attempts_max {
-            self.give_back(log, seq, held);
-            return Ok(None);
-        }
-        let since_ms = unix_us() / 1_000;
-        let lsn = self.append(log, vec![(seq, Change::Delayed { attempts, delay_ms, since_ms })])?;
-        let place = Place::Delayed { due: now_ms().saturating_add(delay_ms), delay_ms, since_ms };
-        self.state.set(seq, Some(Held { attempts, place }));
-        Ok(Some(lsn))
-    }
-
-    /// A message that was out waits again, or becomes a dead letter.
-    fn give_back(&mut self, log: &Log, seq: u64, held: Held) {
-        let is_spent = matches!(held.place, Place::Out { attempts_max, .. } if held.attempts >= attempts_max);
-        // One that cannot be buried now is buried when it would be handed out.
-        if !is_spent || self.bury(log, seq, held.attempts).is_err() {
-            self.state.line_up(seq, held.attempts);
-        }
-    }
-
-    fn bury(&mut self, log: &Log, seq: u64, attempts: u32) -> Result<()> {
-        let (id, body) = read(log, seq)?;
-        let mark = self.state.mark(vec![(seq, Change::Gone)]);
-        let lsn = log.transaction::<LogError>(|transaction| {
-            transaction.append_to(DEAD, &dead_letter(id, attempts, &body))?;
-            append_mark(transaction, &mark)
-        })?;
-        self.state.set(seq, None);
-        self.mark_bytes += CHANGE;
-        drop(log.commit_async(lsn));
-        Ok(())
-    }
-
-    fn append(&mut self, log: &Log, changes: Vec<(u64, Change)>) -> Result<Lsn> {
-        let bytes = self.state.mark(changes).encode();
-        let appended = log.stream(MARKS).append(&bytes)?;
-        self.mark_bytes += bytes.len();
-        Ok(appended.end)
-    }
-
-    /// Writes the marks anew that count, trims the others and the messages that are gone.
-    fn snapshot(&mut self, log: &Log) -> Result<Lsn> {
-        // Nothing was handed out, delayed or purged.
-        if log.stream(MARKS).next_seq() == 0 && self.state.next == log.stream(MESSAGES).first_seq() {
-            return Ok(log.appended_lsn());
-        }
-        self.move_delayed(log)?;
-        let marks = self.state.snapshot(self.own, CHANGES_MAX);
-        let first = log.stream(MARKS).next_seq();
-        let trimmed = self.state.first().min(log.stream(MESSAGES).next_seq());
-        let lsn = log.transaction::<LogError>(|transaction| {
-            marks.iter().try_for_each(|mark| append_mark(transaction, mark))?;
-            transaction.trim(MARKS, first)?;
-            transaction.trim(MESSAGES, trimmed)
-        })?;
-        self.mark_bytes = 0;
-        self.snapshot = lsn;
-        Ok(lsn)
-    }
-
-    /// Moves delayed messages that keep many that are gone to the end of their stream.
-    fn move_delayed(&mut self, log: &Log) -> Result<()> {
-        loop {
-            let Some((seq, held)) = self.state.held().next() else { return Ok(()) };
-            let gone = self.state.next.saturating_sub(seq).saturating_sub(self.state.held().len() as u64);
-            if gone < GONE_MAX || !matches!(held.place, Place::Delayed { .. }) {
-                return Ok(());
-            }
-            let record = log.stream(MESSAGES).get(seq)?;
-            let to = log.stream(MESSAGES).next_seq();
-            let changes = vec![(seq, Change::Gone), (to, change(held, self.own))];
-            let mark = self.state.mark(changes);
-            log.transaction::<LogError>(|transaction| {
-                transaction.append_to(MESSAGES, &record.payload)?;
-                append_mark(transaction, &mark)
-            })?;
-            self.state.set(seq, None);
-            self.state.set(to, Some(held));
-        }
-    }
-
-    fn peek(&self, log: &Log, messages_max: usize) -> Done {
-        let (mut messages, mut bytes) = (Vec::new(), 0);
-        for seq in self.state.waiting().take(messages_max) {
-            let (id, body) = read(log, seq)?;
-            let attempts = self.state.get(seq).map_or(0, |held| held.attempts);
-            bytes += CHANGE + body.len();
-            messages.push(Delivered { seq, id, attempts, body });
-            if bytes >= ANSWER_BYTES {
-                break;
-            }
-        }
-        Ok((Answer::Messages(messages), None))
-    }
-
-    fn retry_dead(log: &Log) -> Done {
-        let (mut count, mut lsn) = (0, None);
-        log.commit(log.appended_lsn())?;
-        let dead = log.stream(DEAD);
-        let mut letters = dead.read(dead.first_seq())?.peekable();
-        while letters.peek().is_some() {
-            let mut seq = log.stream(MESSAGES).next_seq();
-            let (mut bytes, mut trimmed) = (0, 0);
-            lsn = Some(log.transaction::<Error>(|transaction| {
-                while bytes < RETRY_BYTES
-                    && let Some(letter) = letters.next()
-                {
-                    let letter = letter?;
-                    let (_, _, body) = read_dead_letter(&letter.payload)?;
-                    transaction.append_to(MESSAGES, &message(seq, body))?;
-                    (seq, bytes, count) = (seq + 1, bytes + letter.payload.len(), count + 1);
-                    trimmed = letter.stream.map_or(0, |position| position.seq + 1);
-                }
-                Ok(transaction.trim(DEAD, trimmed)?)
-            })?);
-        }
-        Ok((Answer::Count(count), lsn))
-    }
-
-    fn purge(&mut self, log: &Log) -> Done {
-        let is_out = |held: Held| matches!(held.place, Place::Out { .. });
-        let durable = self.state.durable;
-        let gone: Vec<u64> = self
-            .state
-            .held()
-            .filter(|(seq, held)| *seq < durable && !is_out(*held))
-            .map(|(seq, _)| seq)
-            .collect();
-        let in_line = self.state.waiting().filter(|seq| self.state.get(*seq).is_none()).count();
-        for seq in &gone {
-            self.state.set(*seq, None);
-        }
-        self.state.next = self.state.next.max(durable);
-        self.bodies.clear();
-        let lsn = self.snapshot(log)?;
-        Ok((Answer::Count((gone.len() + in_line) as u64), Some(lsn)))
-    }
-
-    fn stats(&self, log: &Log) -> Answer {
-        let dead = log.stream(DEAD);
-        let mut stats = Stats {
-            waiting: self.state.waiting_count(),
-            dead: dead.next_seq() - dead.first_seq(),
-            handles: self.sessions.len() as u64,
-            ..Stats::default()
-        };
-        for (_, held) in self.state.held() {
-            match held.place {
-                Place::Out { .. } => stats.out += 1,
-                Place::Delayed { .. } => stats.delayed += 1,
-                Place::Again { .. } => {}
-            }
-        }
-        Answer::Stats(stats)
-    }
-
     pub(crate) fn is_connected(&self, session: u64) -> bool {
         self.sessions.contains(&session)
     }
@@ -615,30 +385,4 @@ fn failure(commit: CommitFuture) -> Option<LogError> {
 
 fn is_out_at(held: Held, session: u64) -> bool {
     matches!(held.place, Place::Out { session: of, .. } if of == session)
-}
-
-fn dead_letters(log: &Log, letters_max: usize) -> Done {
-    let dead = log.stream(DEAD);
-    if dead.next_seq() == 0 {
-        return Ok((Answer::DeadLetters(Vec::new()), None));
-    }
-    log.commit(log.appended_lsn())?;
-    let (mut letters, mut bytes) = (Vec::new(), 0);
-    for record in dead.read(dead.first_seq())?.take(letters_max) {
-        let record = record?;
-        let (id, attempts, body) = read_dead_letter(&record.payload)?;
-        bytes += CHANGE + body.len();
-        letters.push(DeadLetter { id, attempts, body: body.to_vec() });
-        if bytes >= ANSWER_BYTES {
-            break;
-        }
-    }
-    Ok((Answer::DeadLetters(letters), None))
-}
-
-fn drop_dead(log: &Log) -> Done {
-    let dead = log.stream(DEAD);
-    let count = dead.next_seq() - dead.first_seq();
-    let lsn = if count > 0 { Some(dead.trim(dead.next_seq())?) } else { None };
-    Ok((Answer::Count(count), lsn))
 }

@@ -10,6 +10,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -272,7 +273,7 @@ impl Handle {
                 Err(Error::Log(seawall::Error::Locked { .. })) => {}
                 Err(error) => return Err(error),
             }
-            if refused.kind() == std::io::ErrorKind::Unsupported {
+            if matches!(refused.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) {
                 return Err(self.socket("connect to", refused));
             }
             if Duration::from_nanos(monotonic_ns() - began) > self.options.answer_within {
@@ -286,7 +287,7 @@ impl Handle {
     fn own(&self, broker: &Arc<Broker>) -> Result<()> {
         let server = match Server::start(broker, &self.dir) {
             Ok(server) => Some(server),
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
             Err(error) => {
                 let _ = broker.close();
                 return Err(self.socket("listen at", error));
@@ -327,7 +328,7 @@ impl Handle {
             &Request::Hello { version: VERSION, session: self.session, out, redeliver_ms },
         )?;
         let Some((_, Answer::Hello { version })) = wire::read(&mut socket)? else {
-            return Err(std::io::ErrorKind::ConnectionReset.into());
+            return Err(ErrorKind::ConnectionReset.into());
         };
         if version != VERSION {
             return Ok(Err(Error::Version { owner: version }));

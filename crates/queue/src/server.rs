@@ -97,13 +97,14 @@ impl Accepting {
         let Some((number, Request::Hello { version, session, out, redeliver_ms })) = hello else {
             return Ok(());
         };
+        // Before the greeting, so that no handle counts on what cannot answer.
+        let to = socket.try_clone()?;
         wire::write(&mut socket, number, &Answer::Hello { version: VERSION })?;
         if version != VERSION {
             return Ok(());
         }
         socket.set_timeouts(None, None)?;
         let (sender, receiver) = channel();
-        let to = socket.try_clone()?;
         let writer = spawn("seawall-answer", move || write_answers(to, &receiver))?;
         {
             let mut connections = self.connections();
