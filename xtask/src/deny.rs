@@ -24,12 +24,12 @@ pub(crate) fn check(install: bool) -> Result<Option<String>> {
         println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
         status(crate::shell::install("cargo-deny"))?;
     }
-    let (peers, python, config) = (peers::manifest(), python::manifest(), root().join("deny.toml"));
-    let (peers, python, config) =
-        (peers.to_string_lossy(), python.to_string_lossy(), config.to_string_lossy());
-    let of_peers = ["deny", "--manifest-path", &peers, "--config", &config];
-    let of_python = ["deny", "--manifest-path", &python, "--config", &config];
-    let all = [&["deny"][..], &of_peers, &of_python];
+    let config = root().join("deny.toml").to_string_lossy().into_owned();
+    let of_raft = root().join("adapters/raft-rs/peers/Cargo.toml");
+    let beside =
+        [peers::manifest(), python::manifest(), of_raft].map(|path| path.to_string_lossy().into_owned());
+    let beside = beside.each_ref().map(|path| ["deny", "--manifest-path", path, "--config", &config]);
+    let all = [&["deny"][..], &beside[0], &beside[1], &beside[2]];
     for beginning in all {
         status(cargo(&[beginning, &["check", "licenses", "bans", "sources"]].concat()))?;
     }
