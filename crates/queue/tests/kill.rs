@@ -70,10 +70,12 @@ impl Said {
         }
     }
 
-    fn check(&self) {
+    fn lost(&self) -> ! {
         let mut lost = self.put.difference(&self.got);
-        let first = lost.next();
-        assert!(first.is_none(), "{first:?} and {} others were put and never came", lost.count());
+        panic!("{:?} and {} others were put and never came", lost.next(), lost.count());
+    }
+
+    fn check(&self) {
         for ((id, attempt), before) in &self.attempts {
             let done = self.done.get(id).copied().unwrap_or(u64::MAX);
             assert!(*before < done, "{id} was asked for in attempt {attempt}, and came, when it was done");
@@ -124,7 +126,11 @@ fn main() {
         child.kill().expect("is killed");
         child.wait().expect("is gone");
     }
-    take_in(&mut said, &lines, Duration::from_secs(4));
+    while !said.put.is_subset(&said.got) {
+        said.take_in(&lines.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| said.lost()));
+    }
+    // What was done must not come again.
+    take_in(&mut said, &lines, Duration::from_secs(1));
     for child in &mut children {
         assert!(child.try_wait().expect("waits").is_none(), "a process has ended by itself");
         let _ = child.kill();

@@ -152,7 +152,7 @@ fn delays_hold_in_this_process_and_the_next() {
     let day = Duration::from_hours(24);
     let queue = open(&path);
     queue.put_many(vec![b"tomorrow".to_vec()], day).expect("puts");
-    queue.put_many(vec![b"soon".to_vec()], Duration::from_millis(30)).expect("puts");
+    queue.put_many(vec![b"soon".to_vec()], Duration::from_secs(1)).expect("puts");
     queue.put(b"now").expect("puts");
     assert_eq!(drain(&queue), ["now"]);
     let soon = queue.get(SOON).expect("gets");
