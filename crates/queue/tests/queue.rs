@@ -2,8 +2,10 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use seawall::faults::Faults;
 use seawall_queue::{Error, Message, Options, Queue};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -390,4 +392,30 @@ fn a_state_that_no_transaction_has_room_for_keeps_no_message_from_being_acknowle
     queue.close().expect("closes");
     let stats = open_as(dir.path(), &options).stats().expect("counts");
     assert_eq!((stats.waiting, stats.delayed), (0, 1_000));
+}
+
+#[test]
+fn what_the_disk_refuses_is_not_answered_as_durable() {
+    for (of_owner, acks) in [(true, false), (true, true), (false, false), (false, true)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("jobs");
+        let faults = Arc::new(Faults::default());
+        let mut options = Options::default();
+        // Nothing but what is asked for writes a batch.
+        options.log = options.log.faults(Arc::clone(&faults)).idle_mark(Duration::from_hours(1));
+        let [owner, other] = both(&path, &options);
+        let queue = if of_owner { &owner } else { &other };
+        queue.put(b"a").expect("puts");
+        let message = queue.get(SOON).expect("gets");
+        faults.fail_commit(faults.commits());
+        let done = if acks { message.ack() } else { queue.put(b"b").map(drop) };
+        let failed = done.expect_err("was not stored");
+        assert_eq!(failed.name(), if of_owner { "failed" } else { "queue_owner" }, "{failed}");
+        drop((message, owner, other));
+        let queue = open(&path);
+        let mut left = Vec::new();
+        while !bodies(&left).contains(&"a") {
+            left.push(queue.get(SOON).expect("it was never acknowledged, and comes again"));
+        }
+    }
 }
