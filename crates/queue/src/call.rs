@@ -25,13 +25,13 @@ struct Slot<T> {
     waker: Option<Waker>,
 }
 
-/// Where the answer goes.
-pub(crate) struct Answering<T>(Arc<Mutex<Slot<T>>>);
+/// Where the answer goes, until it is given.
+pub(crate) struct Answering<T>(Option<Arc<Mutex<Slot<T>>>>);
 
 /// A call, and where its answer goes.
 pub(crate) fn call<T>() -> (Call<T>, Answering<T>) {
     let slot = Arc::new(Mutex::new(Slot { answer: None, waker: None }));
-    (Call { slot: Arc::clone(&slot), cancel: None }, Answering(slot))
+    (Call { slot: Arc::clone(&slot), cancel: None }, Answering(Some(slot)))
 }
 
 impl<T> Call<T> {
@@ -51,9 +51,15 @@ impl<T> Drop for Call<T> {
 }
 
 impl<T> Answering<T> {
-    pub(crate) fn answer(self, answer: Result<T>) {
+    pub(crate) fn answer(mut self, answer: Result<T>) {
+        self.give(answer);
+    }
+
+    /// Gives the answer, if none was given.
+    fn give(&mut self, answer: Result<T>) {
+        let Some(slot) = self.0.take() else { return };
         let waker = {
-            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             slot.answer = Some(answer);
             slot.waker.take()
         };
@@ -66,16 +72,7 @@ impl<T> Answering<T> {
 impl<T> Drop for Answering<T> {
     /// A call that nobody will answer ends.
     fn drop(&mut self) {
-        let waker = {
-            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if slot.answer.is_none() {
-                slot.answer = Some(Err(Error::Closed));
-            }
-            slot.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.give(Err(Error::Closed));
     }
 }
 
