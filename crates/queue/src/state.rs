@@ -160,8 +160,13 @@ impl State {
 
     /// How many wait.
     pub(crate) fn waiting_count(&self) -> u64 {
+        self.in_line_count() + self.again.len() as u64
+    }
+
+    /// How many of them were never handed out.
+    pub(crate) fn in_line_count(&self) -> u64 {
         let not_in_line = self.held.range(self.next..self.durable.max(self.next)).count() as u64;
-        self.durable.saturating_sub(self.next).saturating_sub(not_in_line) + self.again.len() as u64
+        self.durable.saturating_sub(self.next).saturating_sub(not_in_line)
     }
 
     /// What is out, delayed, or waits again.

@@ -52,22 +52,17 @@ impl Core {
     }
 
     pub(super) fn purge(&mut self, log: &Log) -> Done {
-        let is_out = |held: Held| matches!(held.place, Place::Out { .. });
         let durable = self.state.durable;
-        let gone: Vec<u64> = self
-            .state
-            .held()
-            .filter(|(seq, held)| *seq < durable && !is_out(*held))
-            .map(|(seq, _)| seq)
-            .collect();
-        let in_line = self.state.waiting().filter(|seq| self.state.get(*seq).is_none()).count();
-        for seq in &gone {
-            self.state.set(*seq, None);
+        let is_gone = |(seq, held): &(u64, Held)| *seq < durable && !matches!(held.place, Place::Out { .. });
+        let gone: Vec<_> = self.state.held().filter(is_gone).collect();
+        let count = self.state.in_line_count() + gone.len() as u64;
+        for (seq, _) in gone {
+            self.state.set(seq, None);
         }
         self.state.next = self.state.next.max(durable);
         self.bodies.clear();
         let lsn = self.snapshot(log)?;
-        Ok((Answer::Count((gone.len() + in_line) as u64), Some(lsn)))
+        Ok((Answer::Count(count), Some(lsn)))
     }
 
     pub(super) fn stats(&self, log: &Log) -> Answer {
