@@ -98,14 +98,6 @@ fn trim_and_stat_agree_and_what_is_no_log_is_refused() {
     }
 }
 
-#[test]
-fn a_workload_that_is_not_there_is_named_with_those_that_are() {
-    let (dir, _) = scratch();
-    let (out, printed) = ends(2, &["bench", "--only", "W1,W99", path(dir.path())], b"");
-    assert!(printed.contains("no workload W99") && printed.contains("W1, W1g, W2, W3"), "{printed}");
-    assert_eq!(out, "");
-}
-
 /// Standard output that takes nothing: every write fails for want of space.
 #[cfg(target_os = "linux")]
 fn full() -> Stdio {
@@ -261,15 +253,6 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
     }
     let cat = seawall(&["cat", path(&log)], b"");
     assert!(cat.stderr.is_empty() && cat.stdout == b"two\n", "what only reads has no engine to leave");
-}
-
-#[test]
-fn a_benchmark_of_nothing_is_refused_with_the_range() {
-    let (dir, _) = scratch();
-    for (option, range) in [("--rounds", "from 1 to 10,000"), ("--percent", "1..=10000")] {
-        let (_, error) = ends(2, &["bench", option, "0", path(dir.path())], b"");
-        assert!(error.contains(option) && error.contains(range), "{error}");
-    }
 }
 
 #[cfg(unix)]

@@ -82,19 +82,6 @@ fn every_page_is_rendered_without_a_warning() {
 }
 
 #[test]
-fn a_probe_answers_whatever_it_is_asked() {
-    let dir = folder();
-    let here = text(&seawall(&["probe", dir.path().to_str().expect("text"), "--json"]));
-    for field in ["\"problem\"", "\"fastest\"", "\"outlives\"", "\"verdicts\"", "\"elapsed_ns\""] {
-        assert!(here.contains(field), "{field}\n{here}");
-    }
-    let missing = text(&seawall(&["probe", "/no/such/folder", "--json"]));
-    assert!(missing.contains("/no/such/folder"), "{missing}");
-    assert!(text(&seawall(&["probe", "/no/such/folder"])).starts_with("problem"));
-    assert_eq!(seawall(&["probe", "--budget", "2s"]).status.code(), Some(2));
-}
-
-#[test]
 #[cfg(target_os = "linux")]
 fn memory_is_fit_for_nothing() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
@@ -102,18 +89,4 @@ fn memory_is_fit_for_nothing() {
     assert_eq!(probed.status.code(), Some(10), "cannot tell");
     let printed = String::from_utf8_lossy(&probed.stdout).into_owned();
     assert!(printed.contains("process crash") && !printed.contains("nothing against it"), "{printed}");
-}
-
-#[test]
-fn advice_needs_a_result_or_a_folder() {
-    let dir = folder();
-    let file = dir.path().join("result.json");
-    std::fs::write(&file, "{}").expect("written");
-    for arguments in [["advise", file.to_str().expect("text")], ["advise", "--dir=/no/such/folder"]] {
-        let refused = seawall(&arguments);
-        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
-        assert!(!String::from_utf8_lossy(&refused.stderr).contains("panicked"));
-    }
-    let both = seawall(&["advise", file.to_str().expect("text"), "--dir", "/tmp"]);
-    assert_eq!(both.status.code(), Some(2));
 }

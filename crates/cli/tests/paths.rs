@@ -5,7 +5,7 @@
 
 mod path_table;
 
-use path_table::{Runner, try_all};
+use path_table::{HOSTILE, Runner, try_all};
 use std::path::Path;
 use std::process::Command;
 
@@ -42,9 +42,9 @@ fn what_a_killed_run_left_is_removed_by_every_command_that_makes_such_files_and_
     }
 }
 
+/// Those that name a missing thing have it quoted, in colours too.
 #[test]
-fn options_that_name_no_path_refuse_what_they_do_not_know() {
-    const HOSTILE: &str = "x\u{1b}[2J\nok: nothing wrong";
+fn what_is_not_known_is_refused_and_no_message_obeys_what_it_quotes() {
     let work = folder();
     for line in [
         "log append log --readable-by @",
@@ -69,12 +69,25 @@ fn options_that_name_no_path_refuse_what_they_do_not_know() {
         "powercut run . --witness @",
         "powercut run . --witness host --ledger @",
         "powercut run . --witness-command @",
+        "powercut check . --witness-command @",
+        "compare @ @ --color always",
+        "bench --list --json @/a",
+        "methods @",
+        "trace -- @",
+        "trace --price @ -- true",
+        "crash-test @ --run true --check true",
+        "man @",
+        "@",
     ] {
-        let words = line.split(' ').map(|word| if word == "@" { HOSTILE } else { word });
-        let ended = Command::new(SEAWALL).args(words).current_dir(work.path()).output().expect("started");
-        let said = String::from_utf8_lossy(&ended.stderr);
+        let words = line.split(' ').map(|word| word.replace('@', HOSTILE));
+        let mut command = Command::new(SEAWALL);
+        command.args(words).env("CLICOLOR_FORCE", "1").current_dir(work.path());
+        let ended = command.output().expect("started");
+        let said = String::from_utf8_lossy(&ended.stderr) + String::from_utf8_lossy(&ended.stdout);
         assert!(matches!(ended.status.code(), Some(1 | 2)), "{line}: {said}");
-        assert!(!said.contains('\u{1b}') && !said.contains("\nok: "), "{line}: {said:?}");
+        for acts in ["\u{1b}[2J", "\u{1b}]", "\u{7}", "\r", "\u{202e}", "\u{9b}", "\nok: "] {
+            assert!(!said.contains(acts), "{line}: {acts:?} in {said:?}");
+        }
         let left: Vec<_> = std::fs::read_dir(work.path()).expect("reads").flatten().collect();
         assert!(left.is_empty(), "{line}: {left:?}");
     }

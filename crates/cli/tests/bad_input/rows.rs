@@ -96,6 +96,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("a dangling link",                   Nothing, &["bench", "dangling"], 1, &["dangling"]),
     ("a link to itself",                    Nothing, &["bench", "loop"], 1, &["loop"]),
     ("a scenario misspelt",                 Nothing, &["bench", "stal"], 1, &["stal", "seawall bench --list"]),
+    ("a scenario misspelt and a folder",    Nothing, &["bench", "stal", "."], 2, &["`stal` is not a scenario", "stall"]),
     ("two folders",                         Nothing, &["bench", "folder.json", "folder.json"], 2, &["is not a scenario"]),
     ("two folders of commit",               Nothing, &["bench", "commit", "folder.json", "folder.json"], 2, &["one folder, not 2"]),
     ("a folder of the kernel's",            Nothing, &["bench", "/proc"], 1, &["proc here", "free"]),
@@ -114,6 +115,8 @@ pub(crate) const ROWS: &[Row] = &[
     ("two formats on standard output",      Nothing, &["bench", "--json", "-", "--csv", "-"], 2, &["--json", "--csv", "mixed"]),
     ("a picture and tests on it",           Nothing, &["bench", "--svg", "-", "--require", "etcd", "--junit", "-"], 2, &["--svg", "--junit"]),
     ("two formats in one file",             Nothing, &["bench", "--svg", "p", "--html", "./p"], 2, &["--svg", "--html", "same file"]),
+    ("two formats in one file that is there", Nothing, &["bench", "--json", "stall.json", "--csv", "./stall.json"], 2, &["--csv", "same file"]),
+    ("a result that is there and one in no folder", Nothing, &["bench", "--json", "stall.json", "--csv", "no/such/x.csv"], 1, &["no/such/x.csv"]),
     ("results below a file",                Nothing, &["bench", "--out", "stall.json/below"], 1, &["stall.json/below", "--out"]),
     ("a full disk for the list",            FullOutput, &["bench", "--list"], 1, &["cannot write to standard output"]),
     ("a full disk for the methods",         FullOutput, &["methods"], 1, &["cannot write to standard output"]),
@@ -123,6 +126,7 @@ pub(crate) const ROWS: &[Row] = &[
     // Limits of the process.
     ("no file to open for a page",          Shell("exec 3>&- 4>&- 5>&-; ulimit -n 4"), &["report", "published.json", "-o", "page.html"], 1, &["page.html", "Too many open files"]),
     ("no file to open for a journal",       Shell("exec 3>&- 4>&- 5>&-; ulimit -n 4"), &["bench", ".", "--time", "1", "--no-out", "--no-progress"], 1, &["seawall-", "Too many open files"]),
+    ("a journal larger than files may be",  Shell("ulimit -f 512"), &["bench", ".", "--journal", "4MiB", "--transactions", "16", "--rounds", "1", "--allow-memory", "--no-out", "--no-progress"], 1, &["seawall-journal", "too large"]),
     ("a result larger than files may be",   Shell("ulimit -f 1"), &["report", "published.json", "-o", "page.html"], 1, &["page.html"]),
     // Options of the other scenarios.
     ("an option of another scenario",       Nothing, &["bench", "stall", "--rate", "5"], 2, &["--rate"]),
@@ -134,13 +138,23 @@ pub(crate) const ROWS: &[Row] = &[
     ("writers in words",                    Nothing, &["bench", "group", "--writers", "many"], 2, &["--writers", "many"]),
     ("a file too small",                    Nothing, &["bench", "cached", "--file", "1KiB"], 2, &["--file"]),
     ("no rewrite",                          Nothing, &["bench", "cached", "--rewrites", "0"], 2, &["--rewrites"]),
+    ("a file too large",                    Nothing, &["bench", "cached", "--file", "17GiB"], 2, &["--file", "16 GiB"]),
     ("a workload that does not exist",      Nothing, &["bench", "log", "--workloads", "W99"], 2, &["W99", "W12"]),
     ("a log too small",                     Nothing, &["bench", "log", "--log-size", "1MiB"], 2, &["--log-size"]),
     ("a JDK without JVMs",                  Nothing, &["bench", "path", "--jdk", "x"], 2, &["--jvm"]),
     ("JVMs in another scenario",            Nothing, &["bench", "stall", "--jvm"], 2, &["--jvm", "bench stall"]),
     ("JVMs on one CPU",                     Nothing, &["bench", "path", "--jvm", "--pin", "0"], 2, &["--pin", "taskset"]),
     ("a folder that is no JDK",             Nothing, &["bench", "path", "--jvm", "--jdk", "no-such-folder"], 1, &["no-such-folder", "bin/java", "--jdk"]),
-    ("no cluster",                          Nothing, &["bench", "replicated"], 2, &["--kafka", "--nats"]),
+    ("no cluster",                          Nothing, &["bench", "replicated"], 2, &["--kafka BOOTSTRAP", "--nats", "docs/replicated.md"]),
+    ("settings of no Kafka",                Nothing, &["bench", "replicated", "--kafka-config", "x"], 2, &["--kafka-config", "without --kafka"]),
+    ("a monitor of no NATS",                Nothing, &["bench", "replicated", "--nats-monitor", "x"], 2, &["--nats-monitor", "without --nats"]),
+    #[cfg(not(feature = "kafka"))]
+    ("a build without Kafka's client",      Nothing, &["bench", "replicated", "--kafka", "127.0.0.1:1"], 2, &["--features kafka"]),
+    #[cfg(not(feature = "nats"))]
+    ("a build without the client of NATS",  Nothing, &["bench", "replicated", "--nats", "127.0.0.1:1"], 2, &["--features nats"]),
+    // The clients' own words are tried on real clusters by `cargo xtask replicated`.
+    #[cfg(feature = "kafka")]
+    ("a Kafka that is away",                Nothing, &["bench", "replicated", "--no-out", "--time", "5s", "--kafka", "127.0.0.1:1"], 1, &["Kafka at 127.0.0.1:1", "docs/replicated.md"]),
     ("an option of one for all",            Nothing, &["bench", "all", "--json", "x"], 2, &["--json"]),
     // Results that are none.
     ("a result that is not there",          Nothing, &["compare", "no-such.json", "stall.json"], 1, &["no-such.json"]),
@@ -178,10 +192,12 @@ pub(crate) const ROWS: &[Row] = &[
     ("a folder for a comparison",           Nothing, &["compare", "published.json", "commit.json", "--csv", "folder.json"], 1, &["folder.json"]),
     // Advice.
     ("no result to advise from",            Nothing, &["advise", "no-such.json"], 1, &["no-such.json"]),
+    ("a file of something else to advise from", Nothing, &["advise", "foreign.json"], 1, &["foreign.json"]),
     ("half a result to advise from",        Nothing, &["advise", "cut.json"], 1, &["cut.json"]),
     ("a folder that is not there to advise", Nothing, &["advise", "--dir", "no-such-folder"], 1, &["no-such-folder", "--dir"]),
     ("a file for a folder to advise",       Nothing, &["advise", "--dir", "stall.json"], 1, &["stall.json", "not a folder"]),
     ("a result and a time",                 Nothing, &["advise", "published.json", "--time", "5s"], 2, &["--time"]),
+    ("a result and a folder",               Nothing, &["advise", "published.json", "--dir", "/tmp"], 2, &["--dir"]),
     ("a wait for a result",                 Nothing, &["advise", "published.json", "--settle", "5"], 2, &["--settle"]),
     ("a product misspelt",                  Nothing, &["advise", "published.json", "--only", "postgersql"], 2, &["--only", "postgersql", "postgresql"]),
     ("no product",                          Nothing, &["advise", "published.json", "--only", ""], 2, &["--only"]),
@@ -232,6 +248,9 @@ pub(crate) const ROWS: &[Row] = &[
     ("a rebuild with nobody to ask",        Nothing, &["log", "rebuild", "no/such/log", "--from", "folder:folder.json"], 1, &["no/such does not exist"]),
     ("a status of nothing",                 Nothing, &["log", "status", "no-such-log"], 1, &["no-such-log"]),
     ("a drill from nowhere",                Nothing, &["log", "drill"], 2, &["--from"]),
+    ("a benchmark of no round",             Nothing, &["log", "bench", "--rounds", "0", "."], 2, &["--rounds", "from 1 to 10,000"]),
+    ("a benchmark of no time",              Nothing, &["log", "bench", "--percent", "0", "."], 2, &["--percent", "1..=10000"]),
+    ("a workload of the log that is not there", Nothing, &["log", "bench", "--only", "W1,W99", "."], 2, &["no workload W99", "W1, W1g, W2, W3"]),
     // Commands.
     ("no command",                          Nothing, &[], 2, &["Usage"]),
     ("a command misspelt",                  Nothing, &["bnech"], 2, &["bnech", "bench"]),

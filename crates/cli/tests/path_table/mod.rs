@@ -106,8 +106,9 @@ const ARGUMENTS: &[(Role, &str)] = &[
     (Role::Folder, "bench log @ --workloads W1 --rounds 1 --time 1 --no-out --allow-memory"),
 ];
 
-/// Clears the screen, forges a line, reverses what follows.
-const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\r\nok: nothing wrong\u{202e}\u{9b}1m";
+/// Clears the screen, sets the title, fills the clipboard, forges a line, reverses what follows.
+pub(crate) const HOSTILE: &str =
+    "x\u{1b}[2J\u{1b}]0;t\u{7}\u{1b}]52;c;eA==\u{7}\r\nok: nothing wrong\u{202e}\u{9b}1m";
 
 /// Longer than any of these commands needs on a slow machine.
 const DEADLINE_NS: u64 = 120_000_000_000;

@@ -4,7 +4,7 @@
 
 use crate::ground::{Ground, folder};
 use crate::program::{Bench, SEAWALL, names, ran};
-use crate::scenarios::{SMALL, table};
+use crate::scenarios::SMALL;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::Outcome;
 use seawall_gauge::scenario::{SCENARIOS, Scenario};
@@ -90,7 +90,7 @@ fn cached_sets_three_file_systems_side_by_side() {
     let (code, printed) = ran(command.arg("--json").arg(&json));
     assert_eq!(code, Some(0), "{printed}");
     let result = RunResult::read(&json).expect("a result");
-    let study = table(&result);
+    let study = &result.study;
     let labels: Vec<&str> = study.places.iter().map(|place| place.label.as_str()).collect();
     assert_eq!(labels, SYSTEMS.map(|(kind, _)| kind));
     assert_eq!(study.measured().count(), 3 * 6);

@@ -9,63 +9,6 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_output_is_an_error_and_a_reader_that_left_is_none() {
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
-    let methods = || std::process::Command::new(env!("CARGO_BIN_EXE_seawall"));
-    let run = methods().arg("methods").stdout(full).output().expect("starts");
-    let printed = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(1), "{printed}");
-    assert!(
-        printed.contains("cannot write to standard output") && !printed.contains("panicked"),
-        "{printed}"
-    );
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    drop(reader);
-    let run = methods().arg("methods").stdout(writer).output().expect("starts");
-    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
-}
-
-#[test]
-fn a_run_that_measured_nothing_is_no_success() {
-    let folder = folder();
-    // Whatever the reason: here there is no such CPU.
-    let run = Bench::new(folder.path(), &[&SMALL[..], &["--pin", "900"]].concat()).run();
-    assert_eq!(run.code, Some(1), "{}", run.printed());
-    assert!(run.printed().contains("900"), "{}", run.printed());
-    assert_eq!(names(folder.path()), Vec::<String>::new());
-}
-
-#[test]
-fn a_place_that_is_no_folder_is_named_with_a_remedy() {
-    let folder = folder();
-    let missing = folder.path().join("missing");
-    let file = folder.path().join("file");
-    std::fs::write(&file, "precious").expect("a file");
-    for (place, words) in [(&missing, "does not exist"), (&file, "is not a folder")] {
-        let run = Bench::new(place, &SMALL).run();
-        assert_eq!(run.code, Some(1), "{}", run.printed());
-        let name = place.display().to_string();
-        assert!(run.stderr.contains(&name) && run.stderr.contains(words), "{}", run.stderr);
-        assert!(run.stderr.contains("name "), "{:?} has no remedy", run.stderr);
-    }
-    assert_eq!(names(folder.path()), ["file"]);
-    assert_eq!(std::fs::read_to_string(&file).expect("still there"), "precious");
-}
-
-#[test]
-fn results_that_cannot_be_kept_are_refused_before_anything_is_measured() {
-    let folder = folder();
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").expect("a file");
-    let arguments = ["bench", ".", "--no-progress", "--out", "file/below"];
-    let (code, printed) = ran(Command::new(SEAWALL).args(arguments).current_dir(folder.path()));
-    assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("file/below") && printed.contains("--out"), "{printed}");
-    assert_eq!(names(folder.path()), ["file"]);
-}
-
 #[test]
 #[ignore = "needs root to mount; run by `cargo xtask test`"]
 fn a_read_only_folder_is_named_as_such() {
@@ -104,17 +47,6 @@ fn a_folder_without_permission_is_named() {
 fn set_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn a_full_disk_is_refused_before_the_run() {
-    let ground = Ground::new("ext4", 16, "defaults");
-    let before = names(ground.path());
-    let run = Bench::new(ground.path(), &["--journal", "64MiB", "--time", "1s"]).run();
-    assert_eq!(run.code, Some(1), "{}", run.printed());
-    assert!(run.stderr.contains("free") && run.stderr.contains("--journal"), "{}", run.stderr);
-    assert_eq!(names(ground.path()), before);
 }
 
 /// Runs under strace with one call made to fail, without the kernel's doing anything.
@@ -191,21 +123,21 @@ fn after_a_failed_sync_the_method_ends_and_never_syncs_that_file_again() {
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
-/// Starts a long run, waits until its journal is there, sends `signal`.
-fn interrupted(signal: &str) {
+/// Starts a long run of a scenario, waits until it has made `seen`, sends `signal`.
+fn interrupted(signal: &str, scenario: &str, seen: &str) {
     let folder = folder();
-    let bench = Bench::new(folder.path(), &["--journal", "4MiB", "--time", "60s", "--rounds", "50"]);
+    let bench = Bench::scenario(scenario, folder.path(), &["--time", "60s", "--allow-memory"]);
     let child = bench.command().spawn().expect("started");
     let process = child.id().to_string();
-    for _ in 0..200 {
-        if has_scratch(folder.path(), "seawall-journal") {
+    for _ in 0..1200 {
+        if has_scratch(folder.path(), seen) {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     // Past the idle baseline, so that it hits a block.
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    assert!(has_scratch(folder.path(), "seawall-journal"), "it is under way");
+    assert!(has_scratch(folder.path(), seen), "it is under way");
     let sent = Command::new("kill").args([signal, &process]).status().expect("kill");
     assert!(sent.success(), "it was still running");
     let run = bench.ended(&child.wait_with_output().expect("its end"));
@@ -214,25 +146,14 @@ fn interrupted(signal: &str) {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_leaves_no_file() {
-    interrupted("-INT");
-}
-
-#[test]
-fn a_termination_in_the_middle_leaves_no_file() {
-    interrupted("-TERM");
-}
-
-#[test]
-fn a_raw_device_must_be_a_device_and_a_file_given_for_one_is_spared() {
-    let folder = folder();
-    let file = folder.path().join("disk.img");
-    File::create(&file).and_then(|file| file.set_len(4 << 20)).expect("a file");
-    let arguments = ["bench", "--no-out", "--no-progress", "--journal", "1MiB", "--raw-device-overwrite"];
-    let (code, printed) = ran(Command::new(SEAWALL).args(arguments).arg(&file));
-    assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("not a block device") && printed.contains("disk.img"), "{printed}");
-    assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 0));
+fn a_signal_in_the_middle_leaves_neither_file_nor_log() {
+    for (signal, scenario, seen) in [
+        ("-INT", "commit", "seawall-journal"),
+        ("-TERM", "commit", "seawall-journal"),
+        ("-INT", "group", "seawall-log"),
+    ] {
+        interrupted(signal, scenario, seen);
+    }
 }
 
 /// Asks for the device to be overwritten, really and as a dry run: both are refused with these words, and not a byte
@@ -367,30 +288,6 @@ fn a_thread_that_cannot_be_started_ends_the_run_with_an_error_and_leaves_no_file
 }
 
 #[test]
-fn outputs_are_tried_before_the_run_and_two_formats_do_not_share_standard_output() {
-    let folder = folder();
-    let bench = |more: &[&str]| {
-        let arguments = ["bench", ".", "--no-progress", "--no-out"];
-        let mut command = Command::new(SEAWALL);
-        ran(command.args(arguments).args(SMALL).args(more).current_dir(folder.path()))
-    };
-    let (code, printed) = bench(&["--json", "missing/x.json"]);
-    assert!(code == Some(1) && printed.contains("missing/x.json") && !printed.contains("Will "), "{printed}");
-    let (code, printed) = bench(&["--json", "-", "--csv", "-"]);
-    assert!(code == Some(2) && printed.contains("--json") && printed.contains("--csv"), "{printed}");
-    std::fs::write(folder.path().join("kept.json"), "old").expect("written");
-    let (code, printed) = bench(&["--json", "kept.json", "--csv", "missing/x.csv"]);
-    assert!(code == Some(1) && printed.contains("x.csv"), "{printed}");
-    assert_eq!(std::fs::read_to_string(folder.path().join("kept.json")).expect("read"), "old");
-    for same in ["kept.json", "./kept.json", "new.json"] {
-        let first = if same == "new.json" { "./new.json" } else { "kept.json" };
-        let (code, printed) = bench(&["--json", first, "--csv", same]);
-        assert!(code == Some(2) && printed.contains("same file") && printed.contains("--csv"), "{printed}");
-    }
-    assert_eq!(names(folder.path()), ["kept.json"]);
-}
-
-#[test]
 fn familiar_amounts_a_label_and_quiet_are_understood() {
     let folder = folder();
     let options =
@@ -403,15 +300,4 @@ fn familiar_amounts_a_label_and_quiet_are_understood() {
     assert_eq!(result.label.as_deref(), Some("before the upgrade"));
     assert!(run.stdout.contains("before the upgrade"), "{}", run.stdout);
     assert_eq!(run.stderr, "");
-}
-
-#[test]
-fn a_limit_on_the_size_of_files_is_an_error_and_leaves_none() {
-    let folder = folder();
-    let wrapper = ["sh", "-c", "ulimit -f 512; exec \"$@\"", "sh"];
-    let options = ["--journal", "4MiB", "--transactions", "16", "--rounds", "1"];
-    let run = Bench::new(folder.path(), &options).under(&wrapper).run();
-    assert_eq!(run.code, Some(1), "{}", run.printed());
-    assert!(run.stderr.contains("seawall-journal") && run.stderr.contains("too large"), "{}", run.stderr);
-    assert_eq!(names(folder.path()), Vec::<String>::new());
 }

@@ -3,11 +3,10 @@
 //! Invariant: the tests assert counts, calls and messages, never latencies; every run is small.
 
 use crate::ground::{Ground, folder};
-use crate::program::{Bench, SEAWALL, has_scratch, names, ran};
+use crate::program::{Bench, SEAWALL, names, ran};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
-use seawall_gauge::scenario::{SCENARIOS, Scenario};
-use seawall_gauge::study::Study;
+use seawall_gauge::scenario::SCENARIOS;
 use std::path::Path;
 use std::process::Command;
 
@@ -39,29 +38,15 @@ fn small(scenario: &str) -> RunResult {
     run(scenario, options, folder.path())
 }
 
-pub(crate) fn table(result: &RunResult) -> &Study {
-    &result.study
-}
-
 fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
-    let row = table(result).row(id).unwrap_or_else(|| panic!("{id} is not in the result"));
+    let row = result.study.row(id).unwrap_or_else(|| panic!("{id} is not in the result"));
     row.measured().unwrap_or_else(|| panic!("{id}: {:?}", row.outcome))
-}
-
-#[test]
-fn every_scenario_has_a_small_run_here() {
-    // What speaks to clusters is tried by `cargo xtask replicated`, what is another program by `cargo xtask peers`.
-    let here = |scenario: &&Scenario| !scenario.ranked && !scenario.clusters && scenario.name != "peers";
-    let studies = SCENARIOS.iter().filter(here);
-    for scenario in studies {
-        assert!(SMALL.iter().any(|(name, _)| *name == scenario.name), "{}", scenario.name);
-    }
 }
 
 #[test]
 fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     let result = small("stall");
-    for row in &table(&result).rows {
+    for row in &result.study.rows {
         if let Outcome::Failed { error, .. } = &row.outcome {
             panic!("{}: {error}", row.id);
         }
@@ -74,13 +59,13 @@ fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     assert!(count("writeback-only", "append") > 0);
     assert_eq!(count("writeback-only", "sync"), 0);
     assert_eq!(count("writeback-only", "in_flight"), 0);
-    assert!(!table(&result).facts.is_empty(), "the writeback settings are printed");
+    assert!(!result.study.facts.is_empty(), "the writeback settings are printed");
 }
 
 #[test]
 fn cached_makes_the_original_s_calls_and_measures_what_is_cached() {
     let result = small("cached");
-    for row in &table(&result).rows {
+    for row in &result.study.rows {
         let calls: Vec<(&str, u64, u64)> = measured(&result, &row.id)
             .calls
             .iter()
@@ -98,13 +83,13 @@ fn cached_makes_the_original_s_calls_and_measures_what_is_cached() {
 #[test]
 fn path_lists_every_iteration_and_counts_every_write() {
     let result = small("path");
-    for (row, measured) in table(&result).measured() {
+    for (row, measured) in result.study.measured() {
         assert_eq!(measured.iterations.len(), 2, "{}: warm-up is not listed", row.id);
         let listed: u64 = measured.iterations.iter().map(|iteration| iteration.count).sum();
         assert_eq!(measured.latency("write").expect("kept").count(), listed, "{}", row.id);
         assert!(listed > 0, "{}", row.id);
     }
-    assert_eq!(table(&result).measured().count(), 10);
+    assert_eq!(result.study.measured().count(), 10);
 }
 
 #[test]
@@ -120,19 +105,19 @@ fn group_lets_each_number_of_writers_commit_in_each_way() {
 #[test]
 fn interfere_has_a_load_that_really_moves_bytes() {
     let result = small("interfere");
-    for row in &table(&result).rows {
+    for row in &result.study.rows {
         let Some(measured) = row.measured() else { continue };
         let moved = measured.figure("load_bytes").expect("counted");
         assert_eq!(moved > 0.0, row.label != "none", "{}: {moved}", row.id);
     }
-    assert!(table(&result).measured().count() >= 4);
+    assert!(result.study.measured().count() >= 4);
 }
 
 #[test]
 fn the_log_commits_beside_its_floor_and_every_row_says_how() {
     let (folder, options) = (folder(), ["--time", "1s", "--rounds", "2", "--workloads", "W1,W3,W4p,W5g"]);
     let result = run("log", &options, folder.path());
-    let ids: Vec<&str> = table(&result).rows.iter().map(|row| row.id.as_str()).collect();
+    let ids: Vec<&str> = result.study.rows.iter().map(|row| row.id.as_str()).collect();
     let expected =
         ["floor-16k", "bare-16k", "W1", "floor-4k", "bare-4k", "W3", "W4p", "floor-100k", "bare-100k", "W5g"];
     assert_eq!(ids, expected);
@@ -146,7 +131,7 @@ fn the_log_commits_beside_its_floor_and_every_row_says_how() {
     let per_batch = |id| measured(&result, id).figure("records_per_batch").expect("a log");
     assert!(per_batch("W4p") > per_batch("W1"), "many commits share a batch");
     assert!(per_batch("W5g") > 50.0, "a transaction is one batch");
-    let method = |id: &str| table(&result).row(id).and_then(|row| row.method.clone()).expect("a method").id;
+    let method = |id: &str| result.study.row(id).and_then(|row| row.method.clone()).expect("a method").id;
     assert_eq!(method("floor-16k"), method("W1"), "the floor commits as the log does");
 }
 
@@ -156,7 +141,7 @@ fn streams_commit_and_are_read_in_place_and_the_rows_that_they_are_compared_with
     let options = ["--time", "2s", "--rounds", "1", "--workloads", names, "--log-size", "32MiB"];
     let folder = folder();
     let result = run("log", &options, folder.path());
-    for row in &table(&result).rows {
+    for row in &result.study.rows {
         if let Outcome::Failed { error, .. } = &row.outcome {
             panic!("{}: {error}", row.id);
         }
@@ -188,8 +173,8 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
         ran(command.args(["--allow-memory", "--no-out", "--no-progress", "--json"]).arg(&json));
     assert_eq!(code, Some(0), "{printed}");
     let result = RunResult::read(&json).expect("a result");
-    assert_eq!(table(&result).places.len(), 2);
-    assert_eq!(table(&result).measured().count(), 12);
+    assert_eq!(result.study.places.len(), 2);
+    assert_eq!(result.study.measured().count(), 12);
     assert!(names(one.path()).is_empty() && names(other.path()).is_empty());
 }
 
@@ -210,28 +195,6 @@ fn the_list_names_every_scenario_and_measures_nothing() {
     }
     assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
     assert_eq!(names(work.path()), Vec::<String>::new());
-}
-
-#[test]
-fn a_word_that_is_no_scenario_and_an_option_of_another_one_are_refused() {
-    let work = folder();
-    std::fs::create_dir(work.path().join("stall")).expect("a folder");
-    let cases: [(&[&str], &[&str]); 6] = [
-        (&["--journal", "1MiB", "stall"], &["`stall`", "after its name"]),
-        (&["stal", "."], &["`stal` is not a scenario", "stall"]),
-        (&["group", "--file", "1GiB"], &["--file", "--help"]),
-        (&["cached", "--time", "5s"], &["--time", "--help"]),
-        (&["cached", "--file", "17GiB"], &["--file", "16 GiB"]),
-        (&["all", "--json", "-"], &["--json", "bench all"]),
-    ];
-    for (arguments, words) in cases {
-        let (code, printed) = seawall(work.path(), &[&["bench"], arguments].concat());
-        assert_eq!(code, Some(2), "{printed}");
-        for word in words {
-            assert!(printed.contains(word), "{printed:?} does not say {word}");
-        }
-    }
-    assert_eq!(names(work.path()), ["stall"]);
 }
 
 #[test]
@@ -257,27 +220,6 @@ fn a_preview_of_everything_measures_nothing() {
         assert!(printed.contains(&format!("{what}`{}`", scenario.name)), "{printed}");
     }
     assert_eq!(names(work.path()), Vec::<String>::new());
-}
-
-#[test]
-fn ctrl_c_in_the_middle_leaves_neither_file_nor_log() {
-    let folder = folder();
-    let bench = Bench::scenario("group", folder.path(), &["--time", "60s", "--allow-memory"]);
-    let child = bench.command().spawn().expect("started");
-    let process = child.id().to_string();
-    let has = |what: &str| has_scratch(folder.path(), what);
-    for _ in 0..1200 {
-        if has("seawall-log") {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    assert!(has("seawall-log"), "it is under way");
-    let sent = Command::new("kill").args(["-INT", &process]).status().expect("kill");
-    assert!(sent.success(), "it was still running");
-    let run = bench.ended(&child.wait_with_output().expect("its end"));
-    assert_eq!(run.code, Some(130), "{}", run.printed());
-    assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.printed());
 }
 
 /// strace's lines of one call on the file whose name begins with `file`.
@@ -333,7 +275,7 @@ fn small_writes_around_the_cache(folder: &Path) -> Vec<(String, Outcome)> {
         [("group", &group[..], "log-"), ("interfere", &interfere[..], "buffered+fdatasync/")]
     {
         let result = run(scenario, &[&options[..], more].concat(), folder);
-        let named = table(&result).rows.iter().filter(|row| !row.id.starts_with(others));
+        let named = result.study.rows.iter().filter(|row| !row.id.starts_with(others));
         rows.extend(named.map(|row| (format!("{scenario} {}", row.id), row.outcome.clone())));
     }
     assert_eq!(rows.len(), 8, "2 ways of 2 writers each, 4 loads");
