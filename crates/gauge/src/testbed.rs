@@ -1,8 +1,8 @@
 //! Defines the measured machine, a [`Testbed`]: folders, a journal, commit methods, clocks and counters.
 //!
 //! [`real`] is this machine; [`sim`] is a simulated disk with a virtual clock, on which every figure is exact,
-//! so that tables and findings can be compared to the byte. A scenario whose block needs more than a journal has a
-//! block for either in its own folder, and chooses it by [`Testbed::machine`].
+//! so that tables and findings can be compared to the byte. A scenario whose block needs more than a journal asks for
+//! [`Testbed::real`].
 //!
 //! Invariants: the timing loop and the judging never know which of the two they run on; a testbed writes only files
 //! that it created, and removes them when it is dropped; between two blocks everything that was written is at rest.
@@ -19,8 +19,7 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::journal::{Layout, Recipe};
 use seawall_sys::method::Method;
 use seawall_sys::thread::Times;
-use seawall_sys::{Error, OpenError, clock};
-use sim::SimTestbed;
+use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use writers::Crew;
@@ -143,14 +142,6 @@ pub struct MadeJournal {
     pub layout: Option<Layout>,
 }
 
-/// The machine that a scenario's own block runs on.
-pub enum Machine<'a> {
-    /// Threads, files and the system's clock.
-    Real(&'a mut RealTestbed),
-    /// Events on a virtual clock.
-    Sim(&'a mut SimTestbed),
-}
-
 /// The machine under the gauge.
 pub trait Testbed {
     /// How many folders there are to measure.
@@ -219,6 +210,12 @@ pub trait Testbed {
     /// The failed call.
     fn layout(&self) -> Result<Option<Layout>, Error>;
 
-    /// The machine, for blocks that a scenario runs by itself.
-    fn machine(&mut self) -> Machine<'_>;
+    /// This machine, for blocks that a scenario runs by itself.
+    ///
+    /// # Errors
+    /// Unavailable: it is simulated.
+    fn real(&mut self) -> Result<&mut RealTestbed, OpenError> {
+        let reason = "a simulated disk has a journal and nothing else: measure a folder";
+        Err(OpenError::Unavailable(Unavailable(reason.to_owned())))
+    }
 }

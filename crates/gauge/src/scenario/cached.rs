@@ -15,7 +15,6 @@
 //! Invariant: a row never runs on pages that another row left in the cache.
 
 mod real;
-mod sim;
 
 use super::rounds::{self, Course};
 use super::settings::Settings;
@@ -26,7 +25,7 @@ use crate::latency::Latency;
 use crate::result::RunResult;
 use crate::row::{CallTally, Measured, NamedLatency, Row};
 use crate::study::{Better, Column, Fact, MeasuredFolder, Point, Study, Unit};
-use crate::testbed::{Machine, Testbed};
+use crate::testbed::Testbed;
 use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
 
@@ -129,10 +128,7 @@ pub fn run(
             seed: settings.seed << 32 | block,
             cpu: settings.pin_to.first().copied(),
         };
-        let trace = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
-            Machine::Sim(sim) => sim::run(sim, &request, until),
-        };
+        let trace = testbed.real()?.block(|real| real::run(real, &request, until))?;
         Ok(tally(trace, file_bytes))
     })
 }
@@ -370,5 +366,39 @@ mod tests {
         }
         let given = Settings { file_bytes: Some(16 << 30), ..settings };
         assert_eq!(file_bytes(&given, Some(0), 0), 16 << 30);
+    }
+
+    /// What two file systems say where a write and a sync take so much CPU time with the whole file cached, and 5 µs without.
+    fn said(write_ns: f64, sync_ns: f64) -> Vec<(&'static str, String)> {
+        let mut testbed = crate::testbed::sim::SimTestbed::new(1, Vec::new());
+        let mut other = testbed.environment(0).clone();
+        "otherfs".clone_into(&mut other.file_system.kind);
+        testbed.environments_mut().push(other);
+        let mut study = study(&Settings::default(), &testbed, 64 << 20);
+        for row in &mut study.rows {
+            let full = row.id.ends_with("through-100");
+            let Some(measured) = row.measured_mut() else { continue };
+            measured.set("rewrites", 100.0);
+            for ((_, sum, _), ns) in CPU_OF.into_iter().zip([write_ns, sync_ns]) {
+                measured.set(sum, 100.0 * if full { ns } else { 5_000.0 });
+            }
+        }
+        finish(&mut study);
+        judge(&study).into_iter().map(|one| (one.rule, one.sentence + " " + &one.remedy)).collect()
+    }
+
+    #[test]
+    fn a_sync_or_a_write_that_searches_the_cache_is_found_on_each_file_system_and_no_other_is() {
+        let words = |all: &[(&str, String)], rule: &str, words: &str| {
+            all.iter().filter(|one| one.0 == rule && one.1.contains(words)).count()
+        };
+        let healthy = said(5_100.0, 5_200.0);
+        assert_eq!(words(&healthy, "cached-write", "does not make a write much dearer"), 2, "{healthy:?}");
+        assert_eq!(words(&healthy, "cached-sync", "does not make an fsync much dearer"), 2, "{healthy:?}");
+        let searching = said(5_100.0, 655_360.0);
+        assert_eq!(words(&searching, "cached-sync", "times the CPU"), 2, "one a file system: {searching:?}");
+        let walking = said(65_536.0, 5_200.0);
+        assert_eq!(words(&walking, "cached-write", "O_DIRECT"), 2, "{walking:?}");
+        assert_eq!(words(&walking, "cached-sync", "does not make an fsync"), 2, "{walking:?}");
     }
 }

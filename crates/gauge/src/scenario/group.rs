@@ -14,7 +14,6 @@
 //! loop.
 
 mod real;
-pub(super) mod sim;
 
 use super::commit::tally;
 use super::rounds::{self, Course};
@@ -25,7 +24,7 @@ use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use crate::study::{Better, Column, Fact, Study, Unit};
-use crate::testbed::{Block, BlockError, Machine, Testbed, Until};
+use crate::testbed::{Block, BlockError, Testbed, Until};
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
 
@@ -110,10 +109,7 @@ pub(crate) fn block(
     request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Block, BlockError> {
-    match testbed.machine() {
-        Machine::Real(real) => real.block(|real| real::run(real, request, until)),
-        Machine::Sim(sim) => sim::run(sim, request, until),
-    }
+    testbed.real()?.block(|real| real::run(real, request, until))
 }
 
 /// The figures that follow from a block's sums.
@@ -229,4 +225,34 @@ fn gain(study: &Study, id: &str, words: &str) -> Option<Finding> {
         (Severity::Note, "Compare p99 too: what is gained in rate is often paid in waiting.")
     };
     Some(Finding { rule: "group-gain", severity, sentence, remedy: remedy.to_owned() })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use seawall_sys::counters::Counts;
+
+    #[test]
+    fn writers_that_share_a_write_share_its_flush_and_what_gains_nothing_is_a_caution() {
+        let settings = Settings { writers: vec![1, 64], ..Settings::default() };
+        let mut study = study(&settings, settings.methods[0]);
+        for row in &mut study.rows {
+            let commits = if row.id == "log-64" { 6_400 } else { 100 };
+            let Some(measured) = row.measured_mut() else { continue };
+            (measured.commits, measured.elapsed_ns) = (commits, 1_000_000_000);
+            measured.counts = Some(Counts { writes: 100, sectors: 800, flushes: 100 });
+        }
+        finish(&mut study);
+        let figure = |id: &str, name: &str| study.row(id)?.measured()?.figure(name);
+        assert_eq!(figure("log-64", "commits_per_flush"), Some(64.0));
+        assert_eq!(figure("shared-64", "commits_per_flush"), Some(1.0));
+        assert_eq!(figure("log-64", "commits_per_s"), Some(6_400.0));
+        let judged: Vec<(Severity, String)> =
+            judge(&study).into_iter().map(|one| (one.severity, one.sentence)).collect();
+        assert_eq!(
+            judged.iter().map(|one| one.0).collect::<Vec<_>>(),
+            [Severity::Caution, Severity::Caution, Severity::Note]
+        );
+        assert!(judged[2].1.contains("64.0 times what one did, 64.0 commits a flush"), "{}", judged[2].1);
+    }
 }

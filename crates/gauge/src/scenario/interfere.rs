@@ -13,7 +13,6 @@
 //! Invariant: each load is compared with `none` of the same method in the same round, so that drift cancels.
 
 mod real;
-mod sim;
 
 use super::commit::tally;
 use super::group::{commit_columns, derive};
@@ -26,7 +25,7 @@ use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use crate::stats::paired_ratio;
 use crate::study::{Better, Column, Fact, Study, Unit};
-use crate::testbed::{Machine, Testbed};
+use crate::testbed::Testbed;
 use seawall_sys::durability::{FileState, classify};
 use seawall_sys::method::Method;
 
@@ -92,10 +91,7 @@ pub fn run(
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let ((method, load, id), until) = (&cases[turn.index], turn.until);
         let request = BlockRequest { load: *load, method, id, settings };
-        let block = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
-            Machine::Sim(sim) => sim::run(sim, &request, until)?,
-        };
+        let block = testbed.real()?.block(|real| real::run(real, &request, until))?;
         let mut measured = tally(&block, settings.bytes as u64);
         measured.durability = Some(classify(method, &around));
         measured.set("load_bytes", block.load_bytes as f64);
@@ -282,5 +278,34 @@ mod tests {
         for (ratio, p99_ns, added_ns, expected) in cases {
             assert_eq!(effect(ratio, p99_ns, added_ns), expected, "{ratio} {p99_ns} {added_ns}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_load_is_judged_against_none_of_the_same_method_round_by_round() {
+        use crate::row::{NamedLatency, Round};
+        let settings = Settings { methods: vec![Settings::default().methods[0]], ..Settings::default() };
+        let mut study = study(&settings);
+        for (row, ns) in study.rows.iter_mut().zip([50_000, 1_000_000, 250_000, 70_000]) {
+            let Some(measured) = row.measured_mut() else { continue };
+            measured.latencies =
+                vec![NamedLatency::new("commit", "commit", crate::sample::samples(2_000, ns))];
+            // The second round is half as fast, whatever the load.
+            measured.rounds = [1, 2]
+                .map(|times| Round { p50_ns: ns * times, p99_ns: ns * times, ..Round::default() })
+                .to_vec();
+            (measured.commits, measured.elapsed_ns) = (2_000, 2_000_000_000);
+            measured.set("load_bytes", 1e6);
+        }
+        finish(&mut study);
+        let method = settings.methods[0].id;
+        let figure =
+            |load: &str, name: &str| study.row(&format!("{method}/{load}"))?.measured()?.figure(name);
+        assert_eq!(figure("none", "p99_ratio"), None);
+        assert!(figure("buffered", "p99_ratio").is_some_and(|ratio| (ratio - 20.0).abs() < 0.01));
+        assert_eq!(figure("reads", "load_bytes_per_s"), Some(5e5));
+        let said = judge(&study);
+        let felt = |load: &str| said.iter().any(|one| one.sentence.contains(&format!("`{load}` is felt")));
+        assert!(felt("buffered") && felt("random") && !felt("reads"), "{said:?}");
     }
 }

@@ -16,7 +16,6 @@ mod real;
 mod streams;
 pub(crate) mod workloads;
 
-use super::group::{self, Sharing};
 use super::rounds::{self, Course};
 use super::settings::Settings;
 use super::{Observer, RunError};
@@ -25,14 +24,12 @@ use crate::latency::Latency;
 use crate::report::columns::shown;
 use crate::result::RunResult;
 use crate::row::{Measured, Row};
-use crate::scenario::commit::tally;
 use crate::stats::paired_ratio;
 use crate::study::{Better, Column, Fact, Point, Study, Unit};
-use crate::testbed::{BlockError, Machine, Testbed};
+use crate::testbed::Testbed;
 use contest::Contestant;
 use seawall_sys::durability::{FileState, Medium, classify};
-use seawall_sys::method::Method;
-use seawall_sys::{OpenError, Unavailable, methods};
+use seawall_sys::methods;
 use workloads::{Base, READ_RECORD_BYTES, WORKLOADS, Work};
 
 /// The scenario's name.
@@ -193,13 +190,7 @@ pub(crate) fn compete(
         let reason = "a log that outlives a power cut has no place in memory, --allow-memory or not: name a folder on a disk";
         return Err(RunError::Unavailable(reason.to_owned()));
     }
-    let (method, refused) = match testbed.machine() {
-        Machine::Real(real) => real.block(|real| real::chosen(real, settings))?,
-        Machine::Sim(_) => {
-            let none = || RunError::Unavailable("this system has no durable method".to_owned());
-            (settings.methods.last().copied().ok_or_else(none)?, None)
-        }
-    };
+    let (method, refused) = testbed.real()?.block(|real| real::chosen(real, settings))?;
     let around = testbed.environment(0).surroundings(FileState::ZeroFilled);
     let calls = |case: &Case| case.by.calls.and_then(methods::find).unwrap_or(method);
     let row = |case: &Case| Row {
@@ -214,10 +205,9 @@ pub(crate) fn compete(
     notes.extend(
         refused.map(|reason| format!("The portable engine took over, io_uring is refused: {reason}.")),
     );
-    let is_real = matches!(testbed.machine(), Machine::Real(_));
     let study = Study {
         settings: vec![Fact::new("method", "method", method.id)],
-        columns: columns().into_iter().filter(|column| is_shown(column, cases, is_real)).collect(),
+        columns: columns().into_iter().filter(|column| is_shown(column, cases)).collect(),
         rows: cases.iter().map(row).collect(),
         notes,
         ..study
@@ -226,42 +216,10 @@ pub(crate) fn compete(
     let mut kept = real::Kept::new(settings, method);
     rounds::run(course, testbed, observer, &|study| finish(study, cases), &mut |testbed, turn| {
         let (case, until) = (&cases[turn.index], turn.until);
-        let measured = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| kept.block(real, (&case.id, case), until))?,
-            Machine::Sim(_) => simulated(testbed, case, method, settings, until)?,
-        };
+        let measured = testbed.real()?.block(|real| kept.block(real, (&case.id, case), until))?;
         let durability = case.commits().then(|| classify(calls(case), &around));
         Ok(Measured { durability, ..measured })
     })
-}
-
-/// A block on a simulated disk, which has commits and neither memory nor files to read.
-fn simulated(
-    testbed: &mut dyn Testbed,
-    case: &Case,
-    method: &'static Method,
-    settings: &Settings,
-    until: crate::testbed::Until<'_>,
-) -> Result<Measured, BlockError> {
-    if !case.commits() || case.is_other_log() {
-        let reason = "a simulated disk runs neither another's log nor what stays in memory: measure a folder";
-        return Err(OpenError::Unavailable(Unavailable(reason.to_owned())).into());
-    }
-    let sharing = match case.by {
-        by if by == &contest::APART => Sharing::Nothing,
-        by if by.shares => Sharing::Log,
-        _ => Sharing::File,
-    };
-    let request = group::BlockRequest { sharing, writers: case.in_flight(), method, settings };
-    // Its commits are of one block.
-    let mut measured = tally(&group::block(testbed, &request, until)?, case.bytes.min(4096) as u64);
-    measured.set("cpu_ns", (measured.cpu.user_ns + measured.cpu.system_ns) as f64);
-    if let Some(counts) = measured.counts.filter(|_| case.by.shares) {
-        measured.set("records", measured.commits as f64);
-        measured.set("batches", counts.flushes as f64);
-        measured.set("segments_filled", 0.0);
-    }
-    Ok(measured)
 }
 
 fn columns() -> Vec<Column> {
@@ -304,17 +262,17 @@ fn columns() -> Vec<Column> {
 }
 
 /// Whether a column is shown: whether one of the rows can have a value in it.
-fn is_shown(column: &Column, cases: &[Case], is_real: bool) -> bool {
+fn is_shown(column: &Column, cases: &[Case]) -> bool {
     let any = |is: fn(&Case) -> bool| cases.iter().any(is);
     match column.key.as_str() {
         "vs_bare" => any(|case| case.is_bare),
         "vs_base" => any(Case::is_compared) || any(Case::is_other_log),
         "p99_vs_alone" => any(|case| matches!(case.work, Work::CatchUp { .. })),
-        "memory_per_stream_bytes" => is_real && any(|case| case.streams() > 0),
-        key if OF_BASE.iter().any(|(figure, _)| *figure == key) => is_real && any(Case::commits),
+        "memory_per_stream_bytes" => any(|case| case.streams() > 0),
+        key if OF_BASE.iter().any(|(figure, _)| *figure == key) => any(Case::commits),
         // A row that commits is compared with one that does.
         key if OF_BASE.iter().any(|(_, ratio)| *ratio == key) => {
-            is_real && (any(|case| case.is_compared() && case.commits()) || any(Case::is_other_log))
+            any(|case| case.is_compared() && case.commits()) || any(Case::is_other_log)
         }
         _ => true,
     }

@@ -14,7 +14,6 @@
 
 pub mod jvm;
 mod real;
-mod sim;
 
 use super::rounds::{self, Course};
 use super::settings::Settings;
@@ -25,7 +24,7 @@ use crate::latency::Latency;
 use crate::result::RunResult;
 use crate::row::{Iteration, Measured, NamedLatency, Row, Tail};
 use crate::study::{Column, Fact, Point, Study};
-use crate::testbed::{BlockError, Machine, Testbed, Until};
+use crate::testbed::{BlockError, Testbed, Until};
 use seawall_sys::Method;
 use seawall_sys::counters::Counts;
 use seawall_sys::thread::Times;
@@ -144,10 +143,7 @@ pub fn run(
 }
 
 fn block(testbed: &mut dyn Testbed, request: &BlockRequest, until: Until<'_>) -> Result<Trace, BlockError> {
-    match testbed.machine() {
-        Machine::Real(real) => real.block(|real| real::run(real, request, until)),
-        Machine::Sim(sim) => sim::run(sim, request, until),
-    }
+    testbed.real()?.block(|real| real::run(real, request, until))
 }
 
 fn tally(trace: Trace) -> Measured {

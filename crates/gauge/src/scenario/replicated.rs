@@ -14,7 +14,6 @@
 
 pub mod promise;
 mod real;
-mod sim;
 
 use super::commit::tally;
 use super::group::{self, Sharing, commit_columns, derive};
@@ -27,7 +26,8 @@ use crate::findings::{Finding, Severity};
 use crate::result::RunResult;
 use crate::row::{Measured, Outcome, Row};
 use crate::study::{Better, Column, Fact, Study, Unit};
-use crate::testbed::{Machine, Testbed, Until};
+use crate::testbed::real::RealTestbed;
+use crate::testbed::{Testbed, Until};
 use promise::{EngineFacts, Outlives, SyncPolicy, outlives, outlives_here};
 use seawall_sys::durability::{Claim, FileState, classify};
 use seawall_sys::method::Method;
@@ -93,12 +93,8 @@ impl Drop for Engines {
 
 /// What the replicated engines say of themselves; none unless clusters were named.
 fn engines(testbed: &mut dyn Testbed) -> Vec<EngineFacts> {
-    match testbed.machine() {
-        Machine::Real(real) => real
-            .attached::<Engines>()
-            .map_or_else(Vec::new, |engines| engines.0.iter().map(|engine| engine.facts().clone()).collect()),
-        Machine::Sim(sim) => sim.attached::<Vec<EngineFacts>>().cloned().unwrap_or_else(sim::engines),
-    }
+    let engines = testbed.real().ok().and_then(RealTestbed::attached::<Engines>);
+    engines.map_or_else(Vec::new, |engines| engines.0.iter().map(|engine| engine.facts().clone()).collect())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -151,11 +147,8 @@ pub fn run(
             Committer::Log => group::block(testbed, &request(Sharing::Log, settings.methods[0]), until)?,
             Committer::Engine(engine) => {
                 let request = BlockRequest { engine, in_flight: case.in_flight, id: &case.id, settings };
-                match testbed.machine() {
-                    // A cluster that fails leaves the files here as they were.
-                    Machine::Real(real) => real::run(real, &request, until)?,
-                    Machine::Sim(sim) => sim::run(sim, &engines[engine], &request, until)?,
-                }
+                // A cluster that fails leaves the files here as they were.
+                real::run(testbed.real()?, &request, until)?
             }
         };
         Ok(tally(&block, settings.bytes as u64))
@@ -453,4 +446,87 @@ fn one_machine(engines: &[Vec<&Row>]) -> Option<Finding> {
         ),
         remedy: "Good for a trial; name a cluster of several machines for figures to decide by.".to_owned(),
     })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::sample::samples;
+    use crate::scenario::settings::Amount;
+    use crate::testbed::sim::SimTestbed;
+
+    /// Acknowledges each record after so many nanoseconds.
+    struct Prompt(EngineFacts, u64);
+
+    impl EngineClient for Prompt {
+        fn facts(&self) -> &EngineFacts {
+            &self.0
+        }
+
+        fn run(&mut self, _: &BlockRequest<'_>, _: Until<'_>) -> Result<Sample, EngineError> {
+            let latency = samples(100, self.1);
+            Ok(Sample { commits: 100, bytes: 100, elapsed_ns: 100 * self.1, latency, ..Sample::default() })
+        }
+
+        fn close(&mut self) -> Result<(), EngineError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_engine_has_its_promise_and_its_price_beside_the_local_rows() {
+        let engine = |(id, policy, ns): (&str, SyncPolicy, u64)| {
+            let facts = EngineFacts {
+                id: id.to_owned(),
+                name: "An engine".to_owned(),
+                version: Some("9.9.9".to_owned()),
+                copies: 3,
+                acknowledged_by: 2,
+                laggard_may_lead: false,
+                policy,
+                setting: format!("setting of {id}"),
+                read_from: "itself".to_owned(),
+                on_this_machine: true,
+            };
+            Box::new(Prompt(facts, ns)) as Box<dyn EngineClient>
+        };
+        let engines = [
+            ("kafka/default", SyncPolicy::After, 300_000),
+            ("kafka/flush-1", SyncPolicy::Before, 900_000),
+            ("nats/unknown", SyncPolicy::Unknown, 400_000),
+        ];
+        let folder = tempfile::tempdir().expect("a folder");
+        let environment = SimTestbed::new(1, Vec::new()).environment(0).clone();
+        let mut testbed = RealTestbed::in_folder(folder.path(), environment);
+        testbed.attach(Engines(engines.map(engine).into()));
+        let amount = Amount::TimeNs(1_000_000_000);
+        let settings = Settings { amount, rounds: 1, writers: vec![1, 4], ..Settings::default() };
+        let result = run(&settings, &mut testbed, &mut crate::watcher::Watcher::default()).expect("a result");
+        let outlived = |id: &str| OUTLIVED.map(|name| figure(result.study.row(id).expect(id), name));
+        assert_eq!(outlived("kafka/default/1"), [Some(1.0), Some(0.5), Some(0.0)]);
+        assert_eq!(outlived("kafka/flush-1/4"), [Some(1.0), Some(0.5), Some(1.0)]);
+        assert_eq!(outlived("nats/unknown/1"), [Some(1.0), Some(0.5), None]);
+        assert_eq!(outlived(&format!("{}/1", settings.methods[0].id)), [Some(1.0), Some(0.0), Some(1.0)]);
+        assert_eq!(
+            figure(result.study.row("kafka/default/1").expect("a row"), "commits_per_s"),
+            Some(1e9 / 3e5)
+        );
+        let said = |rule: &str| -> Vec<String> {
+            let of = judge(&result.study).into_iter().filter(|one| one.rule == rule);
+            of.map(|one| one.sentence + " " + &one.remedy).collect()
+        };
+        assert_eq!(said("beside-local").len(), 3);
+        let [unsynced] = &said("replicated-not-synced")[..] else { panic!("one") };
+        assert!(
+            unsynced.contains("setting of kafka/default") && !unsynced.contains("setting of kafka/flush-1"),
+            "{unsynced}"
+        );
+        assert!(unsynced.contains("kafka/flush-1: 3.0"), "the price of a sync: {unsynced}");
+        let [unknown] = &said("replicated-sync-unknown")[..] else { panic!("one") };
+        assert!(unknown.contains("setting of nats/unknown"), "{unknown}");
+        assert!(said("replicated-one-machine")[0].contains("kafka/default, kafka/flush-1 and nats/unknown"));
+        let alone =
+            run(&settings, &mut SimTestbed::new(1, Vec::new()), &mut crate::watcher::Watcher::default());
+        assert!(matches!(alone, Err(RunError::Unavailable(why)) if why.contains("no cluster")));
+    }
 }

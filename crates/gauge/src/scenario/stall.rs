@@ -15,11 +15,10 @@
 //! Corrected: appends arrive on schedule and are charged from there; appends are separated by whether a sync was in
 //! flight between arrival and end; designs that avoid the stall are measured together with the one that has it.
 //!
-//! Invariants: [`analyse`] is pure and the same for a real and a simulated trace; an append that was never made because
+//! Invariants: [`analyse`] is pure; an append that was never made because
 //! the run ended is counted as missed, not forgotten.
 
 mod real;
-mod sim;
 
 use super::rounds::{self, Course};
 use super::settings::Settings;
@@ -30,7 +29,7 @@ use crate::latency::Latency;
 use crate::result::RunResult;
 use crate::row::{Measured, NamedLatency, Row, Series, SeriesPoint, Tail};
 use crate::study::{Better, Column, Fact, Point, Study, Unit};
-use crate::testbed::{Machine, Testbed};
+use crate::testbed::Testbed;
 use seawall_sys::counters::Counts;
 use seawall_sys::flush::Flush;
 use seawall_sys::thread::Times;
@@ -170,10 +169,7 @@ pub fn run(
     let course = Course::new(NAME, settings, 0, study(settings, testbed));
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let (request, until) = (BlockRequest { design: &DESIGNS[turn.index], settings }, turn.until);
-        let trace = match testbed.machine() {
-            Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
-            Machine::Sim(sim) => sim::run(sim, &request, until)?,
-        };
+        let trace = testbed.real()?.block(|real| real::run(real, &request, until))?;
         Ok(analyse(&trace, request.design))
     })
 }
@@ -439,6 +435,42 @@ mod tests {
         let trace = Trace { elapsed_ns: 100, appends: vec![append(0, 0, 50)], ..Trace::default() };
         let measured = analyse(&trace, &DESIGNS[4]);
         assert_eq!(measured.latency("in_flight").map(Latency::count), Some(1));
+    }
+
+    /// What the table says where so many appends of each latency wait for a sync, and one of a design takes `longest_ns` itself.
+    #[cfg(target_os = "linux")]
+    fn said(waiting_ns: u64, longest: &str, longest_ns: u64) -> Vec<(&'static str, String)> {
+        use crate::sample::samples;
+        let mut study = study(&Settings::default(), &crate::testbed::sim::SimTestbed::new(1, Vec::new()));
+        for row in &mut study.rows {
+            let waits = row.id == "same-file-fsync";
+            let named = |name: &str, ns| NamedLatency::new(name, name, samples(1000, ns));
+            let mut service = samples(999, 2_000);
+            service.record(if row.id == longest { longest_ns } else { 2_000 });
+            let Some(measured) = row.measured_mut() else { continue };
+            measured.latencies = vec![
+                named("append", if waits { waiting_ns } else { 2_000 }),
+                named("in_flight", if waits { waiting_ns } else { 2_000 }),
+                named("clear", 2_000),
+                NamedLatency::new("service", "service", service),
+            ];
+            measured.set("appends", 1000.0);
+        }
+        finish(&mut study);
+        judge(&study).into_iter().map(|one| (one.rule, one.sentence + " " + &one.remedy)).collect()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_stall_of_the_original_is_found_with_the_designs_that_avoid_it_and_a_stall_of_another_design() {
+        let all = said(2_000_000, "writeback-only", 30_000_000);
+        let [(first, blocked), (second, longest)] = &all[..] else { panic!("{all:?}") };
+        assert_eq!([*first, *second], ["sync-blocks-appends", "stalls"]);
+        assert!(blocked.contains("other segment") && blocked.contains("Seawall log"), "{blocked}");
+        assert!(!blocked.contains("writeback only"), "that one is not durable: {blocked}");
+        assert!(longest.contains("writeback only") && !longest.contains("other segment"), "{longest}");
+        let none = said(3_000, "", 0);
+        assert!(none.len() == 1 && none[0].1.contains("holds appends up little"), "{none:?}");
     }
 
     #[test]

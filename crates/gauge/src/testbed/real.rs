@@ -7,7 +7,7 @@
 mod lane;
 
 use super::writers::{self, Crew};
-use super::{Block, BlockError, FILL_BYTES, Lane as _, Machine, MadeJournal, Testbed, Until};
+use super::{Block, BlockError, FILL_BYTES, Lane as _, MadeJournal, Testbed, Until};
 use crate::block::Slice;
 use seawall::{Log, Options};
 use seawall_sys::buffer::Aligned;
@@ -433,7 +433,7 @@ impl Testbed for RealTestbed {
         journal.file.as_ref().map_or(Ok(None), |file| layout(file, &journal.path))
     }
 
-    fn machine(&mut self) -> Machine<'_> {
-        Machine::Real(self)
+    fn real(&mut self) -> Result<&mut RealTestbed, OpenError> {
+        Ok(self)
     }
 }

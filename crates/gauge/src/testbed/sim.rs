@@ -7,16 +7,14 @@
 //!   of N writes      N times copy and transfer; the flush once, or N times where each write is stable by itself
 //! ```
 //!
-//! The scenarios' own blocks are computed event by event from the same costs, in their folders. A [`Plant`] adds the
-//! faults of a real machine: stalls, waiting for a CPU, a device that counts no flushes, a row that is missing, a call
-//! that fails. Tests check the findings against what was planted.
+//! A [`Plant`] adds the faults of a real machine: stalls, waiting for a CPU, a device that counts no flushes, a row that is
+//! missing, a call that fails. Tests check the findings against what was planted.
 //!
 //! Invariant: the same seed and the same plants give the same nanoseconds, so results can be compared to the byte.
 
 use super::writers::{self, Crew};
-use super::{Block, BlockError, Lane, Machine, MadeJournal, Testbed};
+use super::{Block, BlockError, Lane, MadeJournal, Testbed};
 use crate::block::Slice;
-use crate::row::Tail;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::Resolution;
 use seawall_sys::counters::{Counts, Watched};
@@ -26,36 +24,30 @@ use seawall_sys::journal::{Layout, Recipe};
 use seawall_sys::method::{Depth, Method};
 use seawall_sys::thread::Times;
 use seawall_sys::{Error, OpenError, Unavailable};
-use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) const COPY_NS: u64 = 2_000;
-pub(crate) const TRANSFER_NS: u64 = 20_000;
-pub(crate) const FLUSH_NS: u64 = 25_000;
-/// Of a commit into the journal.
+const COPY_NS: u64 = 2_000;
+const TRANSFER_NS: u64 = 20_000;
+const FLUSH_NS: u64 = 25_000;
 const JITTER_NS: u64 = 4_000;
-/// Of an operation of a scenario's own block.
-const BLOCK_JITTER_NS: u64 = 1_000;
-/// An operation slower than this is attributed.
-const SLOW_NS: u64 = 500_000;
 
 /// What the simulated machine does beyond its rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plant {
-    /// Every `every`-th commit of the row takes `ns` longer, in the device.
+    /// Every `every`-th commit by the method takes `ns` longer, in the device.
     Stall {
-        /// The row's id, a method's in `commit`.
+        /// The method's id.
         method: &'static str,
         /// Commits from one to the next.
         every: u64,
         /// Nanoseconds.
         ns: u64,
     },
-    /// Every `every`-th commit of the row waits `ns` for a CPU.
+    /// Every `every`-th commit by the method waits `ns` for a CPU.
     CpuWait {
-        /// The row's id, a method's in `commit`.
+        /// The method's id.
         method: &'static str,
         /// Commits from one to the next.
         every: u64,
@@ -69,16 +61,16 @@ pub enum Plant {
         /// Requests a second.
         writes_per_s: u64,
     },
-    /// The row is not available.
+    /// The method is not available.
     Missing {
-        /// The row's id, a method's in `commit`.
+        /// The method's id.
         method: &'static str,
         /// The reason.
         reason: &'static str,
     },
-    /// The row's sync fails at its n-th commit.
+    /// The method's sync fails at its n-th commit.
     Fails {
-        /// The row's id, a method's in `commit`.
+        /// The method's id.
         method: &'static str,
         /// Commits before it.
         after: u64,
@@ -88,37 +80,27 @@ pub enum Plant {
         /// Writes a second.
         per_s: u64,
     },
-    /// A sync looks through the cached pages of its file, as the published system did.
-    CacheSearch {
-        /// CPU time for each KiB of the file in the cache, nanoseconds.
-        ns_per_kib: u64,
-    },
-    /// A write walks all of the large piece of the cache that it falls into.
-    FolioWalk {
-        /// CPU time for each KiB of the file in the cache, nanoseconds.
-        ns_per_kib: u64,
-    },
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) now_ns: u64,
-    pub(crate) random: fastrand::Rng,
-    pub(crate) counts: Counts,
+struct State {
+    now_ns: u64,
+    random: fastrand::Rng,
+    counts: Counts,
     wait_ns: u64,
     cpu_ns: u64,
     /// What neighbours have begun to write, in requests times nanoseconds: carried, so that short steps count.
     neighbours_begun: u64,
-    /// Operations so far, row by row.
+    /// Commits so far, method by method.
     done: Vec<(String, u64)>,
     plants: Vec<Plant>,
     /// The current step of [`Plant::Held`], and the writes in it.
     step: (u64, u64),
 }
 
-pub(crate) struct Extra {
-    pub(crate) device_ns: u64,
-    pub(crate) wait_ns: u64,
+struct Extra {
+    device_ns: u64,
+    wait_ns: u64,
 }
 
 /// A simulated machine with one disk and one CPU.
@@ -126,8 +108,6 @@ pub struct SimTestbed {
     environments: Vec<Environment>,
     journal: Option<Recipe>,
     state: Arc<Mutex<State>>,
-    /// What only one scenario knows, in place of what it has by itself.
-    attached: Vec<Box<dyn Any>>,
 }
 
 impl SimTestbed {
@@ -144,12 +124,7 @@ impl SimTestbed {
             plants,
             step: (0, 0),
         };
-        Self {
-            environments: vec![environment()],
-            journal: None,
-            state: Arc::new(Mutex::new(state)),
-            attached: Vec::new(),
-        }
+        Self { environments: vec![environment()], journal: None, state: Arc::new(Mutex::new(state)) }
     }
 
     /// The folders' descriptions, to be changed or added to before a run (a lie, another write cache).
@@ -157,17 +132,7 @@ impl SimTestbed {
         &mut self.environments
     }
 
-    /// Keeps what a scenario is to find in place of its own, for [`SimTestbed::attached`].
-    pub fn attach<T: Any>(&mut self, what: T) {
-        self.attached.push(Box::new(what));
-    }
-
-    /// What was attached of this type.
-    pub fn attached<T: Any>(&self) -> Option<&T> {
-        self.attached.iter().find_map(|what| what.downcast_ref())
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -307,10 +272,6 @@ impl Testbed for SimTestbed {
             }
         }))
     }
-
-    fn machine(&mut self) -> Machine<'_> {
-        Machine::Sim(self)
-    }
 }
 
 impl State {
@@ -347,27 +308,7 @@ impl State {
         }
     }
 
-    pub(crate) fn jitter(&mut self) -> u64 {
-        self.random.u64(0..=BLOCK_JITTER_NS)
-    }
-
-    /// The CPU time that [`Plant::CacheSearch`] adds to each sync, and [`Plant::FolioWalk`] to each write, for each KiB
-    /// of the file in the cache, nanoseconds.
-    pub(crate) fn cache_walks(&self) -> [u64; 2] {
-        let planted = |of: &dyn Fn(&Plant) -> Option<u64>| self.plants.iter().find_map(of).unwrap_or(0);
-        [
-            planted(&|plant| match plant {
-                Plant::CacheSearch { ns_per_kib } => Some(*ns_per_kib),
-                _ => None,
-            }),
-            planted(&|plant| match plant {
-                Plant::FolioWalk { ns_per_kib } => Some(*ns_per_kib),
-                _ => None,
-            }),
-        ]
-    }
-
-    /// Whether row `id` is not available.
+    /// Whether method `id` is not available.
     fn missing(&self, id: &str) -> Result<(), OpenError> {
         let reason = self.plants.iter().find_map(|plant| match plant {
             Plant::Missing { method, reason } if *method == id => Some(*reason),
@@ -376,13 +317,8 @@ impl State {
         reason.map_or(Ok(()), |reason| Err(OpenError::Unavailable(Unavailable(reason.to_owned()))))
     }
 
-    /// What the plants do to the next operation of row `id`.
-    pub(crate) fn extra(&mut self, id: &str) -> Result<Extra, OpenError> {
-        self.missing(id)?;
-        Ok(self.planted(id, "fsync")?)
-    }
-
-    fn planted(&mut self, id: &str, operation: &'static str) -> Result<Extra, Error> {
+    /// What the plants do to the next commit by method `id`.
+    fn planted(&mut self, id: &str) -> Result<Extra, Error> {
         let at = self.done.iter().position(|(known, _)| known == id).unwrap_or_else(|| {
             self.done.push((id.to_owned(), 0));
             self.done.len() - 1
@@ -399,7 +335,7 @@ impl State {
                     extra.wait_ns += ns;
                 }
                 Plant::Fails { method, after } if method == id && nth > after => {
-                    return Err(Error::new(operation, "journal", io::Error::other("planted failure")));
+                    return Err(Error::new("fdatasync", "journal", io::Error::other("planted failure")));
                 }
                 _ => {}
             }
@@ -415,7 +351,7 @@ impl State {
 
     fn commit(&mut self, method: &'static Method) -> Result<(), Error> {
         let jitter_ns = self.random.u64(0..=JITTER_NS);
-        let Extra { mut device_ns, wait_ns } = self.planted(method.id, "fdatasync")?;
+        let Extra { mut device_ns, wait_ns } = self.planted(method.id)?;
         if method.reach().data == Depth::Stable && !method.flushes_each_write() {
             device_ns += self.flush();
         }
@@ -423,16 +359,6 @@ impl State {
         self.pass(device_ns + wait_ns + jitter_ns);
         Ok(())
     }
-}
-
-pub(crate) fn attribute(tail: &mut Tail, latency_ns: u64, wait_ns: u64) {
-    if latency_ns > SLOW_NS {
-        *tail = tail.plus(&Tail { commits: 1, latency_ns, wait_ns });
-    }
-}
-
-pub(crate) fn times(wait_ns: u64, cpu_ns: u64) -> Times {
-    Times { system_ns: cpu_ns, wait_ns: Some(wait_ns), ..Times::default() }
 }
 
 /// The writer on the simulated machine. The write moves the bytes, the sync pays the flush, unless each write has its

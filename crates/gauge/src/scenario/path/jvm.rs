@@ -15,7 +15,6 @@
 
 mod analysis;
 mod real;
-mod sim;
 
 pub use analysis::judge;
 
@@ -27,7 +26,7 @@ use crate::figures::{bytes, significant};
 use crate::result::RunResult;
 use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
-use crate::testbed::{self, Testbed, Until};
+use crate::testbed::{Testbed, Until};
 use seawall_sys::durability::{Claim, FileState, Medium, classify};
 use seawall_sys::write_call::WriteCall;
 use seawall_sys::{OpenError, methods};
@@ -207,10 +206,7 @@ pub(super) fn run(
         let trace = if let Some((machine, row)) = case.jvm {
             let pace = (!warming).then_some(case.pace);
             let request = BlockRequest { machine, row, pace, interval_ns, bytes, fill_bytes };
-            match testbed.machine() {
-                testbed::Machine::Real(real) => real.block(|real| real::run(real, &request, until))?,
-                testbed::Machine::Sim(sim) => sim::run(sim, &request, until)?,
-            }
+            testbed.real()?.block(|real| real::run(real, &request, until))?
         } else {
             let way = case.native.expect("a native row has its way");
             let (pace, quiesce, cpu) = (case.pace, true, None);
@@ -313,22 +309,131 @@ fn row(case: &Case<'_>, jvms: &[Jvm], reason: Option<&String>) -> Row {
     row
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::sample::samples;
+    use crate::scenario::settings::Amount;
+    use crate::testbed::real::RealTestbed;
+    use crate::testbed::sim::SimTestbed;
 
     #[test]
     fn depth_is_that_of_the_native_row() {
-        if cfg!(target_os = "linux") {
-            let cases = [
-                ("pwrite", Depth::Memory),
-                ("direct", Depth::PastTheCache),
-                ("direct+dsync", Depth::Durable),
-                ("mmap+msync", Depth::Durable),
-            ];
-            for (like, expected) in cases {
-                assert_eq!(depth(native(like)), expected, "{like}");
-            }
+        let cases = [
+            ("pwrite", Depth::Memory),
+            ("direct", Depth::PastTheCache),
+            ("direct+dsync", Depth::Durable),
+            ("mmap+msync", Depth::Durable),
+        ];
+        for (like, expected) in cases {
+            assert_eq!(depth(native(like)), expected, "{like}");
         }
+    }
+
+    /// Answers at once what a JVM would that writes in 1,300 ns.
+    struct Prompt;
+
+    impl Machine for Prompt {
+        fn write(
+            &mut self,
+            request: &BlockRequest<'_>,
+            _: u64,
+            files: &[PathBuf],
+            _: Until<'_>,
+        ) -> Result<Trace, OpenError> {
+            assert!(files.iter().all(|file| file.exists()), "{files:?}");
+            Ok(Trace {
+                elapsed_ns: 1_000_000,
+                service: samples(100, 1_300),
+                response: (request.pace == Some(Pace::Scheduled)).then(|| samples(100, 1_300)),
+                roll: (request.pace == Some(Pace::Closed)).then(|| samples(2, 30_000)),
+                allocated_bytes: Some(if request.row.allocates_nothing { 0 } else { 4_000 }),
+                ..Trace::default()
+            })
+        }
+    }
+
+    /// Ways of two JVMs, of which the older lacks one, run in a folder that is said to be on such a medium.
+    fn run_on(medium: Medium) -> RunResult {
+        let row = |(id, like, shape, allocates_nothing): (&str, &str, Shape, bool)| JvmRow {
+            id: id.to_owned(),
+            like: like.to_owned(),
+            shape,
+            allocates_nothing,
+            what: format!("what {id} does"),
+            not_available: None,
+        };
+        let rows = [
+            ("raf-seek+write", "seek+write", Shape::Fixed, true),
+            ("channel-direct-at", "pwrite", Shape::Fixed, true),
+            ("raf-rwd", "dsync", Shape::Fixed, false),
+            ("channel-dsync", "dsync", Shape::Fixed, true),
+            ("channel-append-dsync", "dsync", Shape::Growing, true),
+            ("ffm-pwrite", "pwrite", Shape::Fixed, true),
+        ]
+        .map(row);
+        let jvm = |label: &str| Jvm {
+            label: label.to_owned(),
+            words: format!("{label}.0.1, not there"),
+            clock_ns: Some(25.0),
+            rows: rows.to_vec(),
+        };
+        let mut jvms = vec![jvm("17"), jvm("25")];
+        jvms[0].rows[5].not_available = Some("needs JDK 22".to_owned());
+        let settings = Settings {
+            amount: Amount::TimeNs(1_000_000_000),
+            rounds: 1,
+            warm_up: 1,
+            jvms: Some(jvms),
+            ..Settings::default()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut environment = SimTestbed::new(1, Vec::new()).environment(0).clone();
+        environment.file_system.medium = medium;
+        let mut testbed = RealTestbed::in_folder(folder.path(), environment);
+        testbed.attach(StartedJvms(vec![Some(Box::new(Prompt)), Some(Box::new(Prompt))]));
+        super::super::run(&settings, &mut testbed, &mut crate::watcher::Watcher::default()).expect("a result")
+    }
+
+    #[test]
+    fn a_jvm_s_row_is_set_against_the_native_one_of_the_same_calls_pace_and_file() {
+        let result = run_on(Medium::Block);
+        let row = |id: &str| result.study.row(id).unwrap_or_else(|| panic!("{id}"));
+        let measured = |id: &str| row(id).measured().unwrap_or_else(|| panic!("{id}: {:?}", row(id).outcome));
+        let against = |id: &str| measured(id).figure("against_native");
+        let ratio = |native: &str| Some(1_300.0 / measured(native).main().p50_ns() as f64);
+        assert_eq!(against("jdk17/raf-seek+write/closed"), ratio("seek+write/closed"));
+        assert_eq!(against("jdk25/ffm-pwrite/closed"), ratio("pwrite/closed"));
+        assert_eq!(against("jdk25/raf-rwd/scheduled"), ratio("dsync/scheduled"));
+        assert_eq!(against("dsync/closed"), None, "a native row stands for itself");
+        assert_eq!(against("jdk17/channel-append-dsync/closed"), None, "no native row grows and syncs");
+        let heap = |id: &str| measured(id).figure("allocated_per_write");
+        assert_eq!(
+            (heap("jdk25/raf-rwd/closed"), heap("jdk25/channel-dsync/closed")),
+            (Some(40.0), Some(0.0))
+        );
+        let roll = |id: &str| measured(id).latency("roll");
+        assert!(roll("jdk25/raf-seek+write/closed").is_some());
+        assert!(roll("jdk25/raf-seek+write/scheduled").is_none() && roll("pwrite/closed").is_none());
+        let lacks = &row("jdk17/ffm-pwrite/closed").outcome;
+        assert!(matches!(lacks, Outcome::NotAvailable { reason } if reason.contains("needs JDK 22")));
+        for (label, said) in ["JDK 17", "JDK 25"].into_iter().zip(judge(&result.study)) {
+            assert!(
+                said.sentence.starts_with(label) && said.sentence.contains("durable (rwd, DSYNC)"),
+                "{said:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn in_memory_only_the_ways_into_memory_are_run() {
+        let result = run_on(Medium::Memory);
+        for row in &result.study.rows {
+            let durable = ["raf-rwd", "dsync"].iter().any(|part| row.id.contains(part));
+            let lacking = row.id.starts_with("jdk17/ffm");
+            assert_eq!(row.measured().is_none(), durable || lacking, "{}", row.id);
+        }
+        let said = judge(&result.study);
+        assert!(said.iter().all(|one| one.sentence.contains("nothing durable was measured")), "{said:?}");
     }
 }
