@@ -1,12 +1,12 @@
 //! Checks licences, sources and advisories of all dependencies by cargo-deny and `deny.toml`.
 
-use crate::error::{Error, Result};
-use crate::shell::{cargo, has, output, root, status};
-use crate::{peers, python};
+use crate::error::Result;
+use crate::shell::{output, root, status};
+use crate::{peers, python, tools};
 
 /// Runs cargo-deny, and prints what it could not check.
 pub(crate) fn run() -> Result {
-    if let Some(left_out) = check(true)? {
+    if let Some(left_out) = check()? {
         println!("{left_out}");
     }
     Ok(())
@@ -14,32 +14,22 @@ pub(crate) fn run() -> Result {
 
 /// Runs cargo-deny on the workspace, and on the harness and the package of Python beside it, which have lock
 /// files of their own. Advisories need a database from the network: without it everything else is checked, and
-/// what was not is returned as a sentence. Installing cargo-deny takes minutes, so that `test` does not do it unasked.
-pub(crate) fn check(install: bool) -> Result<Option<String>> {
-    if !has("cargo-deny") {
-        if !install {
-            let how = "cargo-deny is not installed; `cargo xtask deny` installs it, in minutes";
-            return Err(Error::lacking(how));
-        }
-        println!("cargo-deny is missing: installing it from crates.io, which takes minutes");
-        status(crate::shell::install("cargo-deny"))?;
-    }
-    let config = root().join("deny.toml").to_string_lossy().into_owned();
-    let of_raft = root().join("adapters/raft-rs/peers/Cargo.toml");
-    let beside =
-        [peers::manifest(), python::manifest(), of_raft].map(|path| path.to_string_lossy().into_owned());
-    let beside = beside.each_ref().map(|path| ["deny", "--manifest-path", path, "--config", &config]);
-    let all = [&["deny"][..], &beside[0], &beside[1], &beside[2]];
-    for beginning in all {
-        status(cargo(&[beginning, &["check", "licenses", "bans", "sources"]].concat()))?;
-    }
-    let fetch = || output(cargo(&["deny", "fetch", "db"])).map(drop);
-    advisories(fetch, || {
-        all.into_iter().try_for_each(|beginning| {
-            // It was fetched a moment ago, for all.
-            status(cargo(&[beginning, &["check", "--disable-fetch", "advisories"]].concat()))
+/// what was not is returned as a sentence.
+pub(crate) fn check() -> Result<Option<String>> {
+    let config = root().join("deny.toml");
+    let all = ["Cargo.toml", "adapters/raft-rs/peers/Cargo.toml"].map(|path| root().join(path));
+    let all = all.into_iter().chain([peers::manifest(), python::manifest()]);
+    let check = |words: &[&str]| {
+        all.clone().try_for_each(|manifest| {
+            let mut deny = tools::of_cargo("deny")?;
+            deny.arg("--manifest-path").arg(manifest).arg("--config").arg(&config).arg("check").args(words);
+            status(deny)
         })
-    })
+    };
+    check(&["licenses", "bans", "sources"])?;
+    let fetch = || output(tools::of_cargo("deny")?.args(["fetch", "db"])).map(drop);
+    // It was fetched a moment ago, for all.
+    advisories(fetch, || check(&["--disable-fetch", "advisories"]))
 }
 
 /// Checks advisories if their database can be had; what was not checked, if it cannot.

@@ -11,10 +11,12 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{cargo, command, has, output, root, status, target, tests};
+use crate::shell::{cargo, command, output, root, status, target, tests};
 use crate::tally::Counts;
+use crate::tools;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::process::Command;
 
@@ -56,11 +58,10 @@ fn provide_nightly(component: &str) -> Result {
     ))
 }
 
-/// Cargo of the nightly toolchain, with what it builds apart from everything else.
-fn nightly(arguments: &[&str], folder: &str) -> Command {
-    let mut words = vec!["run", "nightly", "cargo"];
-    words.extend(arguments);
-    let mut run = command("rustup", &words);
+/// A program with the nightly toolchain, with what it builds apart from everything else.
+fn nightly(program: &OsStr, arguments: &[&str], folder: &str) -> Command {
+    let mut run = command("rustup", &["run", "nightly"]);
+    run.arg(program).args(arguments);
     // The toolchain that started this program would win otherwise.
     run.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC").env_remove("CARGO");
     run.env("CARGO_TARGET_DIR", target().join(folder));
@@ -74,7 +75,8 @@ pub(crate) fn miri() -> Result<(Counts, Result)> {
     for (package, modules) in MIRI_RUNS {
         let mut words = vec!["miri", "test", "--quiet", "--package", package, "--lib", "--"];
         words.extend(modules);
-        let (counts, result) = tests(nightly(&words, "miri").env("MIRIFLAGS", "-Zmiri-disable-isolation"));
+        let (counts, result) =
+            tests(nightly("cargo".as_ref(), &words, "miri").env("MIRIFLAGS", "-Zmiri-disable-isolation"));
         all = all.plus(counts);
         if result.is_err() {
             return Ok((all, result));
@@ -86,17 +88,14 @@ pub(crate) fn miri() -> Result<(Counts, Result)> {
 /// Provides cargo-fuzz and builds the targets, one after the other: two builds at once would wait for each other.
 pub(crate) fn prepare_fuzzing(targets: &[(&str, u32)]) -> Result {
     provide_nightly("rust-src")?;
-    if !has("cargo-fuzz") {
-        println!("cargo-fuzz is missing: installing it from crates.io, which takes a minute or two");
-        status(crate::shell::install("cargo-fuzz"))?;
-    }
-    targets.iter().try_for_each(|(name, _)| status(cargo_fuzz(&["build", name])))
+    targets.iter().try_for_each(|(name, _)| status(cargo_fuzz(&["build", name])?))
 }
 
-fn cargo_fuzz(words: &[&str]) -> Command {
-    let mut run = nightly(&[&["fuzz"], words].concat(), "fuzz");
+fn cargo_fuzz(words: &[&str]) -> Result<Command> {
+    let fuzz = tools::of_cargo("fuzz")?;
+    let mut run = nightly(fuzz.get_program(), &[&["fuzz"], words].concat(), "fuzz");
     run.current_dir(root().join("crates/log"));
-    run
+    Ok(run)
 }
 
 /// How long, from which seed, and which targets.
@@ -153,7 +152,7 @@ pub(crate) fn fuzz(options: &Options) -> Result {
         // Thousands of lines about nothing: they are shown when there is something.
         let path = target().join("fuzz").join(format!("{name}.log"));
         let log = File::create(&path).map_err(Error::at(path.display()))?;
-        let mut run = cargo_fuzz(&words);
+        let mut run = cargo_fuzz(&words)?;
         run.stdout(log.try_clone().map_err(Error::at(path.display()))?).stderr(log);
         let child = run.spawn().map_err(|cause| Error::Start { program: "cargo fuzz".to_owned(), cause })?;
         running.push((*name, child, path));

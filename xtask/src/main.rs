@@ -49,7 +49,7 @@ enum Command {
     Setup,
     /// The tests of the Windows rows, under Wine
     Wine,
-    /// Licences, sources and, where their database can be fetched, advisories of all dependencies (installs cargo-deny, several minutes)
+    /// Licences, sources and, where their database can be fetched, advisories of all dependencies (installs cargo-deny)
     Deny,
     /// The log's core on a simulated disk; the release binary and the library on recorded file systems, failing disks and kill -9 (root)
     Crash(crash::Options),

@@ -15,8 +15,6 @@ pub(crate) enum StepOutcome {
     HeldWith(String),
     Broken(String),
     Tests(Tests),
-    /// The same, of tests that an earlier step had counted as ignored.
-    Owed(Tests),
     Skipped(String),
 }
 
@@ -25,15 +23,13 @@ pub(crate) struct Tests {
     pub(crate) counts: Counts,
     /// Why they did not hold, if they did not.
     pub(crate) failure: Option<String>,
-    /// The slowest first: name and seconds. Empty where the runner is not ours.
-    pub(crate) slowest: Vec<(String, f64)>,
     pub(crate) skipped: Vec<String>,
 }
 
 impl From<(Counts, Result)> for Tests {
     fn from((counts, result): (Counts, Result)) -> Self {
         let failure = result.err().map(|error| error.to_string());
-        Self { counts, failure, slowest: Vec::new(), skipped: Vec::new() }
+        Self { counts, failure, skipped: Vec::new() }
     }
 }
 
@@ -96,11 +92,10 @@ impl StepOutcome {
 mod tests {
     use super::{Counts, StepOutcome, Tests};
 
-    fn tests(failure: Option<&str>, seconds: f64) -> Tests {
+    fn tests(failure: Option<&str>) -> Tests {
         Tests {
             counts: Counts { passed: 7, failed: 1, ignored: 2 },
             failure: failure.map(str::to_owned),
-            slowest: vec![("log/lib a::b".to_owned(), seconds)],
             skipped: vec!["no root".to_owned()],
         }
     }
@@ -115,8 +110,8 @@ mod tests {
             StepOutcome::HeldWith("x".into()),
             StepOutcome::Broken("why".into()),
             StepOutcome::Skipped("no root".into()),
-            StepOutcome::Tests(tests(None, 0.25)),
-            StepOutcome::Owed(tests(Some("ended"), 1.5)),
+            StepOutcome::Tests(tests(None)),
+            StepOutcome::Tests(tests(Some("ended"))),
         ] {
             written.write(&path).expect("writes");
             assert_eq!(StepOutcome::read(&path), Some(written));

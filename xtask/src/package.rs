@@ -17,8 +17,8 @@ mod linux;
 mod targets;
 
 use crate::error::{Error, Result};
+use crate::files;
 use crate::shell::{cargo, command, is_root, output, root, target as builds};
-use crate::{files, python as environments};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use contents::Runs;
@@ -176,12 +176,6 @@ fn folder(target: &Target) -> PathBuf {
 
 fn out() -> PathBuf {
     builds().join("package").join(OUT)
-}
-
-/// The Python that packs and checks.
-fn python() -> Result<PathBuf> {
-    let list = root().join("xtask/package/requirements.txt");
-    environments::environment(&environments::find()?, "packages", &list)
 }
 
 /// Fills in what a template has between at-signs; a name that has no value is an error.

@@ -34,8 +34,12 @@ pub(crate) fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[
 /// crates whose build depends on such a variable, as `ring` does, would be built again, with all that depends on them, whenever
 /// plain cargo and this program take turns.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut command = command(&cargo, arguments);
+    cargo_by(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
+}
+
+/// The same of `program`, one of cargo's own or of those that extend it.
+pub(crate) fn cargo_by<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: &[S]) -> Command {
+    let mut command = command(program, arguments);
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
@@ -98,20 +102,27 @@ pub(crate) fn captured(mut command: impl BorrowMut<Command>) -> Result<(String, 
     Ok((String::from_utf8_lossy(&stdout).into_owned(), errors))
 }
 
-/// Runs it to its end, passes its output on, and adds up the tests that it reports.
+/// What is said again of tests that failed: the last lines that were printed, this many bytes of them.
+const REPEATED_BYTES: usize = 4_000;
+
+/// Runs it to its end, passes its output on, and adds up the tests that it reports; the error has the last lines.
 pub(crate) fn tests(mut command: impl BorrowMut<Command>) -> (Counts, Result) {
     let command = command.borrow_mut();
-    let mut counts = Counts::default();
-    let child = command.stdout(Stdio::piped()).spawn();
-    let status = child.and_then(|mut child| {
-        let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
-        for line in lines.map_while(std::io::Result::ok) {
+    let (mut counts, mut printed) = (Counts::default(), String::new());
+    let status = std::io::pipe().and_then(|(lines, errors)| {
+        let child = command.stdout(errors.try_clone()?).stderr(errors).spawn();
+        // The lines end when nobody has the pipe any more.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        for line in BufReader::new(lines).split(b'\n').map_while(std::io::Result::ok) {
+            let line = String::from_utf8_lossy(&line);
             counts.add_line(&line);
             println!("{line}");
+            printed.extend(["\n", &line]);
         }
-        child.wait()
+        child?.wait()
     });
-    (counts, success(command, status, String::new()))
+    let last = printed.floor_char_boundary(printed.len().saturating_sub(REPEATED_BYTES));
+    (counts, success(command, status, printed.split_off(last)))
 }
 
 pub(crate) fn built_from() -> String {

@@ -1,6 +1,6 @@
-//! Counts tests from the output of Rust's test harness, of Maven and of pytest.
+//! Counts tests from the output of cargo-nextest, of Rust's test harness, of Maven and of pytest.
 //!
-//! Invariant: an ignored test is not passed; it is skipped unless a later step runs it.
+//! Invariant: an ignored test is not passed, it is skipped; but nextest counts as such also what it was not asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,13 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Left for another step by their own `#[ignore]`.
     pub(crate) ignored: u64,
 }
 
 impl Counts {
     /// Adds a line of output if it is `test result: ok. 5 passed; 0 failed; 2 ignored; …`.
     pub(crate) fn add_line(&mut self, line: &str) {
-        if let Some(of_another) = maven(line).or_else(|| pytest(line)) {
+        if let Some(of_another) = nextest(line).or_else(|| maven(line)).or_else(|| pytest(line)) {
             *self = self.plus(of_another);
             return;
         }
@@ -43,6 +42,23 @@ impl Counts {
             ignored: self.ignored + other.ignored,
         }
     }
+}
+
+/// The closing line of cargo-nextest: `Summary [   7.001s] 5/10 tests run: 3 passed (1 slow), 1 failed, 1 timed out, 12 skipped`.
+fn nextest(line: &str) -> Option<Counts> {
+    let figures = line.trim().strip_prefix("Summary [")?.split_once(" run: ")?.1;
+    let mut counts = Counts::default();
+    for part in figures.split(", ") {
+        let (figure, what) = part.split_once(' ')?;
+        let figure: u64 = figure.parse().ok()?;
+        match what.split(' ').next()? {
+            "passed" => counts.passed += figure,
+            "skipped" => {}
+            // Also what ran out of time, and what could not be started.
+            _ => counts.failed += figure,
+        }
+    }
+    Some(counts)
 }
 
 /// The closing line of Maven's test runner: `[INFO] Tests run: 16, Failures: 0, Errors: 0, Skipped: 0`. Those of single
@@ -90,12 +106,14 @@ mod tests {
             "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0",
             "[ERROR] Tests run: 6, Failures: 1, Errors: 1, Skipped: 2",
             "he said: test result: ok. 100 passed; 0 failed",
+            "     Summary [   7.001s] 5/10 tests run: 3 passed (1 slow), 1 failed, 1 timed out, 12 skipped",
+            "     Summary [   0.500s] 1 test run: 1 passed, 0 skipped",
             "= 1 failed, 66 passed, 2 skipped, 1 warning, 2 errors in 75.25s (0:01:15) =",
             "5 passed in 0.12s",
             "7 passed in a row",
         ] {
             counts.add_line(line);
         }
-        assert_eq!(counts, Counts { passed: 4 + 3 + 2 + 71, failed: 2 + 2 + 3, ignored: 5 + 2 + 2 });
+        assert_eq!(counts, Counts { passed: 4 + 4 + 3 + 2 + 71, failed: 2 + 2 + 2 + 3, ignored: 5 + 2 + 2 });
     }
 }

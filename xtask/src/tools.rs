@@ -6,8 +6,10 @@
 use crate::error::{Error, Result};
 use crate::files;
 use crate::jdks::{FOREIGN, find};
-use crate::shell::{command, has, is_root, output, status, target};
+use crate::python;
+use crate::shell::{cargo_by, command, find_program, has, is_root, output, root, status, target};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tool {
@@ -122,6 +124,20 @@ pub(crate) fn go_program(module: &str, version: &str) -> Result<PathBuf> {
     }
     status(command(go(), &["install", &format!("{module}@{version}")]).env("GOBIN", &folder))?;
     Ok(program)
+}
+
+/// A program of what `xtask/requirements.txt` lists, which is installed the first time.
+pub(crate) fn listed(program: &str) -> Result<PathBuf> {
+    let list = root().join("xtask/requirements.txt");
+    let python = python::environment(&python::find()?, "xtask", &list)?;
+    Ok(python.with_file_name(format!("{program}{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// A command of cargo's that is no part of it: the one that is here, else the one that is listed.
+pub(crate) fn of_cargo(name: &str) -> Result<Command> {
+    let program = format!("cargo-{name}");
+    let found = find_program(&program).map_or_else(|| listed(&program), Ok);
+    Ok(cargo_by(found?, &[name]))
 }
 
 fn minor(text: &str) -> Option<u32> {

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::shell::{command, root, status};
-use crate::{files, python, tools};
+use crate::{files, tools};
 
 const ACTIONLINT: (&str, &str) = ("github.com/rhysd/actionlint/cmd/actionlint", "v1.7.12");
 const WORKFLOWS: &str = ".github/workflows";
@@ -13,8 +13,6 @@ const WORKFLOWS: &str = ".github/workflows";
 pub(crate) fn check() -> Result {
     let actionlint = tools::go_program(ACTIONLINT.0, ACTIONLINT.1)?;
     status(command(actionlint, &["-no-color"]).args(files::list(&root().join(WORKFLOWS))?))?;
-    let environment =
-        python::environment(&python::find()?, "packages", &root().join("xtask/package/requirements.txt"))?;
     // Offline: what it knows of the actions themselves would come from GitHub.
     let words = [
         "--offline",
@@ -24,7 +22,5 @@ pub(crate) fn check() -> Result {
         "action.yml",
         "crash-test/action.yml",
     ];
-    // A program beside the interpreter, and no module of its.
-    let zizmor = environment.with_file_name(format!("zizmor{}", std::env::consts::EXE_SUFFIX));
-    status(command(zizmor, &words))
+    status(command(tools::listed("zizmor")?, &words))
 }

@@ -1,9 +1,10 @@
 //! The archive of a target: packed twice, compared, unpacked elsewhere, and its program run.
 
-use super::{Release, contents::Runs, folder, out, python, targets::Target};
+use super::{Release, contents::Runs, folder, out, targets::Target};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{command, output, root, status};
+use crate::tools;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +27,7 @@ pub(crate) fn sums(all: &[PathBuf]) -> Result<String> {
 }
 
 fn script() -> Result<Command> {
-    Ok(command(python()?, &[root().join("xtask/package/archive.py")]))
+    Ok(command(tools::listed("python")?, &[root().join("xtask/package/archive.py")]))
 }
 
 pub(crate) fn same(one: &Path, other: &Path) -> Result {
@@ -42,7 +43,7 @@ pub(crate) fn try_out(target: &Target, release: &Release, archive: &Path, runs: 
     files::empty_folder(&here)?;
     let module =
         if archive.extension().is_some_and(|ending| ending == "zip") { "zipfile" } else { "tarfile" };
-    status(command(python()?, &["-m", module, "-e"]).args([archive, &here]))?;
+    status(command(tools::listed("python")?, &["-m", module, "-e"]).args([archive, &here]))?;
     let program = here.join(target.folder(&release.version)).join(target.program());
     let result = here.join("bench.json");
     measure(release, &here.to_string_lossy(), &result, |words| runs.command(&program, words))

@@ -3,10 +3,11 @@
 //! Invariants: crates of other targets, of tests and of features that are off are not in it; the same sources give the same
 //! bytes; `bom.py` holds it against the schema.
 
-use super::{FEATURES, Release, python, targets::Target};
+use super::{FEATURES, Release, targets::Target};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, output, root, status};
+use crate::tools;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
 
 pub(crate) fn validate(file: &Path) -> Result {
     let script = root().join("xtask/package/bom.py");
-    status(command(python()?, &[script.as_path(), file]))
+    status(command(tools::listed("python")?, &[script.as_path(), file]))
 }
 
 /// Each crate with those that it depends on; the first is the root.

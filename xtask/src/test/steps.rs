@@ -4,7 +4,7 @@
 //! are in `results/tests/README.md`.
 
 use crate::error::Error;
-use crate::outcome::{StepOutcome, Tests};
+use crate::outcome::StepOutcome;
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
 use crate::{
@@ -100,16 +100,15 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "deployment",              &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
     step(Full,  "packages",                &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
     step(Full,  "workflows",               &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
-    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "adapters/", "xtask/"], 5, || deny::check(in_ci()).into()),
+    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "adapters/", "xtask/"], 5, || deny::check().into()),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
-const PROMISES: &str = "log/promises";
+const PROMISES: &str = "binary_id(seawall::promises)";
 /// Tests of Raft nodes over the log, and the suites of Openraft.
-const RAFT: [&str; 2] = ["openraft/", "raft-rs/"];
-const IN_C: &str = "ffi/c";
-const REAL_SYSTEMS: &str = "cli/real_systems";
-const BROWSER: &str = "gauge/browser";
+const RAFT: &str = "package(seawall-openraft) + package(seawall-raft-rs)";
+const IN_C: &str = "binary_id(seawall-ffi::c)";
+const BROWSER: &str = "binary_id(seawall-gauge::browser)";
 
 fn set_up() -> StepOutcome {
     // The steps that need those count as skipped, or in CI as failed.
@@ -134,8 +133,15 @@ fn lints() -> StepOutcome {
 
 /// Every test of the workspace that is not marked `#[ignore]`, but those of [`promises`], [`raft_nodes`] and [`c_interface()`].
 fn all_tests() -> StepOutcome {
-    let wanted = |label: &str| label != PROMISES && !is_raft(label) && label != IN_C;
-    built(&[], wanted, &Plan::default(), StepOutcome::Tests)
+    tests_of(&format!("not ({PROMISES} + {RAFT} + {IN_C})"))
+}
+
+fn tests_of(filter: &str) -> StepOutcome {
+    run(&Plan { filter, ignored: false, wrapper: "" })
+}
+
+fn run(plan: &Plan<'_>) -> StepOutcome {
+    runner::run(plan).map_or_else(StepOutcome::from, StepOutcome::Tests)
 }
 
 /// The interface from C: its header and exports, every function under sanitizers, the cases of all languages, the programs that the
@@ -147,36 +153,18 @@ fn c_interface() -> StepOutcome {
         }
     }
     match c_interface::check() {
-        Ok(()) => built(&["--test", "c"], |label| label == IN_C, &Plan::default(), StepOutcome::Tests),
+        Ok(()) => tests_of(IN_C),
         Err(error) => error.into(),
     }
 }
 
 /// The simulated crash campaign, the sweep of failing operations, forged logs, and every mistake made on purpose.
 fn promises() -> StepOutcome {
-    built(&[], |label| label == PROMISES, &Plan::default(), StepOutcome::Tests)
-}
-
-fn is_raft(label: &str) -> bool {
-    RAFT.iter().any(|folder| label.starts_with(folder))
+    tests_of(PROMISES)
 }
 
 fn raft_nodes() -> StepOutcome {
-    built(&[], is_raft, &Plan::default(), StepOutcome::Tests)
-}
-
-/// Builds `selection`, and runs of the tests in the binaries that are `wanted` those that `plan` names.
-fn built(
-    selection: &[&str],
-    wanted: fn(&str) -> bool,
-    plan: &Plan<'_>,
-    outcome: fn(Tests) -> StepOutcome,
-) -> StepOutcome {
-    let ran = runner::build(selection).map(|mut all| {
-        all.retain(|built| wanted(&built.label));
-        outcome(runner::run(&all, plan))
-    });
-    ran.unwrap_or_else(StepOutcome::from)
+    tests_of(RAFT)
 }
 
 fn documented_examples() -> StepOutcome {
@@ -215,18 +203,18 @@ fn on_real_systems(module: &'static str) -> StepOutcome {
     if !is_root() {
         return StepOutcome::Skipped("mounting file systems needs root on Linux".to_owned());
     }
-    real_systems(module, &["unshare", "--mount", "--propagation", "private"])
+    real_systems(module, "unshare --mount --propagation private")
 }
 
-fn real_systems(module: &'static str, wrapper: &[&str]) -> StepOutcome {
-    let plan = Plan { ignored: true, prefix: module, wrapper };
-    built(&["--test", "real_systems"], |label| label == REAL_SYSTEMS, &plan, StepOutcome::Owed)
+fn real_systems(module: &'static str, wrapper: &str) -> StepOutcome {
+    let filter = format!("binary_id(seawall-cli::real_systems) & test(/^{module}/)");
+    run(&Plan { filter: &filter, ignored: true, wrapper })
 }
 
 /// Layers that ignore syncs, and the table of stacks once more on another kernel.
 fn lies() -> StepOutcome {
     let mut outcome = on_real_systems("lies::");
-    if let StepOutcome::Owed(tests) = &mut outcome {
+    if let StepOutcome::Tests(tests) = &mut outcome {
         match second_kernel::stacks() {
             Ok(()) => {}
             Err(Error::Lacking(reason)) => tests.skipped.push(format!("stacks on another kernel: {reason}")),
@@ -241,7 +229,7 @@ fn lies() -> StepOutcome {
 fn rows_on_nvme() -> StepOutcome {
     let folder = target().join("tmp/nvme-rows");
     match second_kernel::rows(&folder) {
-        Ok(()) => real_systems("nvme::", &["env", &format!("SEAWALL_NVME_ROWS={}", folder.display())]),
+        Ok(()) => real_systems("nvme::", &format!("env SEAWALL_NVME_ROWS={}", folder.display())),
         Err(error) => error.into(),
     }
 }
@@ -261,44 +249,12 @@ fn report_in_a_browser() -> StepOutcome {
                 .to_owned(),
         );
     }
-    let plan = Plan { ignored: true, ..Plan::default() };
-    built(&["--test", "browser"], |label| label == BROWSER, &plan, StepOutcome::Owed)
+    run(&Plan { filter: BROWSER, ignored: true, wrapper: "" })
 }
-
-/// The step that runs a test, which is named with its binary.
-pub(super) fn of_test(test: &str, ignored: bool) -> Option<&'static str> {
-    let (label, name) = test.split_once(' ')?;
-    match (label, ignored) {
-        (PROMISES, false) => Some("promises of the log"),
-        (IN_C, false) => Some("C interface"),
-        (_, false) => Some("tests"),
-        (BROWSER, true) => Some("report in a browser"),
-        (REAL_SYSTEMS, true) => {
-            MODULES.iter().find(|(module, _)| name.starts_with(module)).map(|(_, step)| *step)
-        }
-        (_, true) => None,
-    }
-}
-
-/// Modules of the tests on real systems, and the step of each.
-const MODULES: [(&str, &str); 12] = [
-    ("crash_test::", "programs crash-tested"),
-    ("calls::", "call sequences"),
-    ("scenarios::", "calls of scenarios"),
-    ("everywhere::", "scenarios everywhere"),
-    ("jvm::", "calls of JVMs"),
-    ("evidence::", "device evidence"),
-    ("nvme::", "rows on NVMe"),
-    ("lies::", "lies are caught"),
-    ("gates::", "gates and limits"),
-    ("refusals::", "bad input"),
-    ("others::", "files of other users"),
-    ("log_faults::", "failing calls of the log"),
-];
 
 #[cfg(test)]
 mod tests {
-    use super::{MODULES, STEPS, Tier, of_test};
+    use super::{STEPS, Tier};
     use crate::files::sources;
     use crate::shell::root;
 
@@ -325,29 +281,24 @@ mod tests {
 
     #[test]
     fn every_test_that_is_ignored_has_a_step() {
-        assert!(MODULES.iter().all(|(_, step)| STEPS.iter().any(|other| other.name == *step)));
-        assert_eq!(of_test("cli/real_systems lies::a", true), Some("lies are caught"));
-        assert_eq!(of_test("cli/real_systems calls::a", false), Some("tests"));
-        assert_eq!(of_test("ffi/c a", false), Some("C interface"));
-        assert_eq!(of_test("log/promises a", false), Some("promises of the log"));
-        assert_eq!(of_test("log/lib a", true), None);
-        let tests = root().join("crates/cli/tests/real_systems");
-        for path in sources(&tests) {
+        let steps = include_str!("steps.rs");
+        let real_systems = root().join("crates/cli/tests/real_systems");
+        for path in
+            ["crates", "adapters", "xtask/src"].iter().flat_map(|folder| sources(&root().join(folder)))
+        {
             let text = std::fs::read_to_string(&path).expect("a source");
-            if text.lines().any(|line| line.starts_with("#[ignore")) {
-                let inside = path.strip_prefix(&tests).expect("a path below the tests").with_extension("");
-                let module = format!("{}::", inside.display()).replace(std::path::MAIN_SEPARATOR, "::");
-                assert!(MODULES.iter().any(|(name, _)| module.starts_with(name)), "no step runs {module}");
+            // Miri's step counts what is ignored as skipped: what it cannot run is `#[cfg(not(miri))]`.
+            let ignores = |line: &str| {
+                let line = line.trim_start();
+                line.starts_with("#[ignore") || line.starts_with("#[cfg_attr(") && line.contains("ignore")
+            };
+            if !text.lines().any(ignores) || path.ends_with("crates/gauge/tests/browser.rs") {
+                continue;
             }
-        }
-    }
-
-    /// An ignored test is owed to a later step, and none comes after Miri: what it cannot run is `#[cfg(not(miri))]`.
-    #[test]
-    fn no_test_is_ignored_under_miri() {
-        for path in sources(&root().join("crates")) {
-            let text = std::fs::read_to_string(&path).expect("a source");
-            assert!(!text.contains("cfg_attr(miri, ignore"), "{}", path.display());
+            let module =
+                path.strip_prefix(&real_systems).expect("an ignored test of no step").with_extension("");
+            let module = module.iter().next().expect("a name").to_string_lossy();
+            assert!(steps.contains(&format!("(\"{module}::\"")), "no step runs {}", path.display());
         }
     }
 }

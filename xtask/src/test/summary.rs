@@ -8,7 +8,6 @@ use super::steps::Step;
 use crate::apart::Ran;
 use crate::error::Result;
 use crate::outcome::{StepOutcome, Tests};
-use crate::runner::SLOWEST;
 use crate::tally::Counts;
 
 #[derive(Default)]
@@ -16,9 +15,6 @@ pub(super) struct Summary {
     rows: Vec<String>,
     counts: Counts,
     skipped: u64,
-    /// Tests that are marked `#[ignore]` and that no later step has run so far.
-    owed: u64,
-    slowest: Vec<(String, f64)>,
     /// What tests reported that they could not do here.
     unable: Vec<String>,
     over_budget: Vec<String>,
@@ -62,14 +58,7 @@ impl Summary {
                 self.counts.failed += 1;
                 format!("FAILED: {reason}")
             }
-            StepOutcome::Tests(tests) => {
-                self.owed += tests.counts.ignored;
-                self.add_tests(tests, in_ci)
-            }
-            StepOutcome::Owed(tests) => {
-                self.owed = self.owed.saturating_sub(tests.counts.passed + tests.counts.failed);
-                self.add_tests(tests, in_ci)
-            }
+            StepOutcome::Tests(tests) => self.add_tests(tests, in_ci),
             StepOutcome::Skipped(reason) if in_ci => {
                 self.counts.failed += 1;
                 format!("FAILED: skipped, which CI does not allow: {reason}")
@@ -82,12 +71,11 @@ impl Summary {
     }
 
     fn add_tests(&mut self, tests: Tests, in_ci: bool) -> String {
-        let Tests { counts, failure, slowest, skipped } = tests;
+        let Tests { counts, failure, skipped } = tests;
         self.counts = self.counts.plus(counts);
-        self.slowest.extend(slowest);
-        let unable = skipped.len() as u64;
+        self.counts.passed = self.counts.passed.saturating_sub(skipped.len() as u64);
+        let unable = skipped.len() as u64 + counts.ignored;
         *(if in_ci { &mut self.counts.failed } else { &mut self.skipped }) += unable;
-        self.counts.passed = self.counts.passed.saturating_sub(unable);
         self.unable.extend(skipped);
         match failure {
             Some(reason) => {
@@ -100,15 +88,13 @@ impl Summary {
                 "FAILED: no test was run".to_owned()
             }
             None if unable > 0 && in_ci => format!("FAILED: {unable} tests skipped, which CI does not allow"),
-            None if counts.ignored > 0 => {
-                format!("{} tests passed, {} left to other steps", counts.passed, counts.ignored)
-            }
+            None if unable > 0 => format!("{} tests passed, {unable} skipped", counts.passed),
             None => format!("{} tests passed", counts.passed),
         }
     }
 
     /// Prints all of it. `left_out` are the steps that did not run of all, or `None` if only some were asked for by name.
-    pub(super) fn close(mut self, left_out: Option<&[&str]>, in_ci: bool) -> Result {
+    pub(super) fn close(self, left_out: Option<&[&str]>) -> Result {
         println!("\n== summary ==\n");
         println!("| {:<20} | {:>5} | {:>5} | {:>6} | outcome |", "step", "s", "CPU s", "budget");
         println!("| {:-<20} | ----: | ----: | -----: | --- |", "");
@@ -116,28 +102,14 @@ impl Summary {
             println!("{row}");
         }
         println!("| {:<20} | {:>5.0} | {:>5.0} |        | |", "all", self.wall_seconds, self.cpu_seconds);
-        self.slowest.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-        if !self.slowest.is_empty() {
-            println!("\nthe slowest tests:");
-        }
-        for (name, seconds) in self.slowest.iter().take(SLOWEST) {
-            println!("  {seconds:>6.1} s  {name}");
-        }
         if !self.over_budget.is_empty() {
             println!("over budget, which fails nothing (s/budget): {}", self.over_budget.join(", "));
         }
         for test in &self.unable {
             println!("could do nothing here: {test}");
         }
-        if left_out.is_some_and(<[_]>::is_empty) && self.owed > 0 {
-            println!("SKIPPED: {} tests are marked `#[ignore]`, and no step ran them", self.owed);
-            *(if in_ci { &mut self.counts.failed } else { &mut self.skipped }) += self.owed;
-        }
         if let Some(left_out) = left_out.filter(|left_out| !left_out.is_empty()) {
             println!("\nleft out: {}", left_out.join(", "));
-            if self.owed > 0 {
-                println!("and with them {} tests that need root, tools or time", self.owed);
-            }
             println!("everything, as in CI: cargo xtask test --full");
         }
         for step in &self.failed {
@@ -165,12 +137,7 @@ mod tests {
     fn after(outcome: StepOutcome, in_ci: bool) -> (u64, u64, u64, bool) {
         let mut summary = Summary::default();
         summary.add(STEP, ran(outcome), in_ci);
-        (
-            summary.counts.passed,
-            summary.counts.failed,
-            summary.skipped,
-            summary.close(Some(&[]), in_ci).is_ok(),
-        )
+        (summary.counts.passed, summary.counts.failed, summary.skipped, summary.close(Some(&[])).is_ok())
     }
 
     fn tests(passed: u64, failed: u64, result: Result) -> StepOutcome {
@@ -192,20 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_test_is_owed_until_a_step_runs_it() {
-        let counted = |passed, ignored| Tests::from((Counts { passed, failed: 0, ignored }, Ok(())));
-        let mut summary = Summary::default();
-        summary.add(STEP, ran(StepOutcome::Tests(counted(5, 3))), true);
-        assert_eq!(summary.owed, 3);
-        summary.add(STEP, ran(StepOutcome::Owed(counted(2, 0))), true);
-        assert_eq!((summary.owed, summary.counts.passed), (1, 7));
-        assert!(summary.close(Some(&[]), true).is_err());
-    }
-
-    #[test]
     fn a_test_that_skips_itself_is_no_passed_one_and_fails_in_ci() {
-        for (in_ci, expected) in [(false, (4, 0, 1)), (true, (4, 1, 0))] {
-            let mut tests = Tests::from((Counts { passed: 5, failed: 0, ignored: 0 }, Ok(())));
+        for (in_ci, expected) in [(false, (4, 0, 3)), (true, (4, 3, 0))] {
+            let mut tests = Tests::from((Counts { passed: 5, failed: 0, ignored: 2 }, Ok(())));
             tests.skipped.push("log/real_disk a_full_disk: no loop device".to_owned());
             let mut summary = Summary::default();
             summary.add(STEP, ran(StepOutcome::Tests(tests)), in_ci);
@@ -219,6 +175,6 @@ mod tests {
         let slow = Ran { outcome: StepOutcome::Held, wall_seconds: 1e6, cpu_seconds: None };
         summary.add(STEP, slow, true);
         assert_eq!(summary.over_budget.len(), 1);
-        assert!(summary.close(Some(&["fuzzing"]), true).is_ok());
+        assert!(summary.close(Some(&["fuzzing"])).is_ok());
     }
 }

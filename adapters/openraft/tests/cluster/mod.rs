@@ -478,7 +478,9 @@ pub(crate) fn main(programs: &[&'static Program], tests: &[Test]) -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--list") {
-        for (name, _) in tests {
+        // None is marked as ignored.
+        let ignored = arguments.iter().any(|argument| argument == "--ignored");
+        for (name, _) in tests.iter().filter(|_| !ignored) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;

@@ -18,9 +18,12 @@ fn program() -> Command {
 
 /// The test program: the example if it was started as that, else the test.
 pub(crate) fn main<E: std::fmt::Debug>(example: fn() -> Result<(), E>) {
-    // What `cargo test -- --list` and its kin ask for.
-    if std::env::args().any(|argument| argument == "--list") {
-        println!("everything_acknowledged_is_there_after_a_kill: test");
+    // What runners of tests ask for, also of those that are ignored.
+    let asked = |word: &str| std::env::args().any(|argument| argument == word);
+    if asked("--list") {
+        if !asked("--ignored") {
+            println!("everything_acknowledged_is_there_after_a_kill: test");
+        }
         return;
     }
     if std::env::var_os(CHILD).is_some() {
