@@ -1,35 +1,30 @@
 //! Runs a step, or a part of the soak, in a process group of its own, measures it, and ends it if it takes far too long.
 //!
 //! ```text
-//!   cargo xtask test ── starts ──► the same program with test NAME --outcome FILE, first of a process group
-//!                    ◄── reads ── FILE, once that process has ended
+//!   cargo xtask test ── timeout ──► the same program with test NAME --outcome FILE, first of a process group
+//!                    ◄── reads ─── FILE, once that process has ended
 //! ```
 //!
-//! Invariants: a step that exceeds its limit, and everything that it started in its group, is ended and has failed; an
-//! interrupt of this process ends the group too, so that nothing of a step outlives the command.
+//! Invariants: a step that exceeds its limit, and everything that it started in its group, is ended and has failed, where there is
+//! `timeout` of coreutils; an interrupt of this process ends the group too, and no step begins behind it.
 
 use crate::error::{Error, Result};
 use crate::files;
 use crate::outcome::StepOutcome;
-use crate::shell::target;
-use seawall_sys::clock::nanoseconds;
+use crate::shell::{command, has, output, target};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How often a step is asked whether it has ended.
-const POLL: Duration = Duration::from_millis(20);
 /// How long a group may take to clear away after SIGTERM.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: &str = "--kill-after=10";
+/// How `timeout` ends when what it ran took too long, and when it took too long to clear away as well.
+const TOO_LONG: [i32; 2] = [124, 137];
 
-/// The group that runs now; 0: none. Held while one is started, and for good once an interrupt came, so that no step
-/// begins behind it.
-static GROUP: Mutex<u32> = Mutex::new(0);
-
-fn group() -> MutexGuard<'static, u32> {
-    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// What runs now; 0: nothing.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -52,12 +47,9 @@ impl Starter {
         let program = folder.join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
         let copied = std::env::current_exe().and_then(|this| std::fs::copy(this, &program));
         copied.map_err(Error::at(program.display()))?;
-        let ours = folder.clone();
-        ctrlc::set_handler(move || {
-            let group = group();
-            end_group(*group, || {});
-            let _ = std::fs::remove_dir_all(&ours);
-            std::process::exit(130);
+        ctrlc::set_handler(|| {
+            STOPPED.store(true, Ordering::SeqCst);
+            end(RUNNING.load(Ordering::SeqCst));
         })
         .map_err(Error::at("interrupts"))?;
         Ok(Self { folder, program })
@@ -67,16 +59,20 @@ impl Starter {
     pub(crate) fn run(&self, words: &[&str], limit: Duration) -> Ran {
         let written = self.folder.join("outcome");
         let _ = std::fs::remove_file(&written);
-        let mut command = Command::new(&self.program);
-        command.args(words).arg("--outcome").arg(&written).stdin(Stdio::null());
-        let (ran, wall_seconds, cpu_seconds) = measured(|| limited(command, limit));
+        let mut step = Command::new(&self.program);
+        step.args(words).arg("--outcome").arg(&written);
+        let (ran, wall_seconds, cpu_seconds) = measured(|| ended(limited(&step, limit)));
+        if STOPPED.load(Ordering::SeqCst) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+            std::process::exit(130);
+        }
         let outcome = match ran {
-            Ok(Some(status)) => StepOutcome::read(&written)
-                .unwrap_or_else(|| StepOutcome::Broken(format!("the process ended with {status}"))),
-            Ok(None) => StepOutcome::Broken(format!(
+            Ok(status) if is_too_long(status) => StepOutcome::Broken(format!(
                 "still running after {} s, its limit; it was ended",
                 limit.as_secs()
             )),
+            Ok(status) => StepOutcome::read(&written)
+                .unwrap_or_else(|| StepOutcome::Broken(format!("the process ended with {status}"))),
             Err(error) => StepOutcome::Broken(error.to_string()),
         };
         Ran { outcome, wall_seconds, cpu_seconds }
@@ -110,69 +106,52 @@ fn ticks(stat: &str) -> Option<f64> {
     Some((next()? + next()?) as f64 / 100.0)
 }
 
-/// The exit status; nothing if it was ended at its limit.
-fn limited(mut command: Command, limit: Duration) -> Result<Option<ExitStatus>> {
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |cause| Error::Start { program: program.clone(), cause };
-    let mut running = group();
-    let mut child = command.spawn().map_err(failed)?;
-    *running = child.id();
-    drop(running);
-    let ended = wait(&mut child, limit);
-    if !matches!(ended, Ok(Some(_))) {
-        end_group(child.id(), || drop(child.try_wait()));
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-    *group() = 0;
-    ended.map_err(failed)
+/// A program with its words, to be ended with its process group at its limit.
+pub(crate) fn limited(program: &Command, limit: Duration) -> Command {
+    let seconds = limit.as_secs().to_string();
+    let words = if has("timeout") { &["timeout", GRACE, &seconds][..] } else { &[] };
+    let mut words = words.iter().map(AsRef::as_ref).chain([program.get_program()]).chain(program.get_args());
+    let mut limited = command(words.next().unwrap_or_default(), &[] as &[&str]);
+    limited.args(words);
+    limited
 }
 
-/// Waits for its end, at most so long.
-pub(crate) fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let started_ns = seawall_sys::clock::monotonic_ns();
-    let mut pause = Duration::from_millis(1);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if seawall_sys::clock::monotonic_ns() - started_ns > nanoseconds(limit) {
-            return Ok(None);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(POLL);
+/// Whether a program that was [`limited`] took too long.
+pub(crate) fn is_too_long(status: ExitStatus) -> bool {
+    status.code().is_some_and(|code| TOO_LONG.contains(&code))
+}
+
+fn ended(mut program: Command) -> Result<ExitStatus> {
+    let failed = |cause| Error::Start { program: "a step".to_owned(), cause };
+    let mut child = program.stdin(Stdio::null()).spawn().map_err(failed)?;
+    RUNNING.store(child.id(), Ordering::SeqCst);
+    if STOPPED.load(Ordering::SeqCst) {
+        end(child.id());
+    }
+    let status = child.wait().map_err(failed);
+    RUNNING.store(0, Ordering::SeqCst);
+    status
+}
+
+/// Ends a process, so that it clears its mounts away; `timeout` ends its group.
+fn end(process: u32) {
+    if process > 0 {
+        // It may be gone.
+        let _ = output(command("kill", &["-TERM", &process.to_string()]));
     }
 }
 
-/// Sends SIGTERM to a group, so that it clears its mounts away, and kills what is left of it.
-fn end_group(group: u32, mut reap: impl FnMut()) {
-    if group == 0 || !cfg!(unix) {
-        return;
-    }
-    let send = |signal: &str| {
-        let group = format!("-{group}");
-        let sent = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
-        sent.is_ok_and(|status| status.success())
-    };
-    send("-TERM");
-    for _ in 0..GRACE.as_millis() / POLL.as_millis() {
-        reap();
-        // No signal reaches a group without processes.
-        if !send("-0") {
-            return;
-        }
-        std::thread::sleep(POLL);
-    }
-    send("-KILL");
-}
-
-#[cfg(all(test, unix))]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::{limited, measured, ticks};
+    use super::{ended, is_too_long, limited, measured, ticks};
     use std::process::Command;
     use std::time::Duration;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
 
     #[test]
     fn processor_time_is_read_behind_a_name_with_blanks() {
@@ -185,12 +164,10 @@ mod tests {
     fn what_takes_too_long_is_ended_with_everything_that_it_started() {
         let folder = tempfile::tempdir().expect("a folder");
         let pid = folder.path().join("pid");
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 600 & echo $! >pid.new; mv pid.new pid; wait"]);
-        command.current_dir(folder.path());
-        let (ended, ..) = measured(|| limited(command, Duration::from_secs(2)));
-        assert!(matches!(ended, Ok(None)), "{ended:?}");
-        let Ok(pid) = std::fs::read_to_string(pid) else { return };
+        let step = shell(&format!("sleep 600 & echo $! >{0}.new; mv {0}.new {0}; wait", pid.display()));
+        let (status, ..) = measured(|| ended(limited(&step, Duration::from_secs(1))));
+        assert!(is_too_long(status.expect("starts")));
+        let pid = std::fs::read_to_string(pid).expect("a second is enough");
         let runs = Command::new("ps").args(["-o", "stat=", "-p", pid.trim()]).output();
         let state = runs.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         assert!(state.is_err() || state.is_ok_and(|state| state.is_empty() || state.starts_with('Z')));
@@ -198,10 +175,8 @@ mod tests {
 
     #[test]
     fn what_ends_in_time_tells_how() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exit 3"]);
-        let (ended, wall, _) = measured(|| limited(command, Duration::from_mins(1)));
-        assert_eq!(ended.expect("starts").and_then(|status| status.code()), Some(3));
-        assert!(wall > 0.0);
+        let (status, wall, _) = measured(|| ended(limited(&shell("exit 3"), Duration::from_mins(1))));
+        let status = status.expect("starts");
+        assert!(status.code() == Some(3) && !is_too_long(status) && wall > 0.0);
     }
 }

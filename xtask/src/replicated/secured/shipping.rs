@@ -7,7 +7,7 @@
 //!
 //! Invariant: no password stands in anything that was printed or that lies beside a log.
 
-use crate::apart::wait;
+use crate::apart::{is_too_long, limited};
 use crate::error::{Error, Result};
 use crate::files;
 use std::fs::File;
@@ -52,7 +52,7 @@ impl Logs {
         let kept = self.folder.join("printed");
         let print = File::create(&kept).and_then(|file| Ok((file.try_clone()?, file)));
         let (stdout, stderr) = print.map_err(Error::at(kept.display()))?;
-        let mut command = (self.seawall)(&[&["log"], words].concat());
+        let mut command = limited(&(self.seawall)(&[&["log"], words].concat()), LIMIT);
         if let Some(way) = way {
             command.args(&way.options).envs(way.environment.iter().map(|(name, value)| (name, value)));
         }
@@ -60,12 +60,9 @@ impl Logs {
         let mut child = command.spawn().map_err(Error::at("seawall"))?;
         // Dropped, so that it sees the end; one that ended before has not read it.
         let sent = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
-        let ended = wait(&mut child, LIMIT).map_err(Error::at("seawall"))?;
+        let status = child.wait().map_err(Error::at("seawall"))?;
         let said = files::read(&kept)?;
-        let Some(status) = ended else {
-            let _ = child.kill().and_then(|()| child.wait());
-            fail!("{words:?} does not end: {said}");
-        };
+        ensure!(!is_too_long(status), "{words:?} does not end: {said}");
         ensure!(!said.contains(SECRET), "{words:?} printed a password: {said}");
         let whole = matches!(sent, Some(Ok(())));
         Ok((status.success() && (whole || input.is_empty()), said))
