@@ -4,7 +4,7 @@
 //!   rules.yml, rules_test.yml   promtool check rules, promtool test rules
 //!   metrics                     promtool check metrics, on those of a short run; every metric is used or documented
 //!   grafana.json, rules.yml     every metric in them is exported
-//!   daemonset, statefulset      kubeconform, with a schema from Kubernetes' own OpenAPI
+//!   daemonset, statefulset      kubernetes-validate, by the schemas of Kubernetes
 //!   *.service                   systemd-analyze verify; its exposure by systemd-analyze security
 //!   ship.conf                   its lines, read by the command itself
 //! ```
@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::replicated::get;
 use crate::shell::{captured, command, find_program, has, is_root, output, root, target, within};
 use crate::{files, runner, tools};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -32,8 +31,8 @@ struct Deployed {
     uses: &'static [&'static str],
     /// A counter under a name that is none's, and a rule that says something else.
     wrong: [(&'static str, &'static str); 2],
-    /// The manifest, the kind of its schema, and mistakes in it.
-    manifest: (&'static str, &'static str, [(&'static str, &'static str); 2]),
+    /// The manifest, and mistakes in it.
+    manifest: (&'static str, [(&'static str, &'static str); 2]),
     units: &'static [&'static str],
 }
 
@@ -47,7 +46,6 @@ const DEPLOYED: [Deployed; 2] = [
         wrong: [("_bursts_total", "_bursts"), (" == 0", " == 1")],
         manifest: (
             "daemonset.yaml",
-            "DaemonSet",
             [
                 ("readOnlyRootFilesystem:", "readonlyRootFilesystem:"),
                 ("containerPort: 9798", "containerPort: http"),
@@ -64,7 +62,6 @@ const DEPLOYED: [Deployed; 2] = [
         wrong: [("_messages_total", "_messages"), (" == 0", " == 1")],
         manifest: (
             "statefulset.yaml",
-            "StatefulSet",
             [
                 ("terminationGracePeriodSeconds:", "terminationGraceSeconds:"),
                 ("containerPort: 9799", "containerPort: http"),
@@ -75,11 +72,6 @@ const DEPLOYED: [Deployed; 2] = [
 ];
 /// Exposure of the unit by systemd's own measure, of 100, above which it is refused.
 const EXPOSURE_MAX: &str = "20";
-
-const KUBECONFORM: (&str, &str) = ("github.com/yannh/kubeconform/cmd/kubeconform", "v0.7.0");
-/// It carries the API of Kubernetes in its test data; the schemas that kubeconform fetches by itself are made from the same.
-const KUBERNETES: &str = "k8s.io/kubectl@v0.34.1";
-const OPENAPI: &str = "testdata/openapi/v3/apis/apps/v1.json";
 
 /// Runs every part; the reasons of those that could not be run.
 pub(crate) fn check() -> Result<Vec<String>> {
@@ -96,7 +88,7 @@ pub(crate) fn check() -> Result<Vec<String>> {
         let units = it.units.iter().map(|unit| it.unit(unit, &program, &work));
         let parts = [
             promtool().and_then(|promtool| it.rules_and_metrics(&promtool, &exported, &work)),
-            kubeconform().and_then(|(kubeconform, schemas)| it.manifest(&kubeconform, &schemas, &work)),
+            it.manifest(&work),
         ];
         for part in parts.into_iter().chain(units) {
             match part {
@@ -265,12 +257,10 @@ impl Deployed {
         must_refuse("promtool test rules", captured(tried))
     }
 
-    fn manifest(&self, kubeconform: &Path, schemas: &Path, work: &Path) -> Result {
-        let (name, _, mistakes) = self.manifest;
-        let location = format!("{}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json", schemas.display());
-        let check = |file: &Path| {
-            captured(command(kubeconform, &["-strict", "-schema-location", &location]).arg(file))
-        };
+    fn manifest(&self, work: &Path) -> Result {
+        let (name, mistakes) = self.manifest;
+        let validate = tools::listed("kubernetes-validate")?;
+        let check = |file: &Path| captured(command(&validate, &["--strict"]).arg(file));
         let file = self.at(name);
         check(&file)?;
         let text = files::read(&file)?;
@@ -278,7 +268,7 @@ impl Deployed {
             let changed = work.join(name);
             ensure!(text.contains(right), "{}/{name} has no {right}", self.folder);
             files::write(&changed, text.replace(right, wrong))?;
-            must_refuse("kubeconform", check(&changed))?;
+            must_refuse("kubernetes-validate", check(&changed))?;
         }
         Ok(())
     }
@@ -356,49 +346,9 @@ fn must_refuse<T>(tool: &str, ended: Result<T>) -> Result {
     }
 }
 
-/// kubeconform, and a folder with the schema of what is checked, both from Go's modules.
-fn kubeconform() -> Result<(PathBuf, PathBuf)> {
-    let lacking = |error: Error| Error::lacking(format!("no manifest was checked: {error}"));
-    let program = tools::go_program(KUBECONFORM.0, KUBECONFORM.1).map_err(lacking)?;
-    let schemas = target().join("tools/kubernetes/schemas");
-    let schema = |kind: &str| schemas.join(format!("{}-apps-v1.json", kind.to_lowercase()));
-    if DEPLOYED.iter().all(|it| schema(it.manifest.1).is_file()) {
-        return Ok((program, schemas));
-    }
-    files::make_folder(&schemas)?;
-    let mut download = command(tools::go(), &["mod", "download", "-json", KUBERNETES]);
-    // In no module of its own.
-    download.current_dir(&schemas).env("GOFLAGS", "-mod=mod");
-    let module = output(download).map_err(lacking)?;
-    let module: Value = serde_json::from_str(&module).map_err(Error::at(KUBERNETES))?;
-    let folder = module["Dir"].as_str().ok_or_else(|| Error::check(format!("{KUBERNETES} has no folder")))?;
-    let api = files::read_json(&Path::new(folder).join(OPENAPI))?;
-    for it in &DEPLOYED {
-        let kind = it.manifest.1;
-        files::write(&schema(kind), strict(&api, &format!("io.k8s.api.apps.v1.{kind}"))?.to_string())?;
-    }
-    Ok((program, schemas))
-}
-
-/// The JSON schema of a kind, in which no field is allowed that the kind has not.
-fn strict(api: &Value, kind: &str) -> Result<Value> {
-    let schemas = &api["components"]["schemas"];
-    ensure!(schemas.get(kind).is_some(), "{OPENAPI} of {KUBERNETES} has no {kind}");
-    // Elsewhere than in an OpenAPI document the references lead elsewhere.
-    let text = schemas.to_string().replace("#/components/schemas/", "#/definitions/");
-    let mut definitions: Value = serde_json::from_str(&text).map_err(Error::at(OPENAPI))?;
-    for definition in definitions.as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
-        if definition.get("properties").is_some() && definition.get("additionalProperties").is_none() {
-            definition["additionalProperties"] = json!(false);
-        }
-    }
-    Ok(json!({ "$ref": format!("#/definitions/{kind}"), "definitions": definitions }))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{strict, words};
-    use serde_json::json;
+    use super::words;
 
     #[test]
     fn names_of_metrics_are_found_in_any_text() {
@@ -407,19 +357,5 @@ mod tests {
             words(text, "seawall_watch_").into_iter().collect::<Vec<_>>(),
             ["seawall_watch_a_bucket", "seawall_watch_b"]
         );
-    }
-
-    #[test]
-    fn a_schema_allows_no_other_field_and_leads_to_its_definitions() {
-        let api = json!({ "components": { "schemas": {
-            "k": { "type": "object", "properties": { "a": { "allOf": [{ "$ref": "#/components/schemas/m" }] } } },
-            "m": { "type": "object", "additionalProperties": { "type": "string" } },
-        } } });
-        let schema = strict(&api, "k").expect("there");
-        assert_eq!(schema["$ref"], "#/definitions/k");
-        assert_eq!(schema["definitions"]["k"]["additionalProperties"], false);
-        assert_eq!(schema["definitions"]["k"]["properties"]["a"]["allOf"][0]["$ref"], "#/definitions/m");
-        assert!(schema["definitions"]["m"]["additionalProperties"].is_object(), "a map takes any name");
-        assert!(strict(&api, "other").is_err());
     }
 }
