@@ -51,9 +51,9 @@ pub(crate) enum Error {
         /// The last lines of its console.
         console: String,
     },
-    /// A life of the soak broke a promise or a bound.
-    #[error(transparent)]
-    Soak(#[from] crate::soak::Finding),
+    /// A life of the soak broke a promise or a bound, in words.
+    #[error("{0}")]
+    Soak(String),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

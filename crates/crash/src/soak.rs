@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -27,8 +27,10 @@ use seawall::sim::rng::{Rng, mix};
 use seawall::{Error, Log, Lsn, Options, Record, View};
 use seawall_sys::clock::monotonic_ns;
 
+use crate::error::{Error as Found, Result};
+
 /// Threads that commit, and threads that follow.
-const WRITERS: u32 = 4;
+const WRITERS: u64 = 4;
 const FOLLOWERS: u32 = 2;
 /// Bytes of a segment, and what the trimmer keeps.
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -40,9 +42,9 @@ const LIFE_MAX: Duration = Duration::from_mins(2);
 /// How much longer a life may go on, in milliseconds.
 const LONGER_MAX_MS: u64 = 300;
 /// Entries of the file of acknowledgements.
-const ENTRY_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 32;
 /// Stands for a follower's progress in place of a writer.
-const FOLLOWED: u32 = u32::MAX;
+const FOLLOWED: u64 = u64::MAX;
 
 /// What may be used at most.
 struct Bounds {
@@ -85,72 +87,21 @@ pub(crate) struct Life {
     #[arg(long)]
     acks: PathBuf,
     #[arg(long = "life")]
-    number: u32,
+    number: u64,
 }
 
-/// What a life broke, or what kept it from being judged.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Finding {
-    /// The operating system refused an operation.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The log refused or failed during this.
-    #[error("{0}: {1}")]
-    Log(&'static str, Error),
-    /// A follower's log was closed under it.
-    #[error("the log was closed")]
-    Closed,
-    /// `verify` found damage.
-    #[error("verify: {0}")]
-    Damage(seawall::Damage),
-    /// A record does not start where the one before it ended.
-    #[error("a gap: {lsn} after {after}")]
-    Gap {
-        /// Where it starts.
-        lsn: Lsn,
-        /// Where the one before it ended.
-        after: Lsn,
-    },
-    /// No writer wrote the record at this position.
-    #[error("the record at {0} is none that was written")]
-    Unknown(Lsn),
-    /// An acknowledged record, of this name, has other bytes.
-    #[error("writer {1}'s record {2} of life {0} is another one")]
-    Changed(u32, u32, u64),
-    /// So many acknowledged records are missing.
-    #[error("{0} acknowledged records are missing")]
-    Missing(usize),
-    /// The process ended by itself.
-    #[error("the process ended by itself with {0}")]
-    Ended(ExitStatus),
-    /// The process had only this many acknowledgements after [`LIFE_MAX`].
-    #[error("{0} acknowledgements in {limit} s", limit = LIFE_MAX.as_secs())]
-    Slow(u64),
-    /// More was used than the bound.
-    #[error("{used} {what}, more than {bound}")]
-    Bound {
-        /// Of what.
-        what: &'static str,
-        /// How much.
-        used: u64,
-        /// The bound.
-        bound: u64,
-    },
-    /// This never happened, so that nothing was tested.
-    #[error("no {0}: nothing was tested")]
-    Untested(&'static str),
-    /// The life of this number has the finding.
-    #[error("life {0}: {1}")]
-    Life(u32, Box<Self>),
+/// What a life broke.
+fn found<T>(what: impl Into<String>) -> Result<T> {
+    Err(Found::Soak(what.into()))
 }
 
 /// Binds the error of the log to the `operation` that it ended.
-fn during(operation: &'static str) -> impl Fn(Error) -> Finding + Copy {
-    move |error| Finding::Log(operation, error)
+fn during(operation: &'static str) -> impl Fn(Error) -> Found + Copy {
+    move |error| Found::Soak(format!("{operation}: {error}"))
 }
 
 /// A record's life, writer and number.
-type Name = (u32, u32, u64);
+type Name = [u64; 3];
 
 /// What the lives have come to.
 #[derive(Debug, Default)]
@@ -167,35 +118,33 @@ struct Tally {
 }
 
 /// A record's bytes follow from its name, so that the judge need not keep them.
-fn payload(life: u32, writer: u32, number: u64) -> Vec<u8> {
-    let mut bytes = [&life.to_le_bytes()[..], &writer.to_le_bytes(), &number.to_le_bytes()].concat();
-    let filler = usize::try_from((number * 7919 + u64::from(writer) * 31) % 900).unwrap_or_default();
+fn payload(name: Name) -> Vec<u8> {
+    let [_, writer, number] = name;
+    let mut bytes = name.map(u64::to_le_bytes).concat();
+    let filler = usize::try_from((number * 7919 + writer * 31) % 900).unwrap_or_default();
     bytes.resize(bytes.len() + filler, number.to_le_bytes()[0]);
     bytes
 }
 
-/// Whether these are the bytes of some record.
-fn is_payload(bytes: &[u8]) -> bool {
-    let Some((name, _)) = bytes.split_first_chunk::<16>() else { return false };
-    let word = |at: usize| u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]);
-    let number = u64::from(word(8)) | u64::from(word(12)) << 32;
-    bytes == payload(word(0), word(4), number)
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-fn entry(what: u32, life: u32, number: u64, end: u64) -> [u8; ENTRY_BYTES] {
-    let mut bytes = [0; ENTRY_BYTES];
-    bytes[..4].copy_from_slice(&what.to_le_bytes());
-    bytes[4..8].copy_from_slice(&life.to_le_bytes());
-    bytes[8..16].copy_from_slice(&number.to_le_bytes());
-    bytes[16..].copy_from_slice(&end.to_le_bytes());
-    bytes
+/// Whether these are the bytes of some record.
+fn is_payload(bytes: &[u8]) -> bool {
+    matches!(words(bytes)[..], [life, writer, number, ..] if bytes == payload([life, writer, number]))
+}
+
+/// An entry of the file of acknowledgements: a record, and where it ends.
+fn entry([life, writer, number]: Name, end: u64) -> Vec<u8> {
+    [life, writer, number, end].map(u64::to_le_bytes).concat()
 }
 
 /// One process with the log, until it is killed.
 ///
 /// # Errors
 /// Whatever is not as it should be: the parent takes an end for a finding.
-pub(crate) fn live(life: &Life) -> crate::error::Result<()> {
+pub(crate) fn live(life: &Life) -> Result<()> {
     crate::apart::end_with_parent()?;
     let log = Log::open(&life.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
     let acks = File::options().append(true).create(true).open(&life.acks)?;
@@ -227,29 +176,30 @@ pub(crate) fn live(life: &Life) -> crate::error::Result<()> {
     })
 }
 
-fn write(log: &Log, mut acks: &File, life: u32, writer: u32) -> Result<Infallible, Finding> {
+fn write(log: &Log, mut acks: &File, life: u64, writer: u64) -> Result<Infallible> {
     let mut number = 0;
     loop {
-        let end = log.append_commit(&payload(life, writer, number)).map_err(during("a commit"))?.end;
+        let name = [life, writer, number];
+        let end = log.append_commit(&payload(name)).map_err(during("a commit"))?.end;
         // One write of the system, behind the commit: a kill leaves it whole or leaves it out.
-        acks.write_all(&entry(writer, life, number, end.get()))?;
+        acks.write_all(&entry(name, end.get()))?;
         number += 1;
     }
 }
 
 /// Holds a record against the one before it.
-fn next(before: &mut Option<Lsn>, record: &Record) -> Result<(), Finding> {
+fn next(before: &mut Option<Lsn>, record: &Record) -> Result<()> {
     if let Some(after) = before.filter(|end| *end != record.lsn) {
-        return Err(Finding::Gap { lsn: record.lsn, after });
+        return found(format!("a gap: {} after {after}", record.lsn));
     }
     if !is_payload(&record.payload) {
-        return Err(Finding::Unknown(record.lsn));
+        return found(format!("the record at {} is none that was written", record.lsn));
     }
     *before = Some(record.end);
     Ok(())
 }
 
-fn follow(log: &Log, mut acks: &File, life: u32) -> Result<Infallible, Finding> {
+fn follow(log: &Log, mut acks: &File, life: u64) -> Result<Infallible> {
     let (mut from, mut seen) = (log.first_lsn(), 0_u64);
     loop {
         let mut before = None;
@@ -260,10 +210,10 @@ fn follow(log: &Log, mut acks: &File, life: u32) -> Result<Infallible, Finding> 
                         next(&mut before, &record)?;
                         seen += 1;
                         if seen.is_multiple_of(64) {
-                            acks.write_all(&entry(FOLLOWED, life, 64, 0))?;
+                            acks.write_all(&entry([life, FOLLOWED, 64], 0))?;
                         }
                     }
-                    Ok(None) => return Err(Finding::Closed),
+                    Ok(None) => return found("the log was closed"),
                     Err(error) => break error,
                 }
             },
@@ -272,12 +222,12 @@ fn follow(log: &Log, mut acks: &File, life: u32) -> Result<Infallible, Finding> 
         // The trimmer may overtake it; anything else is a finding.
         match trimmed {
             Error::Trimmed { first, .. } => from = first,
-            other => return Err(Finding::Log("a follower", other)),
+            other => return Err(during("a follower")(other)),
         }
     }
 }
 
-fn trim(log: &Log) -> Result<Infallible, Finding> {
+fn trim(log: &Log) -> Result<Infallible> {
     loop {
         let keep = log.durable_lsn().get().saturating_sub(KEPT_BYTES);
         // Any position may be named: records before it are forgotten.
@@ -290,7 +240,7 @@ fn trim(log: &Log) -> Result<Infallible, Finding> {
 ///
 /// # Errors
 /// What did not hold, or what keeps it from being tested.
-pub(crate) fn run(options: &SoakOptions, seed: u64) -> crate::error::Result<bool> {
+pub(crate) fn run(options: &SoakOptions, seed: u64) -> Result<bool> {
     crate::interrupt::listen()?;
     std::fs::create_dir_all(&options.dir)?;
     let dir = tempfile::Builder::new().prefix("seawall-soak-").tempdir_in(&options.dir)?;
@@ -299,12 +249,12 @@ pub(crate) fn run(options: &SoakOptions, seed: u64) -> crate::error::Result<bool
     let until_ns = monotonic_ns().saturating_add(options.seconds.saturating_mul(1_000_000_000));
     while tally.lives < options.lives && (tally.lives < 3 || monotonic_ns() < until_ns) {
         if crate::interrupt::requested() {
-            return Err(crate::error::Error::Interrupted);
+            return Err(Found::Interrupted);
         }
-        let life = u32::try_from(tally.lives).expect("a life takes longer than that");
+        let life = tally.lives;
         one_life(dir.path(), life, &mut rng, &mut tally)
             .and_then(|()| judge(dir.path(), &mut acks, &mut tally))
-            .map_err(|finding| Finding::Life(life, Box::new(finding)))?;
+            .map_err(|finding| Found::Soak(format!("life {life}: {finding}")))?;
         tally.lives += 1;
         let rss = rss_bytes(std::process::id());
         if tally.lives == 2 {
@@ -335,7 +285,7 @@ fn line(tally: &Tally) -> String {
     )
 }
 
-fn held(tally: &Tally) -> Result<(), Finding> {
+fn held(tally: &Tally) -> Result<()> {
     let growth = tally.parent_rss_bytes[1].saturating_sub(tally.parent_rss_bytes[0]);
     for (what, used, bound) in [
         ("resident bytes of the log's process", tally.child_rss_bytes, BOUNDS.child_rss_bytes),
@@ -344,7 +294,7 @@ fn held(tally: &Tally) -> Result<(), Finding> {
         ("bytes of the directory", tally.directory_bytes, BOUNDS.directory_bytes),
     ] {
         if used > bound {
-            return Err(Finding::Bound { what, used, bound });
+            return found(format!("{used} {what}, more than {bound}"));
         }
     }
     for (what, count) in [
@@ -355,7 +305,7 @@ fn held(tally: &Tally) -> Result<(), Finding> {
         ("samples of memory were taken", tally.child_rss_bytes),
     ] {
         if count == 0 {
-            return Err(Finding::Untested(what));
+            return found(format!("no {what}: nothing was tested"));
         }
     }
     Ok(())
@@ -372,7 +322,7 @@ impl Drop for Killed {
     }
 }
 
-fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(), Finding> {
+fn one_life(dir: &Path, life: u64, rng: &mut Rng, tally: &mut Tally) -> Result<()> {
     let (log, acks) = (dir.join("log"), dir.join("acks"));
     std::fs::write(&acks, "")?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -391,7 +341,7 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
         sample(child.0.id(), &log, tally);
         tally.viewed += look(&log)?;
         if let Some(status) = child.0.try_wait()? {
-            return Err(Finding::Ended(status));
+            return found(format!("the process ended by itself with {status}"));
         }
         let now_ns = monotonic_ns();
         let done = std::fs::metadata(&acks)?.len() / ENTRY_BYTES as u64;
@@ -402,7 +352,7 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
             break;
         }
         if Duration::from_nanos(now_ns - started_ns) > LIFE_MAX {
-            return Err(Finding::Slow(done));
+            return found(format!("{done} acknowledgements in {} s", LIFE_MAX.as_secs()));
         }
     }
     child.0.kill()?;
@@ -411,7 +361,7 @@ fn one_life(dir: &Path, life: u32, rng: &mut Rng, tally: &mut Tally) -> Result<(
 }
 
 /// Reads a view while there is a writer; returns the number of records.
-fn look(log: &Path) -> Result<u64, Finding> {
+fn look(log: &Path) -> Result<u64> {
     static TURN: AtomicU64 = AtomicU64::new(0);
     let failed = during("a view during the writing");
     let view = match View::open(log) {
@@ -448,21 +398,20 @@ fn look(log: &Path) -> Result<u64, Finding> {
 type Acks = HashMap<u64, Name>;
 
 /// Judges what a killed life has left.
-fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), Finding> {
+fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<()> {
     let log = dir.join("log");
     let report = seawall::verify(&log).map_err(during("verify"))?;
-    if let Some(damage) = report.damage.into_iter().next() {
-        return Err(Finding::Damage(damage));
+    if let Some(damage) = report.damage.first() {
+        return found(format!("verify: {damage}"));
     }
     let entries = std::fs::read(dir.join("acks"))?;
-    for entry in entries.chunks_exact(ENTRY_BYTES) {
-        let word = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
-        let eight = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        if word(0) == FOLLOWED {
-            tally.followed += eight(8);
+    for entry in words(&entries).as_chunks::<4>().0 {
+        let [life, writer, number, end] = *entry;
+        if writer == FOLLOWED {
+            tally.followed += number;
         } else {
             tally.acknowledged += 1;
-            owed.insert(eight(16), (word(4), word(0), eight(8)));
+            owed.insert(end, [life, writer, number]);
         }
     }
     let failed = during("a view after the kill");
@@ -470,23 +419,24 @@ fn judge(dir: &Path, owed: &mut Acks, tally: &mut Tally) -> Result<(), Finding> 
     let first = view.first_lsn();
     tally.first = first.get();
     // A trim may name a position inside of a record, which is forgotten then.
-    owed.retain(|end, (life, writer, number)| {
-        let bytes = RECORD_HEADER_BYTES + payload(*life, *writer, *number).len();
+    owed.retain(|end, name| {
+        let bytes = RECORD_HEADER_BYTES + payload(*name).len();
         end.saturating_sub(bytes as u64) >= first.get()
     });
     let (mut before, mut missing) = (None, owed.len());
     for record in view.read(first).map_err(failed)? {
         let record = record.map_err(failed)?;
         next(&mut before, &record)?;
-        if let Some((life, writer, number)) = owed.get(&record.end.get()) {
-            if record.payload[..] != payload(*life, *writer, *number)[..] {
-                return Err(Finding::Changed(*life, *writer, *number));
+        if let Some(name) = owed.get(&record.end.get()) {
+            if record.payload[..] != payload(*name)[..] {
+                let [life, writer, number] = name;
+                return found(format!("writer {writer}'s record {number} of life {life} is another one"));
             }
             missing -= 1;
         }
     }
     if missing > 0 {
-        return Err(Finding::Missing(missing));
+        return found(format!("{missing} acknowledged records are missing"));
     }
     Ok(())
 }
@@ -554,8 +504,8 @@ mod tests {
             .expect("opens");
         let mut acks = Vec::new();
         for number in 0..20 {
-            let end = log.append_commit(&payload(0, 1, number)).expect("commits").end;
-            acks.extend(entry(1, 0, number, end.get()));
+            let end = log.append_commit(&payload([0, 1, number])).expect("commits").end;
+            acks.extend(entry([0, 1, number], end.get()));
         }
         log.close().expect("closes");
         let judged = |acks: &[u8]| {
@@ -563,14 +513,15 @@ mod tests {
             judge(dir.path(), &mut Acks::default(), &mut Tally::default())
         };
         assert!(judged(&acks).is_ok());
-        let lost = [&acks[..], &entry(1, 0, 20, 1 << 30)].concat();
-        assert!(matches!(judged(&lost), Err(Finding::Missing(1))));
+        let found = |acks: &[u8]| judged(acks).expect_err("is found").to_string();
+        let lost = [&acks[..], &entry([0, 1, 20], 1 << 30)].concat();
+        assert_eq!(found(&lost), "1 acknowledged records are missing");
         let mut other = acks.clone();
-        other[8] ^= 1;
-        assert!(matches!(judged(&other), Err(Finding::Changed(..))));
-        assert!(is_payload(&payload(3, 2, 1 << 40)) && !is_payload(&payload(3, 2, 5)[..10]));
-        let mut changed = payload(0, 0, 7);
-        changed[4] ^= 1;
+        other[16] ^= 1;
+        assert_eq!(found(&other), "writer 1's record 1 of life 0 is another one");
+        assert!(is_payload(&payload([3, 2, 1 << 40])) && !is_payload(&payload([3, 2, 5])[..10]));
+        let mut changed = payload([0, 0, 7]);
+        changed[8] ^= 1;
         assert!(!is_payload(&changed));
     }
 }
