@@ -1,7 +1,7 @@
 //! Serves the simulated disk to the emulator by the NBD protocol.
 //!
-//! It is the server's side of the protocol as the NBD project specifies it: fixed newstyle handshake, options `GO`,
-//! `INFO`, `EXPORT_NAME`, `LIST` and ABORT, simple replies; reads, writes, flushes, trims and FUA.
+//! It is what the emulator asks of a server of the protocol that the NBD project specifies: fixed newstyle handshake, option `GO`,
+//! simple replies; reads, writes, flushes, trims and FUA.
 //!
 //! Invariants: one export, which is what `disk` is; requests are done one after the other, so that a flush covers the
 //! requests answered before it; lengths are checked before anything is allocated; when the peer goes away, the
@@ -24,18 +24,12 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 
 /// Fixed newstyle, and no 124 bytes of zeros.
 const HANDSHAKE_FLAGS: u16 = 0b11;
-const NO_ZEROES: u32 = 0b10;
 /// Flags are sent; flush, FUA and trim are served.
 const EXPORT_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5;
 
-const OPT_EXPORT_NAME: u32 = 1;
-const OPT_ABORT: u32 = 2;
-const OPT_LIST: u32 = 3;
-const OPT_INFO: u32 = 6;
 const OPT_GO: u32 = 7;
 
 const REP_ACK: u32 = 1;
-const REP_SERVER: u32 = 2;
 const REP_INFO: u32 = 3;
 const REP_ERR_UNSUP: u32 = 1 << 31 | 1;
 
@@ -79,10 +73,8 @@ pub(crate) fn serve(path: &Path, disk: &Shared) -> io::Result<()> {
 }
 
 fn converse(mut stream: &UnixStream, disk: &Shared) -> io::Result<()> {
-    if negotiate(&mut stream, lock(disk).len() as u64)? {
-        transmit(&mut stream, disk)?;
-    }
-    Ok(())
+    negotiate(&mut stream, lock(disk).len() as u64)?;
+    transmit(&mut stream, disk)
 }
 
 fn take<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
@@ -107,8 +99,8 @@ fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Negotiates the export; whether the peer goes on.
-fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<bool> {
+/// Negotiates the export, of so many bytes.
+fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<()> {
     let mut hello = Vec::new();
     hello.extend(NBD_MAGIC.to_be_bytes());
     hello.extend(OPTION_MAGIC.to_be_bytes());
@@ -128,32 +120,12 @@ fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<bool> {
         }
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
-        match option {
-            OPT_EXPORT_NAME => {
-                let mut reply = [&bytes.to_be_bytes()[..], &EXPORT_FLAGS.to_be_bytes()].concat();
-                reply.resize(reply.len() + if client & NO_ZEROES == 0 { 124 } else { 0 }, 0);
-                stream.write_all(&reply)?;
-                return Ok(true);
-            }
-            OPT_GO | OPT_INFO => {
-                let info = [&0_u16.to_be_bytes()[..], &bytes.to_be_bytes(), &EXPORT_FLAGS.to_be_bytes()];
-                answer(stream, option, REP_INFO, &info.concat())?;
-                answer(stream, option, REP_ACK, &[])?;
-                if option == OPT_GO {
-                    return Ok(true);
-                }
-            }
-            OPT_LIST => {
-                let name = b"disk";
-                answer(stream, option, REP_SERVER, &[&4_u32.to_be_bytes()[..], name].concat())?;
-                answer(stream, option, REP_ACK, &[])?;
-            }
-            OPT_ABORT => {
-                answer(stream, option, REP_ACK, &[])?;
-                return Ok(false);
-            }
-            _ => answer(stream, option, REP_ERR_UNSUP, &[])?,
+        if option == OPT_GO {
+            let info = [&0_u16.to_be_bytes()[..], &bytes.to_be_bytes(), &EXPORT_FLAGS.to_be_bytes()];
+            answer(stream, option, REP_INFO, &info.concat())?;
+            return answer(stream, option, REP_ACK, &[]);
         }
+        answer(stream, option, REP_ERR_UNSUP, &[])?;
     }
 }
 
@@ -215,114 +187,66 @@ fn transmit(stream: &mut (impl Read + Write), disk: &Shared) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        CMD_DISC, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, FLAG_FUA, REQUEST_MAGIC, Shared, lock, serve,
-    };
+    use super::{CMD_READ, CMD_WRITE, REQUEST_MAGIC, Shared, lock, serve, transmit};
     use crate::second::cache::{Disk, Nature};
     use seawall::sim::rng::Rng;
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::net::UnixStream;
-    use std::path::PathBuf;
+    use std::io::{self, Cursor, Read, Write};
     use std::sync::{Arc, Mutex};
 
     const BYTES: usize = 1 << 20;
 
-    fn served(nature: Nature) -> (tempfile::TempDir, PathBuf, Shared) {
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("socket");
-        let disk: Shared = Arc::new(Mutex::new(Disk::new(nature, vec![0; BYTES])));
-        serve(&path, &disk).expect("listens");
-        (dir, path, disk)
+    fn disk() -> Shared {
+        Arc::new(Mutex::new(Disk::new(Nature::Honest, vec![0; BYTES])))
     }
 
-    /// A client of our own, from the specification alone.
-    struct Client(UnixStream);
+    /// A peer that has sent all of its requests, and what it is answered.
+    struct Peer(Cursor<Vec<u8>>, Vec<u8>);
 
-    impl Client {
-        fn connect(path: &PathBuf) -> Self {
-            let mut stream = UnixStream::connect(path).expect("connects");
-            let mut hello = [0; 18];
-            stream.read_exact(&mut hello).expect("a greeting");
-            assert_eq!(&hello[..16], b"NBDMAGICIHAVEOPT");
-            stream.write_all(&3_u32.to_be_bytes()).expect("flags");
-            // An unknown option is refused and changes nothing.
-            let (reply, _) = Self::option(&mut stream, 99);
-            assert_eq!(reply, 1 << 31 | 1);
-            let (reply, info) = Self::option(&mut stream, 7);
-            assert_eq!((reply, &info[..2]), (3, &[0, 0][..]));
-            assert_eq!(info[2..10], (BYTES as u64).to_be_bytes());
-            assert_eq!(info[10..], 0b10_1101_u16.to_be_bytes(), "flush, FUA and trim are offered");
-            assert_eq!(Self::reply(&mut stream).0, 1);
-            Self(stream)
+    impl Read for Peer {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.0.read(into)
+        }
+    }
+
+    impl Write for Peer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.write(bytes)
         }
 
-        fn option(stream: &mut UnixStream, option: u32) -> (u32, Vec<u8>) {
-            let bytes = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &6_u32.to_be_bytes(), &[0; 6]].concat();
-            stream.write_all(&bytes).expect("an option");
-            Self::reply(stream)
-        }
-
-        fn reply(stream: &mut UnixStream) -> (u32, Vec<u8>) {
-            let mut head = [0; 20];
-            stream.read_exact(&mut head).expect("an answer");
-            let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
-            let mut data = vec![0; word(16) as usize];
-            stream.read_exact(&mut data).expect("its data");
-            (word(12), data)
-        }
-
-        fn ask(&mut self, command: u16, flags: u16, at: u64, length: u32, data: &[u8]) {
-            let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
-            bytes.extend(flags.to_be_bytes());
-            bytes.extend(command.to_be_bytes());
-            bytes.extend(77_u64.to_be_bytes());
-            bytes.extend(at.to_be_bytes());
-            bytes.extend(length.to_be_bytes());
-            bytes.extend(data);
-            self.0.write_all(&bytes).expect("a request");
-        }
-
-        fn call(&mut self, command: u16, flags: u16, at: u64, length: u32, data: &[u8]) -> (u32, Vec<u8>) {
-            self.ask(command, flags, at, length, data);
-            let mut head = [0; 16];
-            self.0.read_exact(&mut head).expect("a reply");
-            assert_eq!(head[8..], 77_u64.to_be_bytes());
-            let error = u32::from_be_bytes(head[4..8].try_into().expect("four bytes"));
-            let mut read = vec![0; if command == CMD_READ && error == 0 { length as usize } else { 0 }];
-            self.0.read_exact(&mut read).expect("data");
-            (error, read)
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
 
     #[test]
-    fn what_is_written_is_read_flushed_and_forced_as_the_protocol_says() {
-        let (_dir, path, disk) = served(Nature::Honest);
-        let mut client = Client::connect(&path);
-        assert_eq!(client.call(CMD_WRITE, 0, 4096, 512, &[5; 512]), (0, Vec::new()));
-        assert_eq!(client.call(CMD_READ, 0, 4096, 512, &[]), (0, vec![5; 512]));
-        assert_eq!(client.call(CMD_WRITE, FLAG_FUA, 8192, 512, &[6; 512]).0, 0);
-        assert_eq!(client.call(CMD_FLUSH, 0, 0, 0, &[]).0, 0);
-        assert_eq!(client.call(CMD_TRIM, 0, 4096, 512, &[]).0, 0);
-        assert_eq!(client.call(CMD_READ, 0, 4096, 512, &[]).1, vec![0; 512]);
-        assert_eq!(client.call(CMD_READ, 0, BYTES as u64, 512, &[]).0, 22, "behind the end");
-        assert_eq!(client.call(CMD_WRITE, 0, BYTES as u64 - 1, 512, &[1; 512]).0, 28, "over the end");
-        assert_eq!(client.call(9, 0, 0, 0, &[]).0, 22, "no such command");
-        let traffic = lock(&disk).traffic;
-        assert_eq!((traffic.writes, traffic.forced, traffic.flushes, traffic.trims), (2, 1, 1, 1));
-        // Half a write, and the peer is gone: it never happened, and the next one is served.
-        client.ask(CMD_WRITE, 0, 0, 1024, &[9; 512]);
-        drop(client);
-        let mut again = Client::connect(&path);
-        assert_eq!(again.call(CMD_READ, 0, 0, 512, &[]).1, vec![0; 512]);
-        again.ask(CMD_DISC, 0, 0, 0, &[]);
-        lock(&disk).cut(&mut Rng::new(1));
-        let mut last = Client::connect(&path);
-        assert_eq!(last.call(CMD_READ, 0, 8192, 512, &[]).1, vec![6; 512], "forced before the cut");
+    fn what_is_not_on_the_disk_is_refused_and_half_a_write_never_happened() {
+        let disk = disk();
+        let request = |command: u16, at: usize, length: u32| {
+            let cookie_and_place = [77_u64, at as u64].map(u64::to_be_bytes).concat();
+            let head = [&REQUEST_MAGIC.to_be_bytes()[..], &[0; 2], &command.to_be_bytes(), &cookie_and_place];
+            [&head.concat()[..], &length.to_be_bytes()].concat()
+        };
+        let sent = [
+            request(CMD_READ, BYTES, 512),
+            request(CMD_WRITE, BYTES - 1, 512),
+            vec![1; 512],
+            request(9, 0, 0),
+            request(CMD_WRITE, 0, 1024),
+            vec![9; 512],
+        ];
+        let mut peer = Peer(Cursor::new(sent.concat()), Vec::new());
+        assert!(transmit(&mut peer, &disk).is_err(), "it went away");
+        let errors: Vec<u8> = peer.1.chunks(16).map(|reply| reply[7]).collect();
+        assert_eq!(errors, [22, 28, 22], "behind the end, over the end, no such command");
+        assert!(peer.1.chunks(16).all(|reply| reply[8..] == 77_u64.to_be_bytes()));
+        assert_eq!(lock(&disk).read(0, BYTES), Some(&vec![0; BYTES][..]));
     }
 
     #[test]
     fn the_emulator_s_own_client_agrees() {
-        let (_dir, path, disk) = served(Nature::Honest);
+        let (dir, disk) = (tempfile::tempdir().expect("a folder"), disk());
+        let path = dir.path().join("socket");
+        serve(&path, &disk).expect("listens");
         let commands =
             ["write -P 7 4k 8k", "write -f -P 8 64k 4k", "flush", "discard 4k 4k", "read -P 7 8k 4k"];
         let mut qemu = std::process::Command::new("qemu-io");
@@ -334,9 +258,11 @@ mod tests {
         };
         let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !output_text.contains("ailed"), "{output_text}");
-        let disk = lock(&disk);
-        assert_eq!(disk.read(8192, 4096), Some(&[7; 4096][..]));
-        assert_eq!(disk.read(65_536, 4096), Some(&[8; 4096][..]));
+        let mut disk = lock(&disk);
         assert!(disk.traffic.flushes > 0 && disk.traffic.trims == 1, "{:?}", disk.traffic);
+        assert_eq!((disk.traffic.writes, disk.traffic.forced), (2, 1));
+        disk.cut(&mut Rng::new(1));
+        assert_eq!(disk.read(8192, 4096), Some(&[7; 4096][..]), "flushed");
+        assert_eq!(disk.read(65_536, 4096), Some(&[8; 4096][..]), "forced");
     }
 }
