@@ -4,7 +4,6 @@
 //! | --- | --- | --- | --- |
 //! | `virtio` | virtio-blk | becomes a flush after the write: the device has no FUA | `nbd` |
 //! | `nvme` | an `NVMe` drive over TCP | arrives with the write | `nvme_tcp` |
-//! | `nvme-qemu` | the emulator's own `NVMe` drive | dropped by the emulator: a drive that lies | `nbd` |
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,8 +24,6 @@ pub(crate) enum Bus {
     Virtio,
     /// An `NVMe` drive of our own over TCP: flushes, and FUA on each write.
     Nvme,
-    /// The emulator's `NVMe` drive, which drops FUA.
-    NvmeQemu,
 }
 
 /// A disk that is served.
@@ -47,7 +44,6 @@ impl Bus {
         match self {
             Self::Virtio => "virtio",
             Self::Nvme => "nvme",
-            Self::NvmeQemu => "nvme-qemu",
         }
     }
 
@@ -56,7 +52,6 @@ impl Bus {
         match self {
             Self::Virtio => &["virtio_pci", "virtio_blk"],
             Self::Nvme => &["virtio_pci", "nvme_tcp"],
-            Self::NvmeQemu => &["virtio_pci"],
         }
     }
 
@@ -64,14 +59,14 @@ impl Bus {
     pub(super) fn device(self) -> &'static str {
         match self {
             Self::Virtio => "/dev/vda",
-            Self::Nvme | Self::NvmeQemu => "/dev/nvme0n1",
+            Self::Nvme => "/dev/nvme0n1",
         }
     }
 
     /// What the script of the machine does to have the disk; `$P` is the port.
     pub(super) fn attach(self) -> String {
         match self {
-            Self::Virtio | Self::NvmeQemu => String::new(),
+            Self::Virtio => String::new(),
             Self::Nvme => format!(
                 "echo \"transport=tcp,traddr=10.0.2.2,trsvcid=$P,nqn={},keep_alive_tmo=0,nr_io_queues=1,nr_poll_queues=1\" \
                  > /dev/nvme-fabrics\n",
@@ -99,17 +94,13 @@ impl Bus {
     }
 
     /// The emulator's arguments for the disk that is served.
-    pub(super) fn arguments(self, served: &Served) -> Vec<String> {
+    pub(super) fn arguments(served: &Served) -> Vec<String> {
         let Served::Nbd(socket) = served else { return Vec::new() };
         let drive = format!(
             "if=none,id=disk,format=raw,cache=none,aio=threads,discard=unmap,file=nbd:unix:{}:exportname=disk",
             socket.display()
         );
-        let device = match self {
-            Self::NvmeQemu => "nvme,serial=seawall,drive=disk",
-            Self::Virtio | Self::Nvme => "virtio-blk-pci,drive=disk",
-        };
-        ["-drive", &drive, "-device", device].map(str::to_owned).to_vec()
+        ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(str::to_owned).to_vec()
     }
 
     /// What goes to the kernel's command line for the script.

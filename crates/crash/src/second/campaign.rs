@@ -199,7 +199,7 @@ impl Progress {
 
     /// Whether the disk breaks promises on purpose.
     fn lies(&self) -> bool {
-        self.disk.is_some_and(|disk| disk != Nature::Honest) || self.bus == Bus::NvmeQemu
+        self.disk.is_some_and(|disk| disk != Nature::Honest)
     }
 
     /// What makes the campaign fail.
@@ -217,7 +217,6 @@ impl Progress {
             Some(Nature::IgnoresFlush) => "a disk that ignores flushes and honours FUA",
             Some(Nature::IgnoresFua) => "a disk that ignores FUA and honours flushes",
             Some(Nature::EarlyFua) => "a disk that acknowledges FUA before it is done",
-            _ if self.bus == Bus::NvmeQemu => "the emulator's NVMe drive, which drops FUA",
             _ => "a disk that keeps its promises",
         };
         let builds = if self.builds.is_empty() {
@@ -363,8 +362,7 @@ impl Campaign<'_> {
             self.options.methods.clone().unwrap_or_else(|| draw(&mut rng, self.options.bus, self.options.fs));
         let fresh = if self.fresh { FRESH } else { "" };
         let words = format!("{METHODS}{methods} {fresh}");
-        let mut machine =
-            Machine::start(&self.kernel, &self.initramfs, (self.options.bus, &self.served), None, &words)?;
+        let mut machine = Machine::start(&self.kernel, &self.initramfs, &self.served, None, &words)?;
         loop {
             match machine.expect()? {
                 Message::Writes => break,

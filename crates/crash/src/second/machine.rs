@@ -67,7 +67,7 @@ impl Machine {
     pub(super) fn start(
         kernel: &Kernel,
         initramfs: &Path,
-        (bus, served): (Bus, &Served),
+        served: &Served,
         marks: Option<&Path>,
         words: &str,
     ) -> io::Result<Self> {
@@ -84,7 +84,7 @@ impl Machine {
         let mut child = Command::new(EMULATOR)
             .args(["-machine", "pc,accel=tcg", "-cpu", "max", "-m", "1024", "-smp", "1", "-nodefaults"])
             .args(["-display", "none", "-no-reboot", "-serial", "stdio"])
-            .args(bus.arguments(served))
+            .args(Bus::arguments(served))
             .args(port)
             .args(["-netdev", "user,id=net"])
             .args(["-device", "virtio-net-pci,netdev=net,romfile="])
