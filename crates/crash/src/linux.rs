@@ -106,8 +106,9 @@ enum Command {
     Victim(VictimOptions),
 }
 
-/// Runs the command.
-pub(crate) fn main() -> ExitCode {
+/// Runs the command that this process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Neither these nor the soak mount anything.
     let apart = !matches!(
