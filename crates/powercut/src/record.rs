@@ -14,6 +14,8 @@
 //!
 //! A record is intact if and only if its bytes are those that [`encode`] makes for its place.
 
+use seawall_sys::chance::SplitMix64;
+
 /// Bytes of a sector: the smallest unit that disks write.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// Bytes in front of the filler.
@@ -63,15 +65,6 @@ fn crc(sector: &[u8]) -> u32 {
     u32::try_from(digest.finalize() & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// The next number of `SplitMix64` (Steele, Lea, Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 /// Fills `bytes`, whose length is one that [`is_length`] allows, with the record `name`.
 pub(crate) fn encode(name: Name, bytes: &mut [u8]) {
     debug_assert!(is_length(bytes.len()));
@@ -83,10 +76,10 @@ pub(crate) fn encode(name: Name, bytes: &mut [u8]) {
         sector[8..16].copy_from_slice(&name.run.to_le_bytes());
         sector[16..24].copy_from_slice(&name.sequence.to_le_bytes());
         sector[24..28].copy_from_slice(&length.to_le_bytes());
-        let mut seed = name.run ^ name.sequence.rotate_left(24) ^ u64::from(number) << 16;
-        seed ^= u64::from(name.stream);
+        let seed = name.run ^ name.sequence.rotate_left(24) ^ u64::from(number) << 16;
+        let mut chance = SplitMix64::new(seed ^ u64::from(name.stream));
         for word in sector[HEAD_BYTES..].chunks_mut(8) {
-            let filler = next(&mut seed).to_le_bytes();
+            let filler = chance.next_u64().to_le_bytes();
             word.copy_from_slice(&filler[..word.len()]);
         }
         let crc = crc(sector).to_le_bytes();
