@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A command line, and whether it prints something to standard output.
 #[rustfmt::skip]
@@ -55,7 +55,7 @@ const ROWS: &[(&[&str], bool)] = &[
     (&["log", "follow", "nothing"], false),
 ];
 
-fn run(folder: &Path, words: &[&str], full: [bool; 2]) -> std::process::Output {
+fn run(folder: &Path, words: &[&str], full: [bool; 2]) -> Child {
     let sink = |full: bool| {
         if full {
             Stdio::from(OpenOptions::new().write(true).open("/dev/full").expect("opens"))
@@ -65,12 +65,13 @@ fn run(folder: &Path, words: &[&str], full: [bool; 2]) -> std::process::Output {
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(sink(full[0])).stderr(sink(full[1]));
-    command.output().expect("started")
+    command.spawn().expect("started")
 }
 
 fn commands(folder: &Path, of: &[&str]) -> BTreeSet<String> {
     let words: Vec<&str> = of.iter().copied().chain(["--help"]).collect();
-    let help = String::from_utf8(run(folder, &words, [false, false]).stdout).expect("text");
+    let help = run(folder, &words, [false, false]).wait_with_output().expect("ends");
+    let help = String::from_utf8(help.stdout).expect("text");
     let list = help.split("Commands:\n").nth(1).expect("it lists commands");
     let lines = list.lines().take_while(|line| line.starts_with("  "));
     lines
@@ -89,8 +90,10 @@ fn no_command_panics_on_full_outputs() {
     let appended = Command::new("sh").args(["-c", &append]).current_dir(at).output().expect("started");
     assert!(appended.status.success());
     for (words, prints) in ROWS {
-        for full in [[true, false], [false, true], [true, true]] {
-            let ended = run(at, words, full);
+        // Side by side, because some take a second.
+        let runs = [[true, false], [false, true], [true, true]].map(|full| (full, run(at, words, full)));
+        for (full, run) in runs {
+            let ended = run.wait_with_output().expect("ends");
             let code = ended.status.code();
             let said = String::from_utf8_lossy(&ended.stderr);
             assert!(

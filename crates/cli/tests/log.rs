@@ -268,7 +268,8 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
                 .collect::<Vec<_>>()
         };
         let mut bench = Command::new(env!("CARGO_BIN_EXE_seawall"))
-            .args(["log", "bench", "--only", "W1", "--allow-memory", "--no-out", path(dir.path())])
+            .args(["log", "bench", "--only", "W1", "--percent", "20", "--allow-memory", "--no-out"])
+            .arg(dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

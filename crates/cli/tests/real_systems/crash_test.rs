@@ -3,6 +3,8 @@
 //!
 //! Invariant: each program is tested by the built command, within a time, and as an ordinary user where this one is root.
 
+mod page;
+
 use crate::program::SEAWALL;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! The memory of a process is that of all its threads: each test starts this program again as a child that runs [`child`]
 //! alone, and counts what the log adds to the resident memory, not how long that takes.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::scratch::scratch;
@@ -80,12 +80,16 @@ fn run(method: &str) {
 
 #[test]
 fn an_idle_log_gives_its_memory_back_by_every_engine() {
-    for method in ["direct+dsync", "buffered+fdatasync", "uring-direct-linked", "uring-direct-fixed-dsync"] {
+    let start = |method| {
         let mut command = Command::new(std::env::current_exe().expect("has a path"));
         command
             .args(["--exact", "idle_memory::child", "--nocapture", "--test-threads=1"])
             .env(ORDERS, method);
-        let output = command.output().expect("starts");
+        (method, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts"))
+    };
+    let methods = ["direct+dsync", "buffered+fdatasync", "uring-direct-linked", "uring-direct-fixed-dsync"];
+    for (method, child) in methods.map(start) {
+        let output = child.wait_with_output().expect("ends");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{method}: {text}{}", String::from_utf8_lossy(&output.stderr));
         let ran = text.lines().any(|line| line == format!("method {method}") || line == "method n/a");

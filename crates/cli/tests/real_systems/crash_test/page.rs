@@ -1,5 +1,4 @@
 //! Tests that every recipe of `docs/crash-test.md` ends with the exit code that its last line names.
-#![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +7,7 @@ use std::process::Command;
 const PROGRAMS: [&str; 6] = ["sqlite3", "python3", "go", "javac", "curl", "psql"];
 
 #[test]
+#[ignore = "needs FUSE, PostgreSQL and three compilers"]
 fn each_recipe_ends_as_it_says() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(here.join("../../docs/crash-test.md")).expect("the page is there");
