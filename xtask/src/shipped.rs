@@ -36,8 +36,9 @@ pub(crate) fn check() -> Result {
 /// The rows of the table.
 fn names(text: &str) -> Vec<&str> {
     let rows = text.lines().map(str::trim).skip_while(|line| *line != "table! {").skip(1);
+    let names = rows.map(|row| row.split(" = ").next().unwrap_or(row));
     // A semicolon separates two kinds of them.
-    rows.take_while(|line| *line != "}").filter(|line| *line != ";").collect()
+    names.take_while(|line| *line != "}").filter(|line| *line != ";").collect()
 }
 
 fn library(message: &Value, name: &str) -> Option<PathBuf> {

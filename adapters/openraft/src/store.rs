@@ -58,8 +58,9 @@ impl<R: RaftTypes> Shared<R> {
         let mut state = state?.map_or_else(|| member.remove().map(|()| StateOf::<R>::default()), Ok)?;
         // Raft may have sent entries to other nodes that were not durable here and are gone. A node that led on in the same
         // term would give their log ids to other entries; one that has to be elected gives only ids of a new term.
-        let starts_as_follower = |vote| planted!(RaftTermGoesOn, vote, R::uncommitted(&vote));
-        state.vote = state.vote.map(starts_as_follower);
+        if let Some(vote) = planted!(RaftTermGoesOn, state.vote.as_ref()) {
+            state.vote = Some(R::uncommitted(vote));
+        }
         let stream = log.stream(member.entries);
         let purged = state.purged.as_ref().map_or(0, |purged| R::index(purged).saturating_add(1));
         let index_of = |seq: u64| seq.wrapping_add(state.base);

@@ -121,3 +121,5 @@ pub use testing::mutant;
 pub use testing::oracle;
 #[cfg(feature = "simulation")]
 pub use testing::sim;
+#[cfg(feature = "mutants")]
+use testing::wrong;

@@ -138,7 +138,7 @@ impl Lock {
                 return if stays { Ok(lock) } else { Err(Error::io("lock", directory.path(), moved())) };
             }
             // A `View` shares the locks for an instant to see whether there is a writer, and may be stopped just then.
-            let looked_at = || planted!(LookerIsWriter, false, matches!(is_held(directory), Ok(Some(false))));
+            let looked_at = || planted!(LookerIsWriter, matches!(is_held(directory), Ok(Some(false))));
             if tries >= TRIES && !ending && !(tries < TRIES_MAX && looked_at()) {
                 break;
             }

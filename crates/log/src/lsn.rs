@@ -71,3 +71,10 @@ impl From<Lsn> for u64 {
         lsn.0
     }
 }
+
+#[cfg(feature = "mutants")]
+impl seawall_sys::planted::Extreme for Lsn {
+    fn extreme(greatest: bool) -> Self {
+        if greatest { Self::MAX } else { Self::ZERO }
+    }
+}

@@ -71,13 +71,11 @@ impl Beside {
         }
         self.read = lsn;
         match self.next()? {
-            Some(here) if planted!(DrillForkUnseen, true, (here.end, here.link) == (lsn, link)) => {
-                self.common = lsn;
-            }
-            Some(other) => {
+            Some(here) if planted!(DrillForkUnseen, (here.end, here.link) != (lsn, link)) => {
                 self.is_forked = true;
-                self.records += u64::from(other.records);
+                self.records += u64::from(here.records);
             }
+            Some(_) => self.common = lsn,
             None => self.has_ended = true,
         }
         Ok(())
@@ -93,7 +91,7 @@ impl Beside {
         }
         let (end, records) = (self.follower.lsn(), self.records);
         let is_replaced = chain.owner != note.owner;
-        if records > 0 && (self.is_forked || planted!(DrillForkUnseen, false, is_replaced)) {
+        if records > 0 && (self.is_forked || planted!(DrillForkUnseen, is_replaced)) {
             return Err(Error::Forked { lsn: self.common, end, records, term: chain.term });
         }
         Ok(Between { end, behind: records, is_replaced })

@@ -93,7 +93,6 @@ pub fn end(from: &mut dyn Destination) -> Result<Option<Chain>> {
 pub fn was_right(taken: &Chain, read: &Chain) -> bool {
     planted!(
         ShipGuessTrusted,
-        true,
         (taken.position, taken.number, taken.last) == (read.position, read.number, read.last)
     )
 }

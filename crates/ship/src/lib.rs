@@ -64,6 +64,8 @@ pub mod status;
 pub mod untrimmed;
 mod upload;
 pub mod writer;
+#[cfg(feature = "mutants")]
+mod wrong;
 
 pub use ending::Ending;
 pub use error::{Cause, Error, Result};

@@ -257,7 +257,7 @@ impl<S: Store> Archive<S> {
             }
             _ => false,
         };
-        Ok(planted!(ManifestTrusted, true, fits))
+        Ok(planted!(ManifestTrusted, fits))
     }
 
     /// All manifests.
@@ -287,11 +287,11 @@ impl<S: Store> Archive<S> {
         let newest =
             if known > 0 { known - 1 } else { self.manifest_positions(0)?.pop().unwrap_or_default() };
         let behind = self.last_behind(newest)?;
-        if planted!(ManifestTrusted, false, behind == 0 && newest > 0) {
+        if !planted!(ManifestTrusted, behind > 0 || newest == 0) {
             tracing::warn!(position = newest, "there is no message after this one: listing all");
             return self.last_behind(0);
         }
-        Ok(planted!(ManifestTrusted, behind.max(newest), behind))
+        Ok(planted!(ManifestTrusted(behind.max(newest)), behind))
     }
 
     /// The last position after `position` that has a message, 0 for none.

@@ -114,7 +114,7 @@ pub struct Header {
 /// Whether it begins as a message does. What does not is none, whatever it is.
 #[must_use]
 pub fn is_message(bytes: &[u8]) -> bool {
-    planted!(ShipNoMessageIsDamage, true, bytes.starts_with(&MAGIC))
+    planted!(ShipNoMessageIsDamage, bytes.starts_with(&MAGIC))
 }
 
 /// Whether a message says by its version that its payload is compressed.
@@ -408,7 +408,7 @@ impl Chain {
 
     fn is_next(&self, header: &Header) -> bool {
         let follows =
-            planted!(ShipChainIgnored, true, (header.previous, header.number) == (self.last, self.number));
+            planted!(ShipChainIgnored, (header.previous, header.number) == (self.last, self.number));
         let in_turn = match header.kind {
             Kind::Term => header.term > self.term,
             Kind::Batches => (header.term, header.owner) == (self.term, self.owner),

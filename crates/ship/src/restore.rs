@@ -312,7 +312,7 @@ pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progr
     intake.read_all(from, &mut sink)?;
     let is_empty = rebuild.progress().log_id().is_none();
     let proven = if is_empty { Err(empty(from)) } else { rebuild.prove().map_err(Error::from) };
-    planted!(RebuildTakesUnproven, (), proven?);
+    planted!(RebuildTakesUnproven, proven?);
     let mut sink = |pieces: &[u8]| Ok(rebuild.push(pieces)?);
     let note = claim(from, &mut intake, (owner, None), &mut sink)?;
     // Before the log gets its name, so that there is none that took the right and does not know.
@@ -332,8 +332,8 @@ pub(crate) fn claim(
     let is_named = |chain: &Chain| writers.is_some_and(|writers| writers.contains(&chain.owner));
     let mine = |chain: &Chain| {
         let other = writers.is_some() && !is_named(chain) && chain.owner != owner;
-        let refused = planted!(StandbyTakesFromAnyone, false, other);
-        if planted!(SourcesTakeFromAnyone, false, refused) {
+        let refused = planted!(StandbyTakesFromAnyone, other);
+        if planted!(SourcesTakeFromAnyone, refused) {
             Err(Error::Replaced { term: chain.term })
         } else {
             Ok(())
@@ -350,8 +350,7 @@ pub(crate) fn claim(
         });
         match taken {
             // One of them was faster: take the term from that one.
-            Err(Error::Replaced { .. }) if planted!(SourcesTakeFromAnyone, true, is_named(&intake.chain)) => {
-            }
+            Err(Error::Replaced { .. }) if !planted!(SourcesTakeFromAnyone, !is_named(&intake.chain)) => {}
             taken => break taken?,
         }
     };

@@ -92,11 +92,11 @@ impl<S: Store> Archive<S> {
             let note = Note { address, identity: None, owner: [0; 16], chain, former: None };
             archive.store().create(&name, note.text().as_bytes()).map(drop)
         };
-        planted!(RetainBeforeStart, (), put(self)?);
+        planted!(RetainBeforeStart(self, &gone));
+        put(self)?;
         for position in gone {
             self.store().remove(&message_name(position))?;
         }
-        planted!(RetainBeforeStart, put(self)?);
         for position in self.manifest_positions(0)?.into_iter().filter(|position| *position < kept.position) {
             self.store().remove(&manifest_name(position))?;
         }
@@ -116,7 +116,7 @@ impl<S: Store> Archive<S> {
             let bytes = self.store().get(&message_name(position), None)?.unwrap_or_default();
             match Header::open(&bytes) {
                 Ok((header, _)) if header.made_us() > 0 => {
-                    newest = planted!(RetainByClockAlone, newest, newest.min(header.made_us()));
+                    newest = planted!(RetainByClockAlone(newest), newest.min(header.made_us()));
                     break;
                 }
                 _ => position -= 1,
@@ -176,7 +176,7 @@ impl<S: Store> Archive<S> {
             }
             parts.add(&header, &payload, &mut check)?;
         }
-        Ok(planted!(RetainUntrimmed, chain.lsn, check.first().max(begin)))
+        Ok(planted!(RetainUntrimmed(chain.lsn), check.first().max(begin)))
     }
 
     /// Reads the chain to its end; what it is before the first segment that is kept, `None` if everything is.
@@ -196,7 +196,7 @@ impl<S: Store> Archive<S> {
             // A term has no time: it is of that of the batches before it.
             is_later |= header.made_us() > keep.since_us;
             if !is_later {
-                first = planted!(RetainUntrimmed, chain.lsn, check.first().max(begin.lsn));
+                first = planted!(RetainUntrimmed(chain.lsn), check.first().max(begin.lsn));
                 started = segments.len();
             }
         }
@@ -213,7 +213,7 @@ impl<S: Store> Archive<S> {
     /// [`Error::Removed`] if `position` was removed.
     pub(crate) fn refuse_removed(&mut self, position: u64) -> Result<()> {
         let start = self.start()?.position;
-        if planted!(RetainFenceIgnored, true, start < position) {
+        if planted!(RetainFenceIgnored, start < position) {
             return Ok(());
         }
         Err(Error::Removed { position, start, address: self.store().address().clone() })

@@ -322,7 +322,7 @@ fn merge(
             Some(_) => feed.has_begun,
             None => false,
         };
-        let other = planted!(SourcesNotCompared, None, feeds.iter().enumerate().find(differs));
+        let other = planted!(SourcesNotCompared, feeds.iter().enumerate().find(differs));
         if let Some((other, _)) = other {
             let who = format!("{} and {}", addresses[first], addresses[other]);
             return Err(diverged(chosen.check.lsn(), &who));
@@ -352,7 +352,7 @@ pub fn rebuild(
     sources.look()?;
     sources.fill(&mut rebuild, progress)?;
     let proven = rebuild.prove().map_err(|error| sources.blame(error.into()));
-    planted!(SourcesTakenUnproven, (), proven?);
+    planted!(SourcesTakenUnproven, proven?);
     let term = sources.claim(owner, &mut rebuild)?;
     let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
     let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };

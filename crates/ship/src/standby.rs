@@ -197,7 +197,7 @@ impl Standby {
         // If another one took the term, that is not saved: a retry would take over from that one, which was never followed.
         let is_same =
             |owner: Owner| owner == self.owner || writer.is_none_or(|writer| writer.contains(&owner));
-        if planted!(StandbyFollowsWinner, true, is_same(self.intake.chain.owner)) {
+        if planted!(StandbyFollowsWinner, is_same(self.intake.chain.owner)) {
             self.save(true)?;
         }
         // Before the term is taken: an invalid copy must fence no writer.

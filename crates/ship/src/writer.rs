@@ -237,7 +237,7 @@ impl Writer {
         Self {
             me,
             bounds,
-            phase: if planted!(ShipLastUnread, false, has_last) { Phase::Checking } else { Phase::Looking },
+            phase: if planted!(ShipLastUnread, has_last) { Phase::Checking } else { Phase::Looking },
             ahead: known.clone(),
             chain: known,
             queue: VecDeque::new(),
@@ -285,7 +285,7 @@ impl Writer {
     /// What the next writer of this directory may begin with. The log must be kept from `needed` of it on.
     #[must_use]
     pub fn known(&self) -> &Chain {
-        planted!(ShipNoteAhead, &self.ahead, &self.chain)
+        planted!(ShipNoteAhead(&self.ahead), &self.chain)
     }
 
     /// Bytes that wait for their acknowledgement.
@@ -306,7 +306,7 @@ impl Writer {
         if !self.wants_join() {
             return;
         }
-        if planted!(ShipLinkIgnored, false, link != Some(self.ahead.link)) {
+        if planted!(ShipLinkIgnored, link != Some(self.ahead.link)) {
             self.phase = Phase::Ended(End::Diverged(self.ahead.lsn));
             return;
         }
@@ -345,8 +345,7 @@ impl Writer {
             return;
         }
         let follows = planted!(
-            ShipLinkIgnored,
-            parcel.lsn == self.ahead.lsn,
+            ShipLinkIgnored(parcel.lsn == self.ahead.lsn),
             (parcel.lsn, parcel.link_before) == (self.ahead.lsn, self.ahead.link)
         );
         if !follows {
@@ -360,12 +359,12 @@ impl Writer {
             let writer = (self.ahead.term, self.ahead.owner);
             let mut header = self.ahead.next_header(Kind::Batches, self.me.log_id, writer);
             (header.lsn, header.end, header.link) = (parcel.lsn, parcel.end, parcel.link);
-            header.stored = planted!(ShipStatesUnstored, self.ahead.number, self.chain.number);
+            header.stored = planted!(ShipStatesUnstored(self.ahead.number), self.chain.number);
             // Also where the link was not compared.
             header.link_before = self.ahead.link;
             (header.part, header.records) = ((part, parts), parcel.records);
             (header.time_us, header.sent_us) = (parcel.time_us, parcel.sent_us);
-            let whole = planted!(ShipPartIsWhole, part == 0, part + 1 == parts);
+            let whole = planted!(ShipPartIsWhole(part == 0), part + 1 == parts);
             let (header, bytes) = if self.bounds.compresses {
                 header.seal_compressed(payload)
             } else {
@@ -402,7 +401,7 @@ impl Writer {
                 let entry = &self.queue[self.sent];
                 let position = next + self.sent as u64;
                 self.sent += 1;
-                planted!(ShipAckAtSend, self.acknowledged = entry.end.unwrap_or(self.acknowledged));
+                planted!(ShipAckAtSend(&mut self.acknowledged, entry.end));
                 Some(Action::Append { position, number: entry.number, bytes: Arc::clone(&entry.bytes) })
             }
             _ => None,
@@ -460,7 +459,7 @@ impl Writer {
     fn take_found(&mut self, bytes: &[u8]) -> Option<(Kind, u64, bool)> {
         match self.chain.take(bytes) {
             Ok(Verdict::Next(header, _)) => {
-                let is_own = planted!(ShipOwnTermIsAnothers, false, header.owner == self.me.owner);
+                let is_own = planted!(ShipOwnTermIsAnothers, header.owner == self.me.owner);
                 Some((header.kind, header.term, is_own))
             }
             Ok(Verdict::Ignored) => None,
@@ -473,10 +472,10 @@ impl Writer {
     }
 
     /// The chain ends here: refuses another owner's, then joins the log to it, or takes the term for a take-over.
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         let is_other = self.chain.number > 0
             && (self.chain.owner != self.me.owner || self.chain.log_id != Some(self.me.log_id));
-        let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, false, is_other);
+        let refused = self.me.ground == Ground::Continue && planted!(ShipAnyOwner, is_other);
         if refused {
             self.phase = Phase::Ended(End::NotOwner);
             return;
@@ -488,7 +487,7 @@ impl Writer {
         self.ahead = self.chain.clone();
         (self.sent, self.queue_bytes, self.doubt, self.joined) = (0, 0, false, false);
         self.queue.clear();
-        if planted!(ShipTermBeforeJoin, false, self.me.ground == Ground::Continue) {
+        if planted!(ShipTermBeforeJoin, self.me.ground == Ground::Continue) {
             self.phase = Phase::Joining;
         } else {
             self.take_right();
@@ -497,12 +496,10 @@ impl Writer {
 
     /// Takes the right to continue after the end of the chain.
     fn take_right(&mut self) {
-        planted!(
-            ShipNoTerm,
-            if self.chain.number > 0 && !self.chain.is_open() {
-                return self.ship();
-            }
-        );
+        planted!(ShipNoTerm(self), self.send_term());
+    }
+
+    pub(crate) fn send_term(&mut self) {
         self.phase = Phase::Taking;
         let writer = (self.chain.term.saturating_add(1), self.me.owner);
         let header = self.chain.next_header(Kind::Term, self.me.log_id, writer);
@@ -510,7 +507,7 @@ impl Writer {
     }
 
     /// It has the right to write.
-    fn ship(&mut self) {
+    pub(crate) fn ship(&mut self) {
         self.phase = Phase::Shipping;
         if self.joined {
             self.acknowledged = self.chain.lsn;
@@ -520,12 +517,12 @@ impl Writer {
     /// Nothing lies at the next position: what was sent did not arrive, or is still in flight.
     fn send_again(&mut self) {
         self.doubt = false;
-        self.sent = planted!(ShipResendSecond, self.sent.min(1), 0);
+        self.sent = planted!(ShipResendSecond(self.sent.min(1)), 0);
         self.forget_stored();
     }
 
     fn forget_stored(&mut self) {
-        planted!(ShipStoredKept, (), self.queue.iter_mut().for_each(|entry| entry.stored = false));
+        planted!(ShipStoredKept, self.queue.iter_mut().for_each(|entry| entry.stored = false));
     }
 
     /// In doubt: is what lies at the next position the message that was sent there?
@@ -548,13 +545,13 @@ impl Writer {
             // Of an earlier writer of this directory: it was late.
             (Some((Kind::Term, _, true)), Phase::Taking) => self.begin(),
             (Some((Kind::Term, term, false)), Phase::Taking) => {
-                planted!(ShipLoserGoesOn, self.begin(), self.phase = Phase::Ended(End::Replaced(term)));
+                planted!(ShipLoserGoesOn(self), self.phase = Phase::Ended(End::Replaced(term)));
             }
             // The writer before this one was faster.
-            (Some((Kind::Batches, ..)), Phase::Taking) => planted!(ShipTermUnread, (), self.begin()),
+            (Some((Kind::Batches, ..)), Phase::Taking) => planted!(ShipTermUnread, self.begin()),
             (Some((_, term, true)), _) => self.phase = Phase::Ended(End::Second(term)),
             (Some((_, term, false)), _) => {
-                planted!(ShipGoOnReplaced, (), self.phase = Phase::Ended(End::Replaced(term)));
+                planted!(ShipGoOnReplaced, self.phase = Phase::Ended(End::Replaced(term)));
             }
         }
     }
@@ -590,27 +587,15 @@ impl Writer {
         let index =
             position.checked_sub(self.chain.position + 1).and_then(|index| usize::try_from(index).ok());
         let Some(index) = index.filter(|index| *index < self.queue.len()) else { return };
-        let is_it = planted!(ShipStoredByPosition, true, self.queue[index].number == number);
+        let is_it = planted!(ShipStoredByPosition, self.queue[index].number == number);
         if !matches!(self.phase, Phase::Taking | Phase::Shipping) || !is_it {
             return;
         }
-        let outcome = planted!(
-            ShipRefusedIsStored,
-            if matches!(outcome, Outcome::Refused(_)) { Outcome::Stored } else { outcome },
-            outcome
-        );
-        let outcome = planted!(
-            ShipUnknownIsStored,
-            if matches!(outcome, Outcome::Unknown(_)) { Outcome::Stored } else { outcome },
-            outcome
-        );
+        let outcome = planted!(ShipRefusedIsStored | ShipUnknownIsStored(outcome), outcome);
         match outcome {
             Outcome::Stored => {
                 self.queue[index].stored = true;
-                planted!(
-                    ShipAckOutOfOrder,
-                    self.acknowledged = self.acknowledged.max(self.queue[index].end.unwrap_or_default())
-                );
+                planted!(ShipAckOutOfOrder(&mut self.acknowledged, self.queue[index].end));
                 self.accept_stored();
                 self.doubt &= self.sent > 0;
             }

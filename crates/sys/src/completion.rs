@@ -113,16 +113,16 @@ impl BatchProgress {
     ) -> Result<Self, Failure> {
         // Without syncs between them, writes that must be durable in turn can only go one by one or linked.
         let order = if order == SubmitOrder::Grouped && !sync { SubmitOrder::OneByOne } else { order };
-        let order = planted!(StartWithTheBatch, SubmitOrder::Grouped, order);
+        let order = planted!(StartWithTheBatch(), order);
         let mut batch = Self { steps: [Step::Sync; STEPS_MAX], count: 0, at: 0, order, again: 0 };
-        let sync = planted!(SkipSync, false, sync);
+        let sync = planted!(SkipSync, sync);
         let mut owed = false;
         for (piece, (bytes, durable)) in pieces.into_iter().enumerate() {
             if bytes > 0 {
                 batch.push(Step::Write { piece, done: 0, bytes })?;
             }
             owed |= durable && sync;
-            if planted!(StartWithTheBatch, false, owed) {
+            if planted!(StartWithTheBatch, owed) {
                 batch.push(Step::Sync)?;
                 owed = false;
             }
@@ -166,7 +166,7 @@ impl BatchProgress {
             (SubmitOrder::Grouped, Some(sync)) => sync,
             (SubmitOrder::OneByOne, _) => left.len().min(1),
         };
-        &left[..planted!(SyncDuringWrites, sync.map_or(count, |sync| count.max(sync + 1)), count)]
+        &left[..planted!(SyncDuringWrites(count, sync), count)]
     }
 
     /// Whether each step of [`BatchProgress::due`] must wait for the one before it.
@@ -208,7 +208,7 @@ impl BatchProgress {
     }
 }
 
-enum Advance {
+pub(crate) enum Advance {
     Done,
     Part,
     Not,
@@ -217,25 +217,8 @@ enum Advance {
 impl Step {
     /// The step failed, which ends the batch.
     fn failed(self, errno: i32) -> Result<Advance, Failure> {
-        planted!(
-            WriteErrorIgnored,
-            if self != Self::Sync {
-                return Ok(Advance::Done);
-            }
-        );
-        planted!(
-            SyncErrorIgnored,
-            if self == Self::Sync {
-                return Ok(Advance::Done);
-            }
-        );
-        planted!(
-            SyncRetried,
-            if self == Self::Sync {
-                return Ok(Advance::Not);
-            }
-        );
-        Err(Failure { step: self, error: io::Error::from_raw_os_error(errno) })
+        let failed = Err(Failure { step: self, error: io::Error::from_raw_os_error(errno) });
+        planted!(WriteErrorIgnored | SyncErrorIgnored | SyncRetried(self, failed), failed)
     }
 
     fn advance(&mut self, answer: Answer) -> Result<Advance, Failure> {
@@ -247,7 +230,7 @@ impl Step {
             }
             (Self::Write { done, bytes, .. }, Answer::Done(written)) => {
                 *done = done.saturating_add(written).min(*bytes);
-                let short = planted!(ShortWriteIgnored, false, *done < *bytes);
+                let short = planted!(ShortWriteIgnored, *done < *bytes);
                 Ok(if short { Advance::Part } else { Advance::Done })
             }
             (Self::Sync, Answer::Done(0)) => Ok(Advance::Done),

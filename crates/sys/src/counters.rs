@@ -190,12 +190,11 @@ impl Watched {
                 level.devices
             ))
         };
-        for level in &self.levels[planted!(WatchesLowestAlone, self.levels.len().saturating_sub(1), 0)..] {
-            if planted!(WatchesNoWrites, false, level.unwritten > 0) {
+        for level in planted!(WatchesLowestAlone(&self.levels), &self.levels[..]) {
+            if planted!(WatchesNoWrites, level.unwritten > 0) {
                 return short(level.unwritten, "write", level);
             }
-            let missed =
-                planted!(HalfTheFlushesDo, level.unflushed.saturating_sub(commits / 2), level.unflushed);
+            let missed = planted!(HalfTheFlushesDo(level.unflushed, commits), level.unflushed);
             if durably && level.counts_flushes && missed > 0 {
                 return short(level.unflushed, "flush", level);
             }
@@ -203,13 +202,13 @@ impl Watched {
         let Some(lowest) = self.levels.last().filter(|_| commits > 0) else {
             return Verdict::NotCounted("no device with counters can be seen".to_owned());
         };
-        if planted!(UnseenBelowConfirmed, false, !lowest.is_leaf) {
+        if planted!(UnseenBelowConfirmed, !lowest.is_leaf) {
             return Verdict::NotCounted(format!("what is under {} has no counters", lowest.devices));
         }
-        if planted!(UncountedConfirmed, false, durably && lowest.has_cache && !lowest.counts_flushes) {
+        if planted!(UncountedConfirmed, durably && lowest.has_cache && !lowest.counts_flushes) {
             return Verdict::NotCounted(format!("{} does not count flushes", lowest.devices));
         }
-        if planted!(NeighbourConfirms, false, lowest.flushes > commits.saturating_mul(Self::FLUSHES_MAX)) {
+        if planted!(NeighbourConfirms, lowest.flushes > commits.saturating_mul(Self::FLUSHES_MAX)) {
             return Verdict::NotCounted(format!("other programs flush {} all the time", lowest.devices));
         }
         Verdict::Confirmed

@@ -357,7 +357,7 @@ fn class_of(reach: Reach, around: &Surroundings, because: &mut Vec<String>) -> D
     }
     let no_flush = [Lie::BarriersOff, Lie::HiddenCache].into_iter().find(|lie| around.lies.contains(lie));
     let flushes = reach.data == Depth::Stable && no_flush.is_none();
-    if planted!(UnseenBelieved, false, around.medium == Medium::Unknown) {
+    if planted!(UnseenBelieved, around.medium == Medium::Unknown) {
         because.push("what lies under the file system cannot be seen from here: it may be memory".to_owned());
         return Durability::ProcessCrash;
     }

@@ -138,7 +138,7 @@ impl FileSystem {
     /// take it: then the write confirms the commit.
     #[must_use]
     pub fn may_force(&self, method: &Method) -> bool {
-        let synchronous = planted!(SyncMountNotForced, false, self.synchronous);
+        let synchronous = planted!(SyncMountNotForced, self.synchronous);
         !self.copy_on_write && method.synced(synchronous).is_direct_dsync()
     }
 }
@@ -343,7 +343,7 @@ pub fn tried_environment(folder: &Path) -> Result<Environment> {
 pub(crate) fn leave_memory(tries: &[(u64, bool)], memory_ns: u64) -> bool {
     let all_slow = tries.iter().all(|(took_ns, _)| *took_ns >= memory_ns);
     let all_counted = tries.iter().all(|(_, counted)| *counted);
-    planted!(MemoryByCountAlone, true, all_slow) && planted!(MemoryByTimeAlone, true, all_counted)
+    planted!(MemoryByCountAlone, all_slow) && planted!(MemoryByTimeAlone, all_counted)
 }
 
 /// Which mount in which boot of the system a path is on; `None` where the system does not say.

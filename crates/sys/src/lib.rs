@@ -76,6 +76,8 @@ pub mod thread;
 pub mod wait;
 pub mod whole_file;
 pub mod write_call;
+#[cfg(feature = "mutants")]
+mod wrong;
 
 pub use commit::{
     BatchWrite, CommitHandle, NumberedBuffer, OpenError, Target, Unavailable, open, open_in, prove, prove_in,

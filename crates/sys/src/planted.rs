@@ -4,23 +4,43 @@
 //! find it; one that survives shows a hole in the campaign. [`planted!`](crate::planted!) stands where a bug is planted.
 //! Without the feature it is the right code alone: no name of this table is left in the build.
 
-/// Plants the bug of this name: `wrong` in place of `right` while that bug is switched on. Without `right` the bug does
-/// something where sound code does nothing.
+/// Plants bugs: each puts its wrong value in place of `right` while it is switched on.
 ///
 /// ```text
-/// let full = planted!(Name, false, !room_to_go_on(&cursor));
-/// planted!(OtherName, break);
+/// planted!(Name, right)          the least value of the type: `false`, 0, `None`, nothing done; where the row says
+///                                `= true` the greatest: see `Extreme`
+/// planted!(Name(a, b), right)    what the function `wrong::Name` of this crate makes of `a` and `b`
+/// planted!(Name(a, b))           what it does, where sound code does nothing
+/// planted!(Name | Other, right)  two bugs, with the same values if there are any
 /// ```
 #[doc(hidden)]
 #[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "each crate has the functions of its own bugs")]
 macro_rules! planted {
-    ($name:ident, $wrong:expr $(,)?) => {
-        $crate::planted!($name, $wrong, ())
-    };
-    ($name:ident, $wrong:expr, $right:expr $(,)?) => {{
+    ($($name:ident)|+, $right:expr $(,)?) => {{
         #[cfg(feature = "mutants")]
         {
-            if $crate::planted::is_on($crate::planted::Mutant::$name) { $wrong } else { $right }
+            $(if $crate::planted::is_on($crate::planted::Mutant::$name) {
+                $crate::planted::Mutant::$name.extreme()
+            } else)+ { $right }
+        }
+        #[cfg(not(feature = "mutants"))]
+        {
+            $right
+        }
+    }};
+    ($($name:ident)|+ ($($value:expr),* $(,)?)) => {
+        $crate::planted!(@made [$($name)+] ($($value),*) ())
+    };
+    ($($name:ident)|+ ($($value:expr),* $(,)?), $right:expr $(,)?) => {
+        $crate::planted!(@made [$($name)+] ($($value),*) $right)
+    };
+    (@made [$($name:ident)+] $values:tt $right:expr) => {{
+        #[cfg(feature = "mutants")]
+        {
+            $(if $crate::planted::is_on($crate::planted::Mutant::$name) {
+                crate::wrong::$name $values
+            } else)+ { $right }
         }
         #[cfg(not(feature = "mutants"))]
         {
@@ -35,7 +55,7 @@ mod switch {
     use std::sync::OnceLock;
 
     macro_rules! table {
-        ($($name:ident)* ; $($of_machine:ident)*) => {
+        ($($name:ident $(= $greatest:literal)?)* ; $($of_machine:ident $(= $all:literal)?)*) => {
             /// One deliberate mistake.
             #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
             #[allow(missing_docs, reason = "what each one does stands where it is planted")]
@@ -49,6 +69,9 @@ mod switch {
                 pub const ALL: &[Self] = &[$(Self::$name,)* $(Self::$of_machine,)*];
                 /// Those in what is known of a machine and what its devices count: this crate's own tests find each.
                 pub const OF_MACHINES: &[Self] = &[$(Self::$of_machine,)*];
+                /// The rows that say whether the wrong value is the greatest one.
+                const SAID: &[(Self, bool)] =
+                    &[$($((Self::$name, $greatest),)?)* $($((Self::$of_machine, $all),)?)*];
             }
         };
     }
@@ -109,12 +132,12 @@ mod switch {
         FullWithoutDebtSync
         RotateBeforeDebtSync
         WitnessClaimsRelaxed
-        RelaxedIsDurable
+        RelaxedIsDurable = true
         RelaxedAckAtIssue
         RelaxedTrim
-        DebtSyncDuringRelaxed
+        DebtSyncDuringRelaxed = true
         DebtSyncErrorIgnored
-        TrustCache
+        TrustCache = true
         CopyWithoutSync
         MarkBehindEverything
         KeepSmallSpare
@@ -127,7 +150,7 @@ mod switch {
         LossInSilence
         RenameReplaces
         OpenFailureIsFatal
-        TrustFlushOfFua
+        TrustFlushOfFua = true
         ReleaseBeforeDurable
         StreamTrimForgotten
         StreamCutForgotten
@@ -137,7 +160,7 @@ mod switch {
         VerifySeesNoForeign
         TrimsTakeLastSegment
         HeldTrimsForgotten
-        StreamsKeepRoom
+        StreamsKeepRoom = true
         DamageEndsIndex
         TrimCountsBacklog
         RemoveBeforeSpare
@@ -148,62 +171,62 @@ mod switch {
         CutsNotRestated
         CutsNotStated
         CutsRestatedPastTrim
-        CutsNotRead
+        CutsNotRead = true
         CopyReadBeforeDurable
         CutsPrunedUnseen
         MovingByNumber
         DurableSeenBefore
-        RewriteStale
+        RewriteStale = true
         LagUnbounded
-        RoomWaitsForMemory
+        RoomWaitsForMemory = true
         TransactionTrimsUnseen
-        StreamGoesOnBehindCut
-        StreamReadEndsEarly
+        StreamGoesOnBehindCut = true
+        StreamReadEndsEarly = true
         LookerIsWriter
         CutsFromUnwritten
         StreamsNotStated
         ReplayNewestOnly
         NumberedOnceOnly
         AppendWaitsUnseen
-        RequestBehindOffer
+        RequestBehindOffer = true
         AppendTurnLost
         DeadlineIsSuccess
-        CloseBeforeMark
+        CloseBeforeMark = true
         StallOfFinishedBatch
         CapIgnoresSpares
         CapForgetsLargeSpare
         CapNeverReleased
         RecordsTakeLastSpare
-        CutsTakeNoLastSegment
+        CutsTakeNoLastSegment = true
         RecordsJoinLastTrim
         RewriterSleepsAtCap
         RetainPinned
-        RetainByJump
+        RetainByJump = true
         PublishBeforeDurable
         FollowerMissesCuts
         ViewIgnoresPage
         ViewMissesEnd
         ViewCutsAhead
         ViewStreamGoesOnBehindCut
-        ViewStreamKeepsCut
+        ViewStreamKeepsCut = true
         ViewStreamSkipsTrimmed
         CutsPublishedEarly
         CutsNotedUnseen
         BelieveStaleChannel
-        SleepAfterOneLook
+        SleepAfterOneLook = true
         SleepersShareTag
         MemoryWithGap
-        MemoryFullIgnored
+        MemoryFullIgnored = true
         MemoryNeverWritten
-        MemoryReusedEarly
-        MemorySumIgnored
-        MemoryOfOtherBoot
+        MemoryReusedEarly = true
+        MemorySumIgnored = true
+        MemoryOfOtherBoot = true
         MemoryOfOtherLog
         MemoryOfOtherEpoch
         MemoryNotRebound
         MemoryForgottenEarly
         MemoryServedEarly
-        MemoryHalfTransaction
+        MemoryHalfTransaction = true
         MemoryMoved
         HeldStatedInDrain
         MemoryCutsUnseen
@@ -211,43 +234,43 @@ mod switch {
         ShipAckOutOfOrder
         ShipRefusedIsStored
         ShipUnknownIsStored
-        ShipChainIgnored
+        ShipChainIgnored = true
         ShipNoTerm
         ShipTermUnread
         ShipAnyOwner
         ShipLoserGoesOn
         ShipGoOnReplaced
         ShipResendSecond
-        ShipStoredByPosition
+        ShipStoredByPosition = true
         ShipStoredKept
         ShipPartIsWhole
         ShipLinkIgnored
         ShipNoteAhead
-        ShipGuessTrusted
+        ShipGuessTrusted = true
         ShipStatesUnstored
         LowDescriptors
-        HolesBelieved
+        HolesBelieved = true
         ShipLastUnread
         ShipTermBeforeJoin
         ShipOwnTermIsAnothers
-        ShipNoMessageIsDamage
+        ShipNoMessageIsDamage = true
         StandbyTakesFromAnyone
-        StandbyFollowsWinner
+        StandbyFollowsWinner = true
         StandbySavesUnwritten
         StandbySavesFailed
-        StandbyForgetsEarly
+        StandbyForgetsEarly = true
         StandbyIsLogEarly
         SourcesNotCompared
         SourcesTakenUnproven
         SourcesTakeFromAnyone
         RebuildTakesUnproven
         DrillForkUnseen
-        ManifestTrusted
+        ManifestTrusted = true
         RetainBeforeStart
         RetainUntrimmed
-        RetainFenceIgnored
-        PackUnchecked
-        PackLeavesGap
+        RetainFenceIgnored = true
+        PackUnchecked = true
+        PackLeavesGap = true
         RaftTermGoesOn
         RetainByClockAlone
         ;
@@ -262,11 +285,11 @@ mod switch {
         SyncfsBelieved
         MemoryDiskBelieved
         UnseenBelieved
-        MemoryByCountAlone
-        MemoryByTimeAlone
+        MemoryByCountAlone = true
+        MemoryByTimeAlone = true
         ThinVolumeBelieved
         ChecksumsUnseen
-        FlushesTakenForCounted
+        FlushesTakenForCounted = true
         WatchesLowestAlone
         WatchesNoWrites
         HalfTheFlushesDo
@@ -274,6 +297,68 @@ mod switch {
         UncountedConfirmed
         NeighbourConfirms
     }
+
+    impl Mutant {
+        /// The wrong value of a bug that has no function.
+        #[doc(hidden)]
+        #[must_use]
+        pub fn extreme<T: Extreme>(self) -> T {
+            T::extreme(Self::SAID.contains(&(self, true)))
+        }
+    }
+
+    /// A type with a least and a greatest value. Of those that have no greatest one a bug takes the least.
+    #[doc(hidden)]
+    pub trait Extreme {
+        /// The least value, or the greatest.
+        fn extreme(greatest: bool) -> Self;
+    }
+
+    impl Extreme for () {
+        fn extreme(_: bool) {}
+    }
+
+    impl Extreme for bool {
+        fn extreme(greatest: bool) -> Self {
+            greatest
+        }
+    }
+
+    impl<T> Extreme for Option<T> {
+        fn extreme(_: bool) -> Self {
+            None
+        }
+    }
+
+    impl<T> Extreme for Vec<T> {
+        fn extreme(_: bool) -> Self {
+            Self::new()
+        }
+    }
+
+    impl<T> Extreme for &[T] {
+        fn extreme(_: bool) -> Self {
+            &[]
+        }
+    }
+
+    impl<T: Extreme, E> Extreme for Result<T, E> {
+        fn extreme(greatest: bool) -> Self {
+            Ok(T::extreme(greatest))
+        }
+    }
+
+    macro_rules! numbers {
+        ($($number:ty)*) => {
+            $(impl Extreme for $number {
+                fn extreme(greatest: bool) -> Self {
+                    if greatest { Self::MAX } else { 0 }
+                }
+            })*
+        };
+    }
+
+    numbers! { u32 u64 usize }
 
     thread_local! {
         static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
@@ -312,4 +397,4 @@ mod switch {
 }
 
 #[cfg(feature = "mutants")]
-pub use switch::{Mutant, is_on, set, set_everywhere, without};
+pub use switch::{Extreme, Mutant, is_on, set, set_everywhere, without};

@@ -192,7 +192,7 @@ impl StoreFile {
         }
         // What was just written may have no place on the device yet.
         self.sync().map_err(failed("fsync"))?;
-        if planted!(HolesBelieved, true, is_written()?) {
+        if planted!(HolesBelieved, is_written()?) {
             return Ok(0);
         }
         let (mut at, mut filled) = (bytes.start, 0);

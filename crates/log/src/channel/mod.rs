@@ -38,7 +38,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
 use seawall_sys::directory::Directory;
-use seawall_sys::planted;
 use seawall_sys::shared_memory;
 
 use crate::channel::words::Field;
@@ -113,7 +112,6 @@ impl Owner {
 
     /// Why this page does not speak for the log of `expected`, whose batches are of its epoch at least.
     pub(crate) fn refusal(&self, expected: &Self) -> Option<&'static str> {
-        planted!(BelieveStaleChannel, return None);
         if self.boot != expected.boot {
             return Some("it is of another boot");
         }

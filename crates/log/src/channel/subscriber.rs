@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use seawall_sys::directory::Directory;
+use seawall_sys::planted;
 use seawall_sys::shared_memory::{self, SharedFile};
 
 use crate::channel::words::{Field, FollowerWords, Published, look, sleep_past};
@@ -57,7 +58,9 @@ impl Subscriber {
             return Err(format!("{what}: another user made it"));
         }
         let found = owner(&file).map_err(failed(&what))?;
-        let refusal = found.map_or(Some("it is no page of a log"), |owner| owner.refusal(&expected));
+        let refusal = found.map_or(Some("it is no page of a log"), |owner| {
+            planted!(BelieveStaleChannel, owner.refusal(&expected))
+        });
         if let Some(refusal) = refusal {
             return Err(format!("{what}: {refusal}"));
         }

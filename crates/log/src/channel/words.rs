@@ -98,9 +98,9 @@ pub(crate) fn sleep_past(
     limit: Duration,
 ) -> io::Result<()> {
     let word = words.word()?;
-    let own = planted!(SleepersShareTag, 1, tag) << 1 | SLEEPS;
+    let own = planted!(SleepersShareTag, tag) << 1 | SLEEPS;
     let word = if words.set_word(own)? { own } else { word };
-    if planted!(SleepAfterOneLook, seen, look(words)?) == seen {
+    if planted!(SleepAfterOneLook, look(words)? == seen) {
         words.sleep(word, limit);
     }
     Ok(())

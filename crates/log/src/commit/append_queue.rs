@@ -76,7 +76,7 @@ impl AppendQueue {
         }
         if self.take_place(place, bytes, context.waker()) {
             // There may have come room before the place was taken, and it will not be announced again.
-            let done = planted!(AppendWaitsUnseen, Err(Error::WouldBlock), append());
+            let done = planted!(AppendWaitsUnseen(), append());
             if !matches!(done, Err(Error::WouldBlock)) {
                 self.leave(place);
                 self.wake_up_to(0);
@@ -131,7 +131,7 @@ impl AppendQueue {
     /// The future goes before it has appended. One that was woken and did not look leaves room that no other one knows of.
     pub(crate) fn give_up(&self, place: &mut Place) {
         if self.leave(place) {
-            planted!(AppendTurnLost, (), self.wake_up_to(0));
+            planted!(AppendTurnLost, self.wake_up_to(0));
         }
     }
 

@@ -115,8 +115,8 @@ impl Future for CloseFuture {
         }
         let waker = context.waker().clone();
         let mut state = lock(&closing.state);
-        if planted!(CloseBeforeMark, true, state.released) {
-            let sealed = planted!(CloseBeforeMark, true, state.sealed);
+        if planted!(CloseBeforeMark, state.released) {
+            let sealed = planted!(CloseBeforeMark, state.sealed);
             return Poll::Ready(if sealed { Ok(()) } else { Err(group.status().refusal()) });
         }
         if *number == 0 {

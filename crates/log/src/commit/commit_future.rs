@@ -85,7 +85,7 @@ impl CommitFuture {
     /// [`Log::commit`](crate::Log::commit).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Lsn> {
         let done = deadline::wait(Some(timeout), |context| Pin::new(&mut *self).poll(context));
-        let late = planted!(DeadlineIsSuccess, Ok(self.lsn), Err(Error::TimedOut { lsn: self.lsn, timeout }));
+        let late = planted!(DeadlineIsSuccess(self.lsn), Err(Error::TimedOut { lsn: self.lsn, timeout }));
         done.unwrap_or(late)
     }
 

@@ -48,7 +48,7 @@ impl Housekeeping {
     ) -> Option<Error> {
         let mut request = lock(&self.request);
         let failure = request.failure.take().filter(|_| requested);
-        if failure.is_none() && planted!(RequestBehindOffer, true, core().lacks(bytes)) {
+        if failure.is_none() && planted!(RequestBehindOffer, core().lacks(bytes)) {
             request.needed = Some(request.needed.unwrap_or(0).max(bytes));
         }
         failure

@@ -163,7 +163,7 @@ pub(crate) fn store_unissued<M: Memory>(ring: &mut Ring<M>, core: &mut Core) -> 
         let stored = usize::try_from(ring.end().get().saturating_sub(lsn.get())).unwrap_or(usize::MAX);
         let rest = bytes.get(stored..).unwrap_or_default();
         let put = rest.is_empty() || ring.put(lsn.saturating_add(stored as u64), rest, written);
-        if !planted!(MemoryFullIgnored, true, put) {
+        if !planted!(MemoryFullIgnored, put) {
             break;
         }
         end = end.max(lsn.saturating_add(bytes.len() as u64));

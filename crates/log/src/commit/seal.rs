@@ -91,14 +91,13 @@ impl Job {
     /// `sync_covers` and both lie in the same segment. A write that is durable by itself is no such sync: with FUA it
     /// flushes nothing that was written before.
     pub(crate) fn needs_sync_first(&self, sync_covers: bool) -> Option<u64> {
-        let covered =
-            planted!(TrustFlushOfFua, true, sync_covers) && !self.is_sync_only() && self.starts.is_none();
+        let covered = planted!(TrustFlushOfFua, sync_covers) && !self.is_sync_only() && self.starts.is_none();
         self.sync_first.filter(|segment| !covered || *segment != self.segment)
     }
 
     /// What the sync of [`Job::needs_sync_first`] means for the batch: a failed sync fails the batch.
     pub(crate) fn first_sync<T, E>(result: std::result::Result<T, E>) -> std::result::Result<(), E> {
-        planted!(DebtSyncErrorIgnored, Ok(()), result.map(drop))
+        planted!(DebtSyncErrorIgnored, result.map(drop))
     }
 
     /// A job that writes nothing and syncs the segment `sync_first`.
@@ -170,7 +169,7 @@ impl Chain {
             number: batch.segment,
             segment_bytes: start.bytes,
             first_lsn: batch.lsn,
-            trim_lsn: planted!(TrimNotStated, Lsn::ZERO, trim),
+            trim_lsn: planted!(TrimNotStated, trim),
             previous: start.previous,
             link: self.link,
             class: config.class,
@@ -190,7 +189,7 @@ impl Chain {
             lsn: batch.lsn,
             durable,
             acknowledged,
-            trim_lsn: planted!(TrimNotStated, if starts.is_some() { Lsn::ZERO } else { trim }, trim),
+            trim_lsn: planted!(TrimNotStated(starts.is_some(), trim), trim),
             body_bytes,
             records: batch.records,
             link: self.link,
@@ -200,9 +199,8 @@ impl Chain {
             time_us: self.time_us,
         };
         let checksum = header.encode(out);
-        planted!(LinkNotAdvanced, (), self.link = checksum);
-        // What a short write leaves behind when its count is ignored.
-        planted!(WriteWithoutTail, out[bytes - 1] = 1);
+        planted!(LinkNotAdvanced, self.link = checksum);
+        planted!(WriteWithoutTail(out));
         let last_block = starts.as_ref().map(|header| {
             let first = batch.buf.front_mut(config.block_bytes.into());
             first.fill(0);

@@ -103,7 +103,7 @@ impl Stalls {
     #[inline]
     pub(crate) fn end(&self, batch: u64) {
         if self.threshold.is_some() {
-            planted!(StallOfFinishedBatch, (), self.slot(batch).store(NONE, Ordering::SeqCst));
+            planted!(StallOfFinishedBatch, self.slot(batch).store(NONE, Ordering::SeqCst));
         }
     }
 

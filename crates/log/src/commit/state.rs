@@ -321,7 +321,7 @@ impl Core {
 
     /// Whether the close mark is issued. A thread that saw an open log may come here afterwards.
     fn is_closed(&self) -> bool {
-        planted!(AppendBehindClose, false, self.closed)
+        planted!(AppendBehindClose, self.closed)
     }
 
     /// Whether nothing is accepted or issued any more.
@@ -339,7 +339,7 @@ impl Core {
             self.debt.issued(own) < self.syncing
         };
         let end = self.syncing.max(self.in_memory);
-        let owed = owed || planted!(MemoryNeverWritten, false, end > self.syncing);
+        let owed = owed || planted!(MemoryNeverWritten, end > self.syncing);
         if owed {
             self.debt.request(own, end);
         }
@@ -465,7 +465,7 @@ impl Core {
 
     /// Whether the next record may start a segment: enough must be left for trims and openings.
     fn may_start(&self) -> bool {
-        self.segments_left() > planted!(RecordsTakeLastSpare, 0, self.now.leaves())
+        self.segments_left() > planted!(RecordsTakeLastSpare, self.now.leaves())
     }
 
     /// Sets how many segments may still be prepared.
@@ -522,12 +522,12 @@ impl Core {
     /// Hands out the next batch to be written, if one may be issued now.
     pub(crate) fn issue(&mut self) -> Option<Issue> {
         let busy = self.flight.len() >= self.config.depth || self.flight.iter().any(|flight| flight.starts);
-        if self.has_ended() || planted!(IssueDuringStart, false, busy) {
+        if self.has_ended() || planted!(IssueDuringStart, busy) {
             return None;
         }
         let Some(next) = self.ready.front().or(self.open.as_ref()) else { return self.issue_sync_only() };
         let wait = next.start.is_some() && !self.flight.is_empty();
-        if planted!(RotateBeforeDurable, false, wait) {
+        if planted!(RotateBeforeDurable, wait) {
             return None;
         }
         let level = self.level_of(next.kind, next.start.is_some());
@@ -545,20 +545,11 @@ impl Core {
         let (end, starts) = (batch.end(), batch.start.is_some());
         let (id, records) = (batch.id, batch.records);
         self.paced_issued += self.paced_bytes_of(&batch);
-        let owed = self.sync_first(level);
         let sync_first = planted!(
-            FullWithoutDebtSync,
-            owed.filter(|_| starts),
-            planted!(
-                RotateBeforeDebtSync,
-                owed.filter(|_| !starts),
-                planted!(
-                    RelaxedMarkBeforeSync,
-                    owed.filter(|_| batch.kind != crate::format::BatchKind::Mark
-                        || self.config.own() == AckLevel::Full),
-                    owed
-                )
-            )
+            FullWithoutDebtSync
+                | RotateBeforeDebtSync
+                | RelaxedMarkBeforeSync(self.sync_first(level), &batch, self.config.own()),
+            self.sync_first(level)
         );
         self.debt.issue(id, level, end, batch.segment);
         let (trim, cuts) = (self.trim, self.issued_cuts());
@@ -566,19 +557,12 @@ impl Core {
         self.flight.push_back(flight);
         // A batch may only claim what is durable: relaxed batches may be lost in a power cut.
         let durable = planted!(
-            WitnessTooMuch,
-            batch.lsn,
-            planted!(WitnessClaimsRelaxed, self.reached(AckLevel::Process), self.durable)
+            WitnessTooMuch | WitnessClaimsRelaxed(&batch, self.reached(AckLevel::Process)),
+            self.durable
         );
         let acknowledged = self.acknowledged().max(durable);
         self.witnessed = self.witnessed.max(acknowledged);
-        planted!(AckAtIssue, self.durable = self.syncing);
-        planted!(
-            RelaxedAckAtIssue,
-            if level != AckLevel::Full {
-                self.debt.reach(level, end);
-            }
-        );
+        planted!(AckAtIssue | RelaxedAckAtIssue(&mut self.durable, &mut self.debt, (level, end)));
         Some(Issue { id, batch: Some(batch), level, sync_first, durable, acknowledged, trim: self.trim })
     }
 
@@ -601,7 +585,7 @@ impl Core {
         }
         let (id, end) = (self.next_id, self.syncing);
         self.next_id += 1;
-        let sync_first = planted!(FullWithoutDebtSync, None, self.sync_first(AckLevel::Full));
+        let sync_first = planted!(FullWithoutDebtSync, self.sync_first(AckLevel::Full));
         self.debt.issue(id, AckLevel::Full, end, 0);
         let trim = self.trim;
         let flight = InFlight {
@@ -623,13 +607,13 @@ impl Core {
     /// this one is durable too.
     pub(crate) fn done(&mut self, id: u64, buf: AlignedBuf) {
         self.recycle(buf);
-        if planted!(AckAfterFailure, false, self.failed) {
+        if planted!(AckAfterFailure, self.failed) {
             return;
         }
         if let Some(flight) = self.flight.iter_mut().find(|flight| flight.id == id) {
             flight.done = true;
             self.debt.ended(flight.level);
-            planted!(AckOutOfOrder, self.durable = self.durable.max(flight.end));
+            planted!(AckOutOfOrder(&mut self.durable, flight.end));
         }
         while let Some(flight) = self.flight.front().filter(|flight| flight.done) {
             self.done_id = flight.id;
@@ -637,13 +621,13 @@ impl Core {
             if flight.level >= self.config.own() {
                 self.acknowledged_cuts = flight.cuts;
             }
-            if planted!(RelaxedIsDurable, true, flight.level == AckLevel::Full) {
+            if planted!(RelaxedIsDurable, flight.level == AckLevel::Full) {
                 self.durable = self.durable.max(flight.end);
                 self.durable_trim = self.durable_trim.max(flight.trim).max(self.relaxed_trim);
                 self.durable_id = flight.id;
             } else {
                 self.relaxed_trim = self.relaxed_trim.max(flight.trim);
-                planted!(RelaxedTrim, self.durable_trim = self.relaxed_trim);
+                planted!(RelaxedTrim(&mut self.durable_trim, self.relaxed_trim));
             }
             self.flight.pop_front();
         }
@@ -651,7 +635,7 @@ impl Core {
             self.tagged.streams.acknowledged(self.acknowledged());
             // The first LSN moves when the holds have been looked at.
             self.free_to = self.free_to();
-            planted!(TrimUnlooked, _ = self.set_trim(Lsn::ZERO, Lsn::MAX));
+            planted!(TrimUnlooked(self));
         }
     }
 
@@ -665,13 +649,6 @@ impl Core {
 
     /// A write or a sync failed: nothing will be issued or acknowledged any more.
     pub(crate) fn fail(&mut self) {
-        planted!(
-            GoOnAfterFailure,
-            {
-                self.flight.clear();
-                self.durable = self.syncing;
-            },
-            self.failed = true
-        );
+        planted!(GoOnAfterFailure(&mut self.flight, &mut self.durable, self.syncing), self.failed = true);
     }
 }

@@ -34,7 +34,7 @@ impl CutWatch {
     /// Where the stream was cut before `number`, if it was, which the reader has reached and where it looks now. A cut that lies
     /// after is of no concern: what is read there from now on follows it.
     pub(crate) fn look(&self, number: u64) -> Option<u64> {
-        let cut = planted!(StreamGoesOnBehindCut, u64::MAX, self.0.load(Ordering::Acquire));
+        let cut = planted!(StreamGoesOnBehindCut, self.0.load(Ordering::Acquire));
         if cut >= number {
             self.0.store(u64::MAX, Ordering::Release);
             return None;

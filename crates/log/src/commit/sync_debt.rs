@@ -110,7 +110,7 @@ impl SyncDebt {
     /// Whether a batch of this level may be issued now.
     #[inline]
     pub(crate) fn may_issue(&self, level: AckLevel) -> bool {
-        level != AckLevel::Full || planted!(DebtSyncDuringRelaxed, true, self.in_flight == 0)
+        level != AckLevel::Full || planted!(DebtSyncDuringRelaxed, self.in_flight == 0)
     }
 
     /// Batch number `id`, which ends at `end`, is issued.

@@ -58,7 +58,7 @@ impl<M: Memory> Left<M> {
     /// Reads its header; `boot` is this boot of the system, `None` if unknown.
     pub(crate) fn look(memory: M, boot: Option<[u8; 16]>) -> Self {
         let found = MemoryHeader::read(&memory);
-        let of_boot = |header: &MemoryHeader| planted!(MemoryOfOtherBoot, true, boot == Some(header.boot));
+        let of_boot = |header: &MemoryHeader| planted!(MemoryOfOtherBoot, boot == Some(header.boot));
         let header = found.filter(of_boot);
         let worthless = match (found, header) {
             (None, _) => UNSOUND,
@@ -75,11 +75,11 @@ impl<M: Memory> Left<M> {
         let before = epoch.saturating_sub(1);
         // The opening that stated its epoch last may have been killed before that was on the disk.
         let stated = || [before, epoch].iter().any(|epoch| is_drained_by(&self.memory, *epoch));
-        let of_last = header.epoch == before || planted!(MemoryNotRebound, false, stated());
-        if planted!(MemoryOfOtherLog, false, header.log_id != log_id) {
+        let of_last = header.epoch == before || planted!(MemoryNotRebound, stated());
+        if planted!(MemoryOfOtherLog, header.log_id != log_id) {
             return;
         }
-        if planted!(MemoryOfOtherEpoch, false, !of_last) {
+        if planted!(MemoryOfOtherEpoch, !of_last) {
             self.worthless = Some(OTHER_EPOCH);
             return;
         }
@@ -105,9 +105,9 @@ impl<M: Memory> Left<M> {
     ) -> Result<LeftInMemory> {
         let taken = self.transactions(end);
         let records = taken.append(append)?;
-        planted!(MemoryForgottenEarly, forget(&mut self.memory));
+        planted!(MemoryForgottenEarly(&mut self.memory));
         if let Some(last) = records.1 {
-            planted!(MemoryServedEarly, (), commit(last)?);
+            planted!(MemoryServedEarly, commit(last)?);
         }
         forget(&mut self.memory);
         Ok(self
@@ -132,7 +132,7 @@ impl Transactions {
             loop {
                 let record = records.next()?;
                 count += 1;
-                if planted!(MemoryHalfTransaction, true, !record.more) {
+                if planted!(MemoryHalfTransaction, !record.more) {
                     return Some((&before[..before.len() - records.rest().len()], count));
                 }
             }

@@ -215,7 +215,7 @@ pub(crate) fn is_own(memory: &impl Memory) -> bool {
 }
 
 /// Makes the header unsound: nothing in the memory is ever believed again. One that is shorter than that never was.
-fn forget(memory: &mut impl Memory) {
+pub(crate) fn forget(memory: &mut impl Memory) {
     if memory.bytes() >= WORD_BYTES {
         memory.publish(0, 0);
     }

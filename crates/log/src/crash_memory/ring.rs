@@ -63,7 +63,7 @@ impl<M: Memory> Ring<M> {
     pub(crate) fn put(&mut self, lsn: Lsn, mut bytes: &[u8], written: Lsn) -> bool {
         if lsn != self.end {
             // Frames that do not follow each other lie in different slots, and what lies between them in the segments.
-            let gap = planted!(MemoryWithGap, false, lsn > written);
+            let gap = planted!(MemoryWithGap, lsn > written);
             if gap || (self.used > 0 && !self.next_slot(written)) {
                 return false;
             }
@@ -104,7 +104,7 @@ impl<M: Memory> Ring<M> {
     /// Goes on in the next slot, if the segments hold what is in it.
     fn next_slot(&mut self, written: Lsn) -> bool {
         let next = (self.slot + 1) % self.ends.len();
-        let free = planted!(MemoryReusedEarly, true, self.ends[next] <= written);
+        let free = planted!(MemoryReusedEarly, self.ends[next] <= written);
         if free {
             (self.slot, self.used) = (next, 0);
         }
@@ -158,6 +158,6 @@ fn frame_at(slot: &[u8], at: usize) -> Option<(Lsn, &[u8])> {
     let (sum, rest) = rest.split_first_chunk()?;
     let bytes = rest.get(..usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
     let lsn = Lsn::new(u64::from_le_bytes(*lsn));
-    let sound = planted!(MemorySumIgnored, true, frame_sum(lsn, bytes) == u32::from_le_bytes(*sum));
+    let sound = planted!(MemorySumIgnored, frame_sum(lsn, bytes) == u32::from_le_bytes(*sum));
     (sound && !bytes.is_empty()).then_some((lsn, bytes))
 }

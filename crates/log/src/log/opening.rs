@@ -219,7 +219,7 @@ impl Log {
         let mut core = self.group.core();
         core.set_draining(false);
         // Readers of this opening see no cut that is not published.
-        if planted!(MemoryCutsUnseen, false, !core.tagged().cuts.is_empty()) {
+        if planted!(MemoryCutsUnseen, !core.tagged().cuts.is_empty()) {
             self.group.publish_cuts(&core);
         }
         drop(core);

@@ -138,7 +138,7 @@ impl SegmentIndex {
         damage: Damage,
     ) -> Result<()> {
         let offset = scan.cursor().offset;
-        let header = planted!(DamageEndsIndex, Ok(None), scan.step_over(files, limit));
+        let header = planted!(DamageEndsIndex, scan.step_over(files, limit));
         match header {
             Ok(Some(header)) if header.end() <= limit => {
                 self.lsns.push(header.lsn.get());

@@ -121,7 +121,7 @@ impl ReadRecord {
     #[inline]
     pub(crate) fn is_shown(&self, cuts: Option<&CutList>) -> bool {
         match self.kind {
-            None => planted!(CutsNotRead, true, !cuts.is_some_and(|cuts| cuts.hides(self.record.lsn))),
+            None => planted!(CutsNotRead, !cuts.is_some_and(|cuts| cuts.hides(self.record.lsn))),
             Some(kind) => kind == TagKind::Data,
         }
     }
@@ -333,7 +333,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     /// Where a trim has overtaken it in a batch that was read, of which it cannot be said any more what is cut.
     fn overtaken(&self) -> Option<Lsn> {
         let place = self.unpacked.place()?.max(self.from);
-        planted!(CutsPrunedUnseen, None, (place < self.cuts_known_from).then_some(place))
+        planted!(CutsPrunedUnseen, (place < self.cuts_known_from).then_some(place))
     }
 
     /// Reads the next batch before `limit`; returns whether there is one.
@@ -422,23 +422,15 @@ pub(crate) fn check_within(core: &Core, lsn: Lsn) -> Result<()> {
 pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeader>> {
     let core = group.core();
     check_within(&core, from)?;
-    let inventory = planted!(
-        TrimDuringRead,
-        {
-            drop(core);
-            group.housekeeping().inventory()
-        },
-        {
-            let inventory = group.housekeeping().inventory();
-            drop(core);
-            inventory
-        }
-    );
+    let core = planted!(TrimDuringRead(core), Some(core));
+    let inventory = group.housekeeping().inventory();
+    drop(core);
     // In order of their numbers and of their LSNs, and a log may have thousands.
     let behind = inventory.segments().partition_point(|header| header.first_lsn <= from);
-    let before = behind.checked_sub(1).and_then(|at| inventory.segments().get(at));
-    let found = planted!(TrimDuringRead, before.or(inventory.segments().front()), before);
-    Ok(found.copied())
+    if planted!(TrimDuringRead, behind == 0) {
+        return Ok(None);
+    }
+    Ok(inventory.segments().get(behind.saturating_sub(1)).copied())
 }
 
 impl Reader {

@@ -334,7 +334,7 @@ pub(crate) fn durable_places(
     next: u64,
     count: usize,
 ) -> Result<(u64, Vec<RecordPlace>)> {
-    let early = planted!(DurableSeenBefore, Some(group.durable()), None);
+    let early = planted!(DurableSeenBefore(group), None);
     let core = group.core();
     // Both under the core lock, under which they change: a copy is acknowledged and where the record was is forgotten at once.
     let (cuts, durable) = (group.stream_changes(), early.unwrap_or_else(|| core.acknowledged()));
@@ -359,13 +359,13 @@ impl Iterator for StreamReader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended || self.next >= planted!(StreamReadEndsEarly, u64::MAX, self.end) {
+        if self.ended || self.next >= planted!(StreamReadEndsEarly, self.end) {
             return None;
         }
         let next = self.next_record().transpose();
         self.ended = !matches!(next, Some(Ok(_)));
         let cut = Error::StreamEnd { stream: self.id, seq: self.next, next: self.next };
-        next.or(planted!(StreamReadEndsEarly, None, Some(Err(cut))))
+        next.or(planted!(StreamReadEndsEarly, Some(Err(cut))))
     }
 }
 

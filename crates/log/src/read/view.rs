@@ -166,9 +166,9 @@ impl View {
     /// Shows what the writer's page says is durable, as far as the last segment holds it. Returns `false` if the writer has ended since
     /// the look began: a page goes after the lock, and what it said is not known any more.
     fn take_page(&mut self, disk: &mut OsDisk) -> Result<bool> {
-        let published = planted!(ViewIgnoresPage, None, self.published());
+        let published = planted!(ViewIgnoresPage, self.published());
         let ended = || Ok(self.may_be_written() && is_held(&self.dir)? == Some(false));
-        if published.is_none() && planted!(ViewMissesEnd, Ok(false), ended())? {
+        if published.is_none() && planted!(ViewMissesEnd, ended())? {
             return Ok(false);
         }
         let durable = published.unwrap_or(Lsn::ZERO);
@@ -194,7 +194,7 @@ impl View {
     /// then, and again if that is lost.
     fn look_at_cuts(&mut self, disk: &mut OsDisk) -> Result<()> {
         let cursor = &self.watch.cursor;
-        let until = planted!(ViewCutsAhead, cursor.lsn, self.end);
+        let until = planted!(ViewCutsAhead(cursor.lsn), self.end);
         let is_known = |(count, to)| count == cursor.cuts && (to == Lsn::MAX || to == until);
         if self.cuts.is_some_and(is_known) {
             return Ok(());

@@ -276,7 +276,7 @@ impl ViewFollower {
         let durable = Lsn::new(published.durable);
         if durable > self.end {
             let changed = self.cuts != published.cuts;
-            if planted!(FollowerMissesCuts, false, changed || self.cuts_changed) {
+            if planted!(FollowerMissesCuts, changed || self.cuts_changed) {
                 // What was cut before this end must not be shown, though it lies before it. A cut that is counted before the durable
                 // LSN has moved is seen when it has.
                 self.cuts_changed = changed;
@@ -291,7 +291,7 @@ impl ViewFollower {
             return Ok(true);
         }
         // The count may be ahead of the durable LSN: it is looked at with that.
-        planted!(CutsNotedUnseen, self.cuts = published.cuts);
+        planted!(CutsNotedUnseen(&mut self.cuts, published.cuts));
         if !due {
             return Ok(false);
         }

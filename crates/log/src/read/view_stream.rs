@@ -87,7 +87,7 @@ impl ViewStream {
     /// Refuses to continue if the log was trimmed past what was looked at before: a cut may have gone with it.
     fn check_seen(&self) -> Result<()> {
         let (seen, first) = (self.seen, self.segments.first().map_or(Lsn::ZERO, |oldest| oldest.first_lsn));
-        if planted!(ViewStreamSkipsTrimmed, false, Lsn::ZERO < seen && seen < first) {
+        if planted!(ViewStreamSkipsTrimmed, Lsn::ZERO < seen && seen < first) {
             return Err(Error::Trimmed { lsn: seen, first });
         }
         Ok(())
@@ -375,8 +375,8 @@ impl ViewStreamFollower {
     fn check_cut(&mut self) -> Result<()> {
         let (stream, seq) = (&mut self.reader.stream, self.reader.next);
         stream.check_seen()?;
-        let cut = planted!(ViewStreamGoesOnBehindCut, None, stream.cut);
-        stream.cut = cut.filter(|next| planted!(ViewStreamKeepsCut, true, *next < seq));
+        let cut = planted!(ViewStreamGoesOnBehindCut, stream.cut);
+        stream.cut = cut.filter(|next| planted!(ViewStreamKeepsCut, *next < seq));
         match stream.cut {
             Some(next) if next < seq => Err(Error::StreamEnd { stream: stream.id, seq, next }),
             _ => Ok(()),

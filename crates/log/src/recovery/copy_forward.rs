@@ -31,7 +31,7 @@ pub(crate) fn copy_forward<D: Disk>(
 ) -> Result<bool> {
     let name = segment_name(newest.number);
     let old = open(disk, &name, Access::Direct)?;
-    if planted!(TrustCache, true, disk.reads_past_cache(old)) {
+    if planted!(TrustCache, disk.reads_past_cache(old)) {
         disk.close(old);
         return Ok(false);
     }
@@ -82,5 +82,5 @@ fn fill<D: Disk>(
         write_all(disk, staging, (new, at), &chunk[..read], false)?;
         at += read as u64;
     }
-    planted!(CopyWithoutSync, Ok(()), sync(disk, staging, new))
+    planted!(CopyWithoutSync, sync(disk, staging, new))
 }

@@ -99,7 +99,8 @@ pub(crate) fn read_header<D: Disk>(
         (0, read_full(disk, &name, file, 0, &mut blocks.bytes_mut()[..READ_BLOCK_BYTES])?);
     let (mut at_end, mut other, mut misfit, mut class, mut features) = (false, None, None, None, None);
     let first = (0, 0);
-    let second = BLOCK_SIZES.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
+    let sizes = planted!(OneHeaderCopy, &BLOCK_SIZES[..]);
+    let second = sizes.iter().rev().map(|block| (1, spare.bytes.saturating_sub(u64::from(*block))));
     for (copy, offset) in std::iter::once(first).chain(second) {
         if copy == 1 && !at_end {
             at_end = true;
@@ -110,8 +111,7 @@ pub(crate) fn read_header<D: Disk>(
         let from = usize::try_from(offset - start).unwrap_or(usize::MAX).min(filled);
         let bytes = &blocks.bytes()[from..filled.min(from + SEGMENT_HEADER_BYTES)];
         let decoded = planted!(
-            HeaderIgnoresName,
-            crate::testing::mutant::decode_any(bytes, copy, spare.number),
+            HeaderIgnoresName(bytes, copy, spare.number),
             SegmentHeader::decode(bytes, copy, spare.number, spare.bytes)
         );
         match decoded {
@@ -127,7 +127,6 @@ pub(crate) fn read_header<D: Disk>(
             Err(Fault::Length) => misfit = Some(offset),
             Err(_) => {}
         }
-        planted!(OneHeaderCopy, break);
     }
     if let Some(version) = other {
         let path = name.into();
@@ -160,14 +159,13 @@ fn read_first_copy<D: Disk>(disk: &mut D, file: FileId, spare: Spare) -> Result<
 
 /// Has the page cache forget a file, so that what is read comes from the disk.
 pub(crate) fn forget_cached<D: Disk>(disk: &mut D, file: FileId) {
-    planted!(KeepCached, (), disk.forget_cached(file));
+    planted!(KeepCached, disk.forget_cached(file));
 }
 
 /// Opens a file to see what the disk has of it, whatever the page cache says.
 pub(crate) fn open_cold<D: Disk>(disk: &mut D, name: &str) -> Result<FileId> {
-    planted!(ReadThroughCache, return open(disk, name, Access::Cached));
-    let file = open(disk, name, Access::Direct)?;
-    forget_cached(disk, file);
+    let file = open(disk, name, planted!(ReadThroughCache(), Access::Direct))?;
+    planted!(ReadThroughCache, forget_cached(disk, file));
     Ok(file)
 }
 

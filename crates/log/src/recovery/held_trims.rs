@@ -64,7 +64,7 @@ pub(crate) fn read<D: Disk>(disk: &mut D, log_id: LogId) -> Result<Option<HeldTr
             what: what.into(),
         }));
     };
-    Ok(planted!(HeldTrimsForgotten, None, Some(held)).filter(|_| of == log_id))
+    Ok(planted!(HeldTrimsForgotten, Some(held)).filter(|_| of == log_id))
 }
 
 /// Removes what an earlier writer left, unless the log still holds it back.

@@ -154,11 +154,11 @@ pub(crate) fn recover_with<D: Disk>(
     };
     let tagged = tagged.inspect_err(|_| disk.close(file))?;
     let top = found.started.iter().map(|header| header.epoch).max().unwrap_or(0).max(judged.cursor.epoch);
-    let epoch = planted!(KeepEpoch, Some(top), top.checked_add(1));
+    let epoch = planted!(KeepEpoch(top), top.checked_add(1));
     let epoch =
         epoch.ok_or_else(|| damage(last.number, 0, judged.cursor.lsn, "its epoch has no next one"))?;
     bind(last.log_id, epoch);
-    planted!(OpenWithoutSync, (), sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
+    planted!(OpenWithoutSync, sync(disk, &name, file).and_then(|()| sync_dir(disk))?);
     remove_staging(disk, &found.staging)?;
     held_trims::tidy(disk, tagged.streams.holds())?;
     let spares = usable_spares(disk, found.unstarted, last.block_bytes)?;
@@ -175,7 +175,7 @@ pub(crate) fn recover_with<D: Disk>(
     disk.close(file);
     let mut recovered = recovered?;
     let dead = dead.iter().map(|header| header.number).chain(abandoned);
-    planted!(KeepDead, (), retire(disk, dead)?);
+    planted!(KeepDead, retire(disk, dead)?);
     recovered.foreign_files = found.foreign_files;
     Ok(recovered)
 }
@@ -214,7 +214,7 @@ fn create<D: Disk>(
     }
     // A crash at creation leaves segment 1 prepared at most. Any other number shows that there was a log.
     let later = found.unstarted.iter().map(|spare| spare.number).chain(found.staging.iter().copied());
-    if let Some(number) = planted!(TakeRestForNew, None, later.filter(|number| *number > 1).min()) {
+    if let Some(number) = planted!(TakeRestForNew, later.filter(|number| *number > 1).min()) {
         return Err(damage(number, 0, Lsn::ZERO, "no segment with a sound header is left"));
     }
     check_orphans(disk, window, &found.unstarted)?;
@@ -282,7 +282,7 @@ fn write_start<D: Disk>(disk: &mut D, plan: &Plan, header: &SegmentHeader) -> Re
         for (copy, at) in [(0, 0), (1, header.data_end())] {
             write_all(disk, name, (file, at), header_block(header, copy).bytes(), plan.dsync)?;
         }
-        planted!(StartWithoutSync, Ok(()), sync(disk, name, file))
+        planted!(StartWithoutSync, sync(disk, name, file))
     })
 }
 
@@ -311,12 +311,12 @@ fn finish(
 }
 
 /// An existing log whose tail has been judged.
-struct Reopened<'a> {
+pub(crate) struct Reopened<'a> {
     plan: &'a Plan,
-    epoch: u64,
+    pub(crate) epoch: u64,
     members: Vec<SegmentHeader>,
     spares: Vec<Spare>,
-    judged: Judged,
+    pub(crate) judged: Judged,
     tagged: TaggedState,
 }
 
@@ -328,7 +328,7 @@ impl Reopened<'_> {
     }
 
     /// The log as it continues in the segment in which it ended.
-    fn in_last_segment(&mut self, tail: Tail) -> Recovered {
+    pub(crate) fn in_last_segment(&mut self, tail: Tail) -> Recovered {
         let cursor = &self.judged.cursor;
         let before = &self.members[..self.members.len() - 1];
         let rest = (std::mem::take(&mut self.spares), std::mem::take(&mut self.tagged));
@@ -341,7 +341,7 @@ impl Reopened<'_> {
         if self.judged.clean && has_room_to_resume(&self.judged.cursor) {
             self.open_mark(disk, file)?;
         }
-        self.start_segment(disk)
+        planted!(AppendBehindTornTail(self), self.start_segment(disk))
     }
 
     /// Writes an open mark after the close mark.
@@ -371,7 +371,7 @@ impl Reopened<'_> {
         let checksum = header.encode(buf.bytes_mut());
         let name = segment_name(segment.number);
         write_all(disk, &name, (file, cursor.offset), buf.bytes(), self.plan.dsync)?;
-        planted!(OpenMarkNotSynced, (), sync(disk, &name, file)?);
+        planted!(OpenMarkNotSynced, sync(disk, &name, file)?);
         cursor.advance(&header, checksum);
         Ok(())
     }
@@ -398,19 +398,11 @@ impl Reopened<'_> {
         let cursor = &self.judged.cursor;
         let wanted = cursor.offset.saturating_mul(GROWTH).next_multiple_of(SEGMENT_BYTES_LEAST);
         let torn = !self.judged.clean;
-        if planted!(CrashTakesSegment, false, torn) {
-            wanted.max(SEGMENT_BYTES_LEAST).min(most)
-        } else {
-            most
-        }
+        if planted!(CrashTakesSegment, torn) { wanted.max(SEGMENT_BYTES_LEAST).min(most) } else { most }
     }
 
     /// Starts a new segment after a tail that is unknown or full.
     fn start_segment<D: Disk>(&mut self, disk: &mut D) -> Result<Recovered> {
-        planted!(AppendBehindTornTail, {
-            self.judged.cursor.epoch = self.epoch;
-            return Ok(self.in_last_segment(Tail::Torn));
-        });
         let cursor = &self.judged.cursor;
         let last = cursor.segment;
         let bytes = self.start_bytes();
@@ -427,10 +419,10 @@ impl Reopened<'_> {
             previous: if empty { last.previous } else { last.number },
             link: if empty { last.link } else { cursor.link },
             class: self.plan.class,
-            streams_from: planted!(StreamsNotStated, 0, self.tagged.streams_from),
-            cuts_from: planted!(CutsNotStated, 0, self.tagged.cuts_from),
+            streams_from: planted!(StreamsNotStated, self.tagged.streams_from),
+            cuts_from: planted!(CutsNotStated, self.tagged.cuts_from),
         };
-        planted!(ServeBeforeStart, (), write_start(disk, self.plan, &header)?);
+        planted!(ServeBeforeStart, write_start(disk, self.plan, &header)?);
         let before = if empty { &self.members[..self.members.len() - 1] } else { &self.members[..] };
         let tail = self.judged.tail();
         let start = Cursor { time_us: cursor.time_us, ..Cursor::start(header) };

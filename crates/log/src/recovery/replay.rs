@@ -40,7 +40,7 @@ pub(crate) fn replay<D: Disk>(
     let stated =
         [Some(newest.streams_from).filter(|number| *number != 0), cuts_from].into_iter().flatten().min();
     let from = stated.or(end.tagged.then_some(newest.number));
-    let from = planted!(ReplayNewestOnly, from.map(|_| newest.number), from);
+    let from = planted!(ReplayNewestOnly(from, newest), from);
     let Some(from) = from else {
         state.plain_end = end.lsn;
         return Ok(state);

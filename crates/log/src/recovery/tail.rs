@@ -187,19 +187,14 @@ pub(crate) fn find_witness<D: Disk>(
     mut says: impl FnMut(&BatchHeader) -> bool,
 ) -> Result<Option<BatchHeader>> {
     let name = segment_name(segment.number);
+    let end = planted!(WitnessNextBlockOnly(from, segment), segment.data_end());
     let mut offset = from;
-    while offset < segment.data_end() {
+    while offset < end {
         let bytes = window.get(disk, (&name, file), offset, BATCH_HEADER_BYTES)?;
         match Cursor::self_valid(segment, offset, bytes) {
             Ok((header, _)) if says(&header) => return Ok(Some(header)),
             _ => offset += u64::from(segment.block_bytes),
         }
-        planted!(
-            WitnessNextBlockOnly,
-            if offset > from + u64::from(segment.block_bytes) {
-                break;
-            }
-        );
     }
     Ok(None)
 }
@@ -218,7 +213,7 @@ pub(crate) struct Judged {
 impl Judged {
     /// How the log ended.
     pub(crate) fn tail(&self) -> Tail {
-        match planted!(LossInSilence, None, self.lost) {
+        match planted!(LossInSilence, self.lost) {
             Some(to) => Tail::Lost { from: self.cursor.lsn, to },
             _ if self.clean => Tail::Clean,
             _ => Tail::Torn,
@@ -241,10 +236,10 @@ pub(crate) fn judge<D: Disk>(
     let contradicts = |batch: &BatchHeader| {
         acknowledged = acknowledged.max(batch.acknowledged);
         let contradicted = cursor.is_contradicted_by(batch);
-        planted!(CryWolf, contradicted || batch.durable == end, contradicted)
+        planted!(CryWolf(contradicted, batch.durable == end), contradicted)
     };
     let from = (&cursor.segment, cursor.offset);
-    let witness = planted!(TakeDamageForTail, None, find_witness(disk, window, file, from, contradicts)?);
+    let witness = planted!(TakeDamageForTail, find_witness(disk, window, file, from, contradicts)?);
     if let Some(witness) = witness {
         let said = cursor.durable_claim(&witness);
         let what = match fault {
@@ -256,13 +251,13 @@ pub(crate) fn judge<D: Disk>(
         return Err(damage(header.number, cursor.offset, end, what));
     }
     let closed = cursor.last == Some(BatchKind::Close);
-    let clean = planted!(MarkIsClose, closed || cursor.last == Some(BatchKind::Mark), closed);
+    let clean = planted!(MarkIsClose(closed, cursor.last == Some(BatchKind::Mark)), closed);
     // After a close mark the log continues in the same segment as long as there is room.
-    let full = planted!(TrustCloseWithoutRoom, false, !has_room_to_resume(&cursor));
+    let full = planted!(TrustCloseWithoutRoom, !has_room_to_resume(&cursor));
     if (!clean || full)
         && let Some(spare) = unstarted.iter().find(|spare| spare.number > header.number)
     {
-        planted!(SkipUnstarted, (), check_unstarted(disk, window, *spare, &header)?);
+        planted!(SkipUnstarted, check_unstarted(disk, window, *spare, &header)?);
     }
     Ok(Judged { cursor, clean, lost: (acknowledged > end).then_some(acknowledged) })
 }

@@ -219,13 +219,13 @@ impl Rebuild {
     /// Nothing is done after a write that failed.
     fn is_whole(&self) -> Result<()> {
         let why = "was not written completely: restart it, and it continues from its last save";
-        if planted!(StandbySavesFailed, false, self.failed) { Err(refusal(&self.to, why)) } else { Ok(()) }
+        if planted!(StandbySavesFailed, self.failed) { Err(refusal(&self.to, why)) } else { Ok(()) }
     }
 
     fn save_whole(&mut self, note: &str) -> Result<()> {
         self.saves = true;
         if let Some(segment) = &mut self.segment {
-            planted!(StandbySavesUnwritten, (), segment.flush(&mut self.disk)?);
+            planted!(StandbySavesUnwritten, segment.flush(&mut self.disk)?);
             sync(&mut self.disk, &segment.name, segment.file)?;
         }
         sync_dir(&mut self.disk)?;
@@ -268,7 +268,7 @@ impl Rebuild {
                     let Some(segment) = &mut self.segment else { break };
                     let padded = padded(bytes, segment.header.block_bytes);
                     segment.put(&mut self.disk, header.offset, &padded)?;
-                    if planted!(StandbyForgetsEarly, true, !self.saves) {
+                    if planted!(StandbyForgetsEarly, !self.saves) {
                         self.forget_trimmed()?;
                     }
                 }
@@ -323,7 +323,7 @@ impl Rebuild {
         if self.written.is_empty() {
             return Err(Error::NotALog { path: self.to.clone() });
         }
-        planted!(StandbyIsLogEarly, unfinished::remove(&self.held)?);
+        planted!(StandbyIsLogEarly(&self.held));
         let proven = self.read_back();
         self.proven = Some(self.kept(proven)?);
         Ok(())

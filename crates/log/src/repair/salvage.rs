@@ -91,7 +91,7 @@ pub(crate) fn note_cuts(cuts: &mut CutList, header: &BatchHeader, body: &[u8]) {
             Some(Tag { kind: TagKind::LogCut, number, .. }) => cuts.cut(Lsn::new(number), lsn),
             Some(Tag { kind: TagKind::LogCuts, .. }) => {
                 let stated = CutList::decode(record.payload).unwrap_or_default();
-                planted!(SalvageForgetsRestatement, (), cuts.join(stated));
+                planted!(SalvageForgetsRestatement, cuts.join(stated));
             }
             _ => {}
         }

@@ -514,7 +514,7 @@ fn no_files(dir: &Path) -> Result<Vec<Damage>> {
     let none = own.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_file()));
     let what =
         "it is no regular file, and has the name of one of the log's own: move it out of the directory";
-    Ok(planted!(VerifySeesNoFolder, Vec::new(), none.map(|entry| of_file(entry.file_name(), what)).collect()))
+    Ok(planted!(VerifySeesNoFolder, none.map(|entry| of_file(entry.file_name(), what)).collect()))
 }
 
 impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
@@ -526,7 +526,7 @@ impl<D: Disk, V: FnMut(&BatchHeader, &[u8]) -> Result<()>> Walk<'_, D, V> {
                 Err(foreign @ Error::ForeignFile { .. }) => {
                     self.report.spares = self.report.spares.saturating_sub(1);
                     let damage = Damage::in_segment(spare.number, 0, Lsn::ZERO, foreign.to_string());
-                    planted!(VerifySeesNoForeign, (), self.report.damage.push(damage));
+                    planted!(VerifySeesNoForeign, self.report.damage.push(damage));
                 }
                 looked => looked?,
             }

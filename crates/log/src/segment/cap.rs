@@ -56,7 +56,7 @@ pub(crate) struct Cap {
 
 impl Cap {
     fn left(&self) -> Option<u64> {
-        let spare_bytes = planted!(CapForgetsLargeSpare, 0, self.spare_bytes);
+        let spare_bytes = planted!(CapForgetsLargeSpare, self.spare_bytes);
         let held_back = self.segment_bytes.max(self.newest_bytes).max(spare_bytes);
         self.bytes_max.map(|max| max.saturating_sub(held_back).saturating_sub(self.disk_bytes))
     }

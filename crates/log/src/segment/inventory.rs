@@ -107,7 +107,7 @@ impl SegmentInventory {
     pub(crate) fn disk_bytes(&self) -> u64 {
         let started: u64 = self.segments.iter().map(|header| header.segment_bytes).sum();
         let prepared: u64 = self.prepared.iter().map(|spare| spare.bytes).sum();
-        let prepared = planted!(CapIgnoresSpares, 0, prepared);
+        let prepared = planted!(CapIgnoresSpares, prepared);
         let leaving = self.leaving.map_or(0, |(_, header)| header.segment_bytes);
         started + prepared + leaving + self.staging_bytes() + self.left_behind
     }
@@ -150,13 +150,8 @@ impl SegmentInventory {
         let next = self.segments.get(1)?;
         let first = self.segments.front()?;
         let gone =
-            planted!(RetireLiveSegment, first.first_lsn < durable_trim, next.first_lsn <= durable_trim);
-        let leaving = planted!(
-            RetireNewestFirst,
-            crate::testing::mutant::newest_trimmed(&self.segments, durable_trim)?,
-            *first
-        );
-        gone.then_some(leaving)
+            planted!(RetireLiveSegment(first.first_lsn < durable_trim), next.first_lsn <= durable_trim);
+        planted!(RetireNewestFirst(&self.segments, durable_trim), gone.then_some(*first))
     }
 
     /// The size of the next segment that is prepared.
@@ -191,7 +186,7 @@ impl SegmentInventory {
             Some(old) if kept && old.segment_bytes == self.segment_bytes => {
                 Task::Recycle { from: old.number, to }
             }
-            _ if planted!(RemoveBeforeSpare, wanted && trimmed.is_none(), wanted) => {
+            _ if planted!(RemoveBeforeSpare(wanted, trimmed), wanted) => {
                 Task::Prepare(Spare { bytes: self.next_bytes(), ..to })
             }
             Some(old) => Task::Remove(old.number),
@@ -214,7 +209,7 @@ impl SegmentInventory {
     pub(crate) fn task_for(&mut self, bytes: u64, first_spare: Option<Spare>) -> Option<Task> {
         let ordinary = bytes <= self.segment_bytes;
         let enough = first_spare.map_or(ordinary, |spare| spare.bytes >= bytes);
-        if planted!(KeepSmallSpare, enough || ordinary, enough) || self.busy.is_some() {
+        if planted!(KeepSmallSpare(enough, ordinary), enough) || self.busy.is_some() {
             return None;
         }
         let bytes = bytes.max(self.segment_bytes);
@@ -235,10 +230,7 @@ impl SegmentInventory {
 
     /// The task that was handed out has ended.
     pub(crate) fn task_done(&mut self) {
-        planted!(
-            CapNeverReleased,
-            self.left_behind += self.leaving.map_or(0, |(_, header)| header.segment_bytes)
-        );
+        planted!(CapNeverReleased(&mut self.left_behind, self.leaving));
         self.leaving = None;
         match self.busy.take() {
             Some(Task::Replace(to)) => {
@@ -257,7 +249,7 @@ impl SegmentInventory {
         if let Some(Task::Prepare(to) | Task::Replace(to)) = self.busy.take().filter(|_| !removed) {
             self.left_behind += to.bytes;
         }
-        if let Some((at, header)) = planted!(ForgetAfterTaskError, None, self.leaving.take()) {
+        if let Some((at, header)) = planted!(ForgetAfterTaskError, self.leaving.take()) {
             self.segments.insert(at, header);
         }
     }

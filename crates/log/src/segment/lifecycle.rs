@@ -83,7 +83,7 @@ pub(crate) struct TaskError {
 
 /// Gives a file the name of a segment. A foreign file that has this name is left alone.
 fn name_segment<D: Disk>(disk: &mut D, from: &str, name: &str) -> Result<()> {
-    let named = planted!(RenameReplaces, disk.replace(from, name), disk.rename(from, name));
+    let named = planted!(RenameReplaces(disk, from, name), disk.rename(from, name));
     named.map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let taken = "a foreign file has this name: move it out of the directory";
@@ -113,7 +113,7 @@ impl SegmentTask {
         let staging = preparing_name(spare.number);
         let syncs = matches!(self.stage, Stage::Sync(_) | Stage::SyncDir);
         let fatal =
-            planted!(OpenFailureIsFatal, syncs || matches!(self.stage, Stage::Clear | Stage::Create), syncs);
+            planted!(OpenFailureIsFatal(syncs, matches!(self.stage, Stage::Clear | Stage::Create)), syncs);
         let next = self.advance(disk, spare, &staging).map_err(|error| TaskError { error, fatal })?;
         if let Some(stage) = next {
             self.stage = stage;
@@ -151,7 +151,7 @@ impl SegmentTask {
                 Ok(Some(if filled { Stage::Sync(file) } else { Stage::Fill(file, at) }))
             }
             Stage::Sync(file) => {
-                planted!(PrepareWithoutSync, (), sync(disk, staging, file)?);
+                planted!(PrepareWithoutSync, sync(disk, staging, file)?);
                 disk.close(file);
                 Ok(Some(Stage::Rename))
             }
@@ -171,18 +171,9 @@ impl SegmentTask {
             }
             Stage::SyncDir => {
                 planted!(
-                    PrepareWithoutDirSync,
-                    if self.task.fills() {
-                        return Ok(None);
-                    }
-                );
-                planted!(
-                    RetireWithoutDirSync,
-                    if !self.task.fills() {
-                        return Ok(None);
-                    }
-                );
-                sync_dir(disk)?;
+                    PrepareWithoutDirSync | RetireWithoutDirSync(disk, self.task.fills()),
+                    sync_dir(disk)
+                )?;
                 Ok(None)
             }
         }

@@ -90,7 +90,7 @@ impl Now {
             None => expires_us.is_none_or(|expires| unix_us <= expires),
         };
         let since = self.other.filter(|(other, _)| near(*other)).map_or(monotonic_us, |(_, since)| since);
-        if planted!(RetainByJump, true, believed || monotonic_us - since >= LASTS_US) {
+        if planted!(RetainByJump, believed || monotonic_us - since >= LASTS_US) {
             (self.ahead_us, self.other) = (Some(here), None);
         } else {
             self.other = Some((here, since));
@@ -120,7 +120,7 @@ pub(crate) fn judge(segments: &[Aged], rules: &Retention, now_us: u64, pinned: O
     let gone = kept.len() < segments.len();
     let trim = kept.first().filter(|_| gone).map(|first| first.first_lsn);
     let held = |lsn: Lsn| pinned.map_or(lsn, |pinned| lsn.min(pinned));
-    Verdict { trim: trim.map(|lsn| planted!(RetainPinned, lsn, held(lsn))), again_us }
+    Verdict { trim: trim.map(|lsn| planted!(RetainPinned(lsn), held(lsn))), again_us }
 }
 
 #[cfg(all(test, not(loom)))]

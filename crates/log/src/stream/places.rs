@@ -214,8 +214,7 @@ impl Places {
     /// stream may be trimmed record by record: what is left is not looked at.
     fn shrink(&mut self, gone: &[Chunk]) {
         self.packed_bytes = planted!(
-            TrimCountsBacklog,
-            Self::packed_bytes_of(&self.chunks),
+            TrimCountsBacklog(Self::packed_bytes_of(&self.chunks)),
             self.packed_bytes - Self::packed_bytes_of(gone)
         );
         if self.chunks.capacity() > 4 * self.chunks.len() {

@@ -104,7 +104,7 @@ impl TaggedState {
             self.cuts_from = 0;
             return None;
         }
-        Some(planted!(CutsNotRestated, Vec::new(), self.cuts.encode()))
+        Some(planted!(CutsNotRestated, self.cuts.encode()))
     }
 
     /// How far a log can be trimmed whose untagged records are trimmed to `plain`: not past a segment that a stream needs.
@@ -113,6 +113,6 @@ impl TaggedState {
             return plain;
         }
         let plain = if self.plain_end <= plain { Lsn::MAX } else { plain };
-        plain.min(planted!(TrimPastStreams, Lsn::MAX, self.streams.needed_from().unwrap_or(Lsn::MAX)))
+        plain.min(planted!(TrimPastStreams, self.streams.needed_from()).unwrap_or(Lsn::MAX))
     }
 }

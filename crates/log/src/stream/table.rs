@@ -66,16 +66,16 @@ impl StreamState {
         match tag.kind {
             TagKind::StreamTrim => {
                 (self.first, self.next) = (number, self.next.max(number));
-                planted!(StreamTrimForgotten, Vec::new(), self.places.trim(number))
+                planted!(StreamTrimForgotten, self.places.trim(number))
             }
             TagKind::StreamCut => {
                 (self.first, self.next) = (self.first.min(number), number);
-                planted!(StreamCutForgotten, Vec::new(), self.places.cut(number))
+                planted!(StreamCutForgotten, self.places.cut(number))
             }
             _ => {
                 (self.first, self.next) = (number, number);
                 // After it there are some only in a salvaged log that lost a cut.
-                let cut = planted!(LostCutNotSeen, Vec::new(), self.places.cut(number));
+                let cut = planted!(LostCutNotSeen, self.places.cut(number));
                 [self.places.trim(number), cut].concat()
             }
         }
@@ -96,9 +96,9 @@ struct Release {
 
 /// Where a record was whose copy is not acknowledged before `when`.
 #[derive(Clone, Copy, Debug)]
-struct Moving {
-    record: (StreamId, u64),
-    from: RecordPlace,
+pub(crate) struct Moving {
+    pub(crate) record: (StreamId, u64),
+    pub(crate) from: RecordPlace,
     when: Lsn,
 }
 
@@ -290,7 +290,7 @@ impl StreamTable {
     }
 
     fn release_when_durable(&mut self, when: Lsn, places: Vec<RecordPlace>) {
-        let when = planted!(ReleaseBeforeDurable, Lsn::ZERO, when);
+        let when = planted!(ReleaseBeforeDurable, when);
         if !places.is_empty() {
             self.releases.push_back(Release { when, places });
         }
@@ -301,8 +301,7 @@ impl StreamTable {
         if tag.removes() {
             let Some(mut gone) = self.streams.remove(&stream) else { return Vec::new() };
             self.places_bytes -= gone.places.bytes();
-            if self.streams.capacity() > planted!(StreamsKeepRoom, usize::MAX, 8 * self.streams.len().max(64))
-            {
+            if self.streams.capacity() > planted!(StreamsKeepRoom, 8 * self.streams.len().max(64)) {
                 self.streams.shrink_to(2 * self.streams.len());
             }
             let mention = gone.forget_mention();
@@ -369,7 +368,7 @@ impl StreamTable {
                 let before = state.places.bytes();
                 // Numbers are used again only after a cut, and those before the first one only when the stream was removed:
                 // what salvage copied may lack the record that said so.
-                let again = tag.kind == TagKind::Data && tag.number < planted!(LostCutNotSeen, 0, state.next);
+                let again = tag.kind == TagKind::Data && tag.number < planted!(LostCutNotSeen, state.next);
                 let number = if tag.number < state.first { 0 } else { tag.number };
                 let cut = Tag { kind: TagKind::StreamCut, number, ..*tag };
                 let cut = if again { state.end_at(&cut) } else { Vec::new() };
@@ -387,7 +386,7 @@ impl StreamTable {
                 let state = self.streams.get_mut(&stream).filter(|state| state.first == state.next);
                 if let Some(state) = state {
                     state.mention = Some(lsn);
-                    planted!(EmptyStreamForgotten, (), self.hold(RecordPlace { lsn, bytes: 1 }));
+                    planted!(EmptyStreamForgotten, self.hold(RecordPlace { lsn, bytes: 1 }));
                 }
                 // What was held back is stated by this record, and by those of its transaction.
                 for place in self.held.remove(&stream).into_iter().flat_map(|held| held.places) {
@@ -435,7 +434,7 @@ impl StreamTable {
         let places = state.places.range(number, count).into_iter().zip(number..);
         let readable = places.map_while(|((at, place), expected)| {
             let now =
-                planted!(CopyReadBeforeDurable, place, self.durable_place((stream, at), place, durable));
+                planted!(CopyReadBeforeDurable(place), self.durable_place((stream, at), place, durable));
             (at == expected && now.lsn < durable).then_some(now)
         });
         readable.collect()
@@ -446,25 +445,20 @@ impl StreamTable {
         if place.lsn < durable {
             return place;
         }
-        let moving = planted!(
-            MovingByNumber,
-            self.moving.values().find(|moving| moving.record == record && moving.from.lsn < durable),
-            self.moving.get(&place.lsn)
-        );
+        let moving = self.moving.get(&place.lsn);
+        let moving = planted!(MovingByNumber(&self.moving, record, durable), moving);
         debug_assert!(moving.is_none_or(|moving| moving.record == record), "{moving:?} of {record:?}");
         moving.map_or(place, |moving| self.durable_place(record, moving.from, durable))
     }
 
     /// Whether `needed` is still as it was when it was listed, so that it may be rewritten.
     pub(crate) fn still_needs(&self, needed: &Needed) -> bool {
-        planted!(RewriteStale, return true);
-        let Some(state) = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream)) else {
-            return false;
-        };
-        match needed.place {
+        let state = StreamId::new(needed.tag.stream).and_then(|stream| self.get(stream));
+        let needs = state.is_some_and(|state| match needed.place {
             Some(place) => state.places.get(needed.tag.number) == Some(place),
             None => state.mention.is_some() && state.next == needed.tag.number,
-        }
+        });
+        planted!(RewriteStale, needs)
     }
 }
 

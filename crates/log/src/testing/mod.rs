@@ -5,8 +5,7 @@
 //! * `loom_scenes` runs group commit in every order of its threads, over the file-less segment writers of
 //!   `loom_writers`, and followers over the page of `loom_page` (`--cfg loom`);
 //! * `read_counts` counts what `verify` reads;
-//! * `mutant` says of each planted bug how it is found, and holds those that are longer than their site (feature
-//!   `mutants`);
+//! * `mutant` says of each planted bug how it is found, `wrong` does what is wrong (feature `mutants`);
 //! * `fixtures` builds what unit tests share.
 //!
 //! Invariant: no module of the log's own depends on anything here, but for a planted bug.
@@ -25,3 +24,5 @@ pub mod oracle;
 mod read_counts;
 #[cfg(feature = "simulation")]
 pub mod sim;
+#[cfg(feature = "mutants")]
+pub(crate) mod wrong;

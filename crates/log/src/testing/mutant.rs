@@ -1,14 +1,7 @@
-//! Lists the planted bugs that nothing can find and those that only thread orders show, and contains the longer ones.
+//! Lists the planted bugs that nothing can find and those that only thread orders or tests show.
 //!
-//! The table of the bugs is `planted.rs` of `seawall-sys`; each stands in the code that ships as `planted!(Name, wrong,
-//! right)`. The crash campaign must find every one that is not listed here or among `Mutant::OF_MACHINES`.
-
-use std::collections::VecDeque;
-
-use crate::commit::state::{Core, Refusal};
-use crate::format::{Fault, Records, SegmentHeader};
-use crate::lsn::Lsn;
-use crate::stream::state::Numbering;
+//! The table of the bugs is `planted.rs` of `seawall-sys`; each stands in the code that ships as `planted!(Name, right)`.
+//! The crash campaign must find every one that is not listed here or among `Mutant::OF_MACHINES`.
 
 pub use seawall_sys::planted::{Mutant, set, set_everywhere, without};
 
@@ -144,26 +137,4 @@ pub fn finds(mutant: Mutant, test: impl Fn()) -> bool {
     let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
     set(None);
     failed
-}
-
-/// `HeaderIgnoresName`: the header of whatever segment counts as that of segment `number`.
-pub(crate) fn decode_any(bytes: &[u8], copy: u32, number: u64) -> Result<SegmentHeader, Fault> {
-    SegmentHeader::decode_unplaced(bytes, copy).map(|header| SegmentHeader { number, ..header })
-}
-
-/// `RetireNewestFirst`: of the segments that can go, the last.
-pub(crate) fn newest_trimmed(segments: &VecDeque<SegmentHeader>, durable_trim: Lsn) -> Option<SegmentHeader> {
-    let pairs = segments.iter().zip(segments.iter().skip(1));
-    pairs.rev().find(|(_, next)| next.first_lsn <= durable_trim).map(|(segment, _)| *segment)
-}
-
-/// `SplitTransaction`: the records of a transaction may land in different batches.
-pub(crate) fn split(core: &mut Core, records: &mut [u8], numbering: Numbering) -> Result<Lsn, Refusal> {
-    let mut from = 0;
-    while let Some(record) = Records::new(&records[from..]).next() {
-        let to = from + record.bytes();
-        core.append_encoded(&mut records[from..to], 1, numbering)?;
-        from = to;
-    }
-    Ok(core.appended())
 }

@@ -66,8 +66,11 @@ fn a_recorded_place_shows_its_own_mistake_and_nothing_without_it() {
 /// The names of the bugs that stand in this text, comments left out.
 fn planted_in(text: &str) -> BTreeSet<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-    let name = |rest: &str| rest.trim_start().chars().take_while(char::is_ascii_alphanumeric).collect();
-    code.split("planted!(").skip(1).map(name).collect()
+    let names = |rest: &str| -> Vec<String> {
+        let end = rest.find(['(', ',']).unwrap_or(rest.len());
+        rest[..end].split('|').map(|name| name.trim().to_owned()).collect()
+    };
+    code.split("planted!(").skip(1).flat_map(names).collect()
 }
 
 /// The bugs of each source file below `folder`.

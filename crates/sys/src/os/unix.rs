@@ -40,7 +40,7 @@ pub(crate) fn repeat(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::
 /// a closed stream does. Before each open, because a program may close them at any time.
 pub(crate) fn take_low_descriptors() {
     let mut fd = 0;
-    while planted!(LowDescriptors, false, fd <= libc::STDERR_FILENO) {
+    while planted!(LowDescriptors, fd <= libc::STDERR_FILENO) {
         // SAFETY: fcntl takes any integer.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1 {
             fd += 1;

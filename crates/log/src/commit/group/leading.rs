@@ -76,9 +76,9 @@ impl Group {
         let last = core.done_batch();
         // Before any committer here returns: a view that is opened then must show the record.
         if let Some(publisher) = self.publisher.get() {
-            let durable = planted!(PublishBeforeDurable, core.appended(), durable);
+            let durable = planted!(PublishBeforeDurable(core.appended()), durable);
             // A follower looks for a cut once: when it learns of it the disk must have it.
-            let cuts = planted!(CutsPublishedEarly, core.tagged().cut, core.acknowledged_cuts());
+            let cuts = planted!(CutsPublishedEarly(core.tagged().cut), core.acknowledged_cuts());
             publisher.publish(durable, cuts);
         }
         self.waiters.publish_durable(durable);

@@ -39,7 +39,7 @@ impl Core {
     #[inline]
     pub(super) fn keep_pace(&self) -> Result<(), Refusal> {
         let Some(most) = self.paced_max else { return Ok(()) };
-        if planted!(LagUnbounded, false, self.paced_bytes() >= most) { Err(Refusal::Lag) } else { Ok(()) }
+        if planted!(LagUnbounded, self.paced_bytes() >= most) { Err(Refusal::Lag) } else { Ok(()) }
     }
 
     /// Accepts one record.
@@ -88,7 +88,7 @@ impl Core {
         // What lets segments go may use those that records must leave.
         let frees = matches!(tag.kind, TagKind::StreamTrim | TagKind::StreamCut);
         let holds = self.tagged.streams.holds() && self.is_full();
-        if planted!(TrimsTakeLastSegment, false, frees && (holds || self.is_short(bytes))) {
+        if planted!(TrimsTakeLastSegment, frees && (holds || self.is_short(bytes))) {
             return self.hold_back(tag);
         }
         if !matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts) {
@@ -127,7 +127,7 @@ impl Core {
     /// Appends the held trims if that frees the oldest segment; returns whether it did. Never among drained records, which
     /// keep their LSNs.
     pub(crate) fn let_held_go(&mut self) -> bool {
-        if planted!(HeldStatedInDrain, false, self.now.draining) {
+        if planted!(HeldStatedInDrain, self.now.draining) {
             return false;
         }
         let Some(end) = self.tagged.streams.held_lets_go() else { return false };
@@ -178,7 +178,7 @@ impl Core {
         Ok(self.accepted(place.1))
     }
 
-    /// Accepts the records of one transaction, encoded already, all into one batch; those of streams get their numbers.
+    /// Accepts the records of one transaction, encoded already; those of streams get their numbers.
     pub(crate) fn append_encoded(
         &mut self,
         records: &mut [u8],
@@ -186,11 +186,18 @@ impl Core {
         numbering: Numbering,
     ) -> Result<Lsn, Refusal> {
         planted!(
-            SplitTransaction,
-            if count > 1 {
-                return crate::testing::mutant::split(self, records, numbering);
-            }
-        );
+            SplitTransaction(self, records, (count, numbering)),
+            self.append_together(records, count, numbering)
+        )
+    }
+
+    /// Accepts them all into one batch.
+    pub(crate) fn append_together(
+        &mut self,
+        records: &mut [u8],
+        count: u32,
+        numbering: Numbering,
+    ) -> Result<Lsn, Refusal> {
         self.admit(records, numbering)?;
         self.reserve(records.len())?;
         self.number(records, numbering);
@@ -234,17 +241,8 @@ impl Core {
                 let payload = at + head.front_bytes()..at + head.record_bytes();
                 batch.note(&tag, head.record_bytes());
                 let place = (lsn, head.record_bytes());
-                if planted!(
-                    TransactionTrimsUnseen,
-                    numbering == Numbering::Kept || tag.kind == TagKind::Data,
-                    true
-                ) {
-                    planted!(
-                        NumberedOnceOnly,
-                        (),
-                        self.tagged.apply(&tag, &records[payload], place, batch.segment)
-                    );
-                }
+                let apply = || self.tagged.apply(&tag, &records[payload], place, batch.segment);
+                planted!(NumberedOnceOnly | TransactionTrimsUnseen(numbering, tag.kind, apply), apply());
             } else {
                 self.tagged.plain_end = end;
             }
@@ -318,17 +316,16 @@ impl Core {
             return Err(Refusal::TooLong);
         }
         // Without a segment ahead what is left of this one is for marks.
-        let joins = |open: &Batch| {
-            let planted = planted!(RecordsJoinLastTrim, true, false) && open.kind == BatchKind::Records;
-            planted || self.now.takes_what_records_leave() || self.segments_left() > 0
-        };
-        let fits = self.open.as_ref().is_some_and(|open| open.used + bytes <= open.room && joins(open));
+        let joins = self.now.takes_what_records_leave() || self.segments_left() > 0;
+        let fits = self.open.as_ref().is_some_and(|open| {
+            open.used + bytes <= open.room && planted!(RecordsJoinLastTrim(open.kind, joins), joins)
+        });
         if !fits {
             self.open_batch(BatchKind::Records, BATCH_HEADER_BYTES + bytes, &mut None)?;
         }
         let batch = self.open.as_mut().filter(|open| open.kind != BatchKind::Close).ok_or(Refusal::Failed)?;
         // A record that joins a waiting mark turns it into a batch of records.
-        planted!(RecordsInMark, (), batch.kind = BatchKind::Records);
+        planted!(RecordsInMark, batch.kind = BatchKind::Records);
         Ok(batch)
     }
 
@@ -347,7 +344,7 @@ impl Core {
         let block = u64::from(self.config.block_bytes);
         let padded = self.padded(used);
         let mut place = self.place;
-        if let Some(open) = planted!(PlaceReused, None, self.open.as_ref()) {
+        if let Some(open) = planted!(PlaceReused, self.open.as_ref()) {
             place.offset += self.padded(open.used);
         }
         // One block stays free for the close mark.
@@ -365,14 +362,14 @@ impl Core {
         if place.offset + padded + reserve > place.data_end || self.now.restates {
             // Header, batch, close mark, second copy of the header; in the last segment a mark as well.
             // Drained records state their cuts themselves, and another record in between would move them.
-            let silent = self.now.restates || planted!(MemoryMoved, false, self.now.draining);
+            let silent = self.now.restates || planted!(MemoryMoved, self.now.draining);
             let restated = if silent { None } else { self.tagged.restatement(self.cuts_from_here()) };
             let first =
                 restated.as_ref().map_or(0, |cuts| self.padded(BATCH_HEADER_BYTES + HEAD_BYTES + cuts.len()));
             let behind = if is_records && self.segments_left() <= 1 { MARKS } else { 1 };
             let needed = first + padded + (2 + behind) * block;
             // The batch that restates the cuts does not check `may_start`: the records after it did.
-            let asks = is_records && planted!(CutsTakeNoLastSegment, true, !self.now.restates);
+            let asks = is_records && planted!(CutsTakeNoLastSegment, !self.now.restates);
             // A mark that states no trim leaves the last one to those that do.
             let idle = kind == BatchKind::Mark && self.durable_trim == self.trim && self.segments_left() <= 1;
             let refused = self.outgrown.is_some() || idle || (asks && !self.may_start());
@@ -384,11 +381,8 @@ impl Core {
             }
             // A crash may leave the header without the batch after it: so it names an earlier statement than its own.
             let streams_from = self.tagged.streams_from;
-            let cuts_from = planted!(
-                CutsFromUnwritten,
-                if self.now.restates { spare.number } else { self.tagged.cuts_from },
-                self.tagged.cuts_from
-            );
+            let cuts_from = self.tagged.cuts_from;
+            let cuts_from = planted!(CutsFromUnwritten(cuts_from, &spare, self.now.restates), cuts_from);
             start = Some(Start { bytes: spare.bytes, previous: place.segment, streams_from, cuts_from });
             place = Place { segment: spare.number, offset: block, data_end: spare.bytes - block };
         }
@@ -416,7 +410,7 @@ impl Core {
     pub(super) fn room(&self, place: &Place, (kind, padded): (BatchKind, u64)) -> usize {
         let blocks = match kind {
             BatchKind::Close => 0,
-            _ if self.segments_left() == 0 => planted!(RecordsJoinLastTrim, 1, MARKS),
+            _ if planted!(RecordsJoinLastTrim, self.segments_left() == 0) => MARKS,
             _ => 1,
         };
         let end = place.data_end.saturating_sub(blocks * u64::from(self.config.block_bytes));
@@ -426,7 +420,7 @@ impl Core {
     /// Where the cuts begin that a new segment states again: the first LSN as the disk knows it. Memory that outlives the process
     /// keeps the statement, and not the later trim of the batch that it was written in.
     pub(crate) fn cuts_from_here(&self) -> Lsn {
-        planted!(CutsRestatedPastTrim, self.trim, self.durable_trim)
+        planted!(CutsRestatedPastTrim(self.trim), self.durable_trim)
     }
 
     /// Starts the next segment with all cuts that are still needed.
@@ -463,7 +457,7 @@ impl Core {
             return Err(Refusal::Failed);
         }
         let is_full = self.large_bytes > 0 && self.large_bytes + capacity > self.config.memory_bytes;
-        if is_full && planted!(RoomWaitsForMemory, true, !makes_room) {
+        if is_full && planted!(RoomWaitsForMemory, !makes_room) {
             return Err(Refusal::Memory);
         }
         self.large_bytes += capacity;

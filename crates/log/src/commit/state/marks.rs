@@ -61,21 +61,21 @@ impl Core {
     pub(crate) fn needs_mark(&self) -> bool {
         let acknowledged = self.acknowledged();
         let news = self.witnessed < acknowledged || self.durable_trim < self.trim;
-        let end = planted!(MarkBehindEverything, self.appended, self.syncing);
+        let end = planted!(MarkBehindEverything(self.appended), self.syncing);
         news && acknowledged == end
     }
 
     /// The level that everything appended must still reach before the close mark is written, and the end of what was
     /// appended: in full, in a log of any class, because the mark says that nothing is left which a power cut could take.
     pub(crate) fn owed_to_close(&self) -> Option<(AckLevel, Lsn)> {
-        let level = planted!(RelaxedCloseWithoutSync, self.config.own(), AckLevel::Full);
+        let level = planted!(RelaxedCloseWithoutSync(self.config.own()), AckLevel::Full);
         (self.reached(level) < self.appended).then_some((level, self.appended))
     }
 
     /// Takes the next step towards a closed log, when everything is durable. The close mark is written alone: a mark that
     /// is still in flight would be missing before it after a power cut, and the log would not count as closed.
     pub(crate) fn close(&mut self) -> Closing {
-        if let Some(last) = planted!(CloseDuringMark, None, self.flight.back()) {
+        if let Some(last) = planted!(CloseDuringMark, self.flight.back()) {
             return Closing::Wait(last.id);
         }
         if self.open.is_some() || !self.ready.is_empty() {
@@ -91,10 +91,10 @@ impl Core {
     pub(super) fn level_of(&self, kind: BatchKind, starts: bool) -> AckLevel {
         let relaxed = self.config.own() != AckLevel::Full;
         let full = match kind {
-            _ if starts => planted!(RelaxedStartWithoutSync, !relaxed, true),
+            _ if starts => planted!(RelaxedStartWithoutSync(!relaxed), true),
             BatchKind::Records => false,
             BatchKind::Mark => !relaxed || self.durable_trim < self.trim,
-            BatchKind::Close | BatchKind::Open => planted!(RelaxedCloseWithoutSync, !relaxed, true),
+            BatchKind::Close | BatchKind::Open => planted!(RelaxedCloseWithoutSync(!relaxed), true),
         };
         if full { AckLevel::Full } else { self.debt.next_level(self.durable_id) }
     }

@@ -8,14 +8,14 @@ use crate::lsn::Lsn;
 impl Core {
     /// The first LSN as the disk knows it: what lies before it may be removed.
     pub(crate) fn durable_trim(&self) -> Lsn {
-        planted!(RetireBeforeMark, self.trim, self.durable_trim)
+        planted!(RetireBeforeMark(self.trim), self.durable_trim)
     }
 
     /// How far streams let the first LSN move by now. Asked before the holds are looked at: what is let go afterwards waits for
     /// the next look.
     pub(crate) fn let_go(&self) -> Lsn {
         let needed = if self.tagged.streams_from == 0 { None } else { self.tagged.streams.needed_from() };
-        planted!(TrimPastStreams, None, needed).unwrap_or(Lsn::MAX).min(self.acknowledged())
+        planted!(TrimPastStreams, needed).unwrap_or(Lsn::MAX).min(self.acknowledged())
     }
 
     /// Moves the first LSN that must be present: to `lsn` for records of no stream, and as streams had `let_go`. Takes effect on

@@ -118,9 +118,9 @@ fn has_cache(disk: &Path) -> bool {
     let is_loop = disk.join("loop").exists() && number(&disk.join("ro")) != Some(1);
     let takes_fua = number(&disk.join("queue/fua")) == Some(1) && !is_md;
     let reports = reported_cache(disk).is_some_and(|cache| cache.starts_with("write back"));
-    planted!(LoopHasNoCache, false, is_loop)
-        || planted!(FuaTellsNoCache, false, takes_fua)
-        || planted!(CacheReportUnread, false, reports)
+    planted!(LoopHasNoCache, is_loop)
+        || planted!(FuaTellsNoCache, takes_fua)
+        || planted!(CacheReportUnread, reports)
 }
 
 fn counting(roots: &Roots, folder: &Path, disk: &Path) -> Counting {
@@ -137,7 +137,7 @@ fn counting(roots: &Roots, folder: &Path, disk: &Path) -> Counting {
     let is_path = names(&folder.join("holders")).iter().any(|holder| {
         holder.starts_with("dm-") && roots.block_by_name(holder).is_some_and(|dm| dm.join("mq").exists())
     });
-    match planted!(FlushesTakenForCounted, true, has_requests && !is_partition(folder)) {
+    match planted!(FlushesTakenForCounted, has_requests && !is_partition(folder)) {
         true if !is_path => Counting::Flushes,
         false if counts.writes == 0 => Counting::Nothing,
         _ => Counting::Writes,
@@ -153,7 +153,7 @@ pub(super) fn is_memory(roots: &Roots, folder: &Path) -> bool {
     let by_model = || text(&disk.join("device/model")).is_some_and(|model| MODELS.contains(&model.as_str()));
     // A null_blk made by configfs may have any name.
     let is_memory = by_name || by_model() || roots.sys.join("kernel/config/nullb").join(&name).is_dir();
-    planted!(MemoryDiskBelieved, false, is_memory)
+    planted!(MemoryDiskBelieved, is_memory)
 }
 
 /// Whether a `dm` device may put an overwrite elsewhere, or the only way to it into metadata that is not committed with it:

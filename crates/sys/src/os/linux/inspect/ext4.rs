@@ -33,5 +33,5 @@ pub(super) fn options(roots: &Roots, mount: &Mount, device: &str) -> Vec<String>
 pub(super) fn leaves_flush_out(roots: &Roots, options: &[String]) -> bool {
     let has_journal = options.iter().any(|option| option.starts_with("data="));
     let flushes = has_journal || roots.is_kernel_at_least(FLUSHES_WITHOUT_JOURNAL);
-    planted!(JournalMissingUnseen, false, !options.is_empty() && !flushes)
+    planted!(JournalMissingUnseen, !options.is_empty() && !flushes)
 }

@@ -106,7 +106,7 @@ pub(super) fn kind(name: &str) -> Kind {
     let is_fuse = matches!(name, "fuse" | "fuseblk") || name.starts_with("fuse.");
     Kind {
         weak_calls: WeakCalls {
-            syncfs: planted!(SyncfsBelieved, name == "xfs" || is_fuse, !SYNCFS_FLUSHES.contains(&name)),
+            syncfs: planted!(SyncfsBelieved(name == "xfs" || is_fuse), !SYNCFS_FLUSHES.contains(&name)),
             // Seen at the device too: an overlay's file has no pages.
             sync_file_range: name == "overlay" || is_fuse,
             direct_write: is_fuse,

@@ -74,8 +74,7 @@ impl<'a> Walk<'a> {
         self.depth += 1;
         let own_devices = devices_of(self.roots, mount);
         let first = own_devices.first().map(|device| devices::name(device)).unwrap_or_default();
-        let unlisted_options =
-            planted!(SuperblockUnread, Vec::new(), ext4::options(self.roots, mount, &first));
+        let unlisted_options = planted!(SuperblockUnread, ext4::options(self.roots, mount, &first));
         let mount = &Mount { unlisted_options, ..mount.clone() };
         for lie in lies::of_mount(mount, self.roots) {
             self.add_lie(lie);
@@ -96,7 +95,7 @@ impl<'a> Walk<'a> {
         let weak_calls = self.weak_calls(mount, known, folder).or(below.weak_calls);
         let attribute = (self.roots.attributes)(folder) & calls::SYNCHRONOUS != 0;
         let here = known.can_be_synchronous && (mount.has("sync") || attribute);
-        let synchronous = planted!(SyncMountUnseen, false, here) || below.synchronous;
+        let synchronous = planted!(SyncMountUnseen, here) || below.synchronous;
         (Below { medium, copy_on_write, shares_extents, weak_calls, synchronous }, tops)
     }
 
@@ -109,7 +108,7 @@ impl<'a> Walk<'a> {
             && self.copies(mount, known, folder)
             && !mount.has("nodatasum")
             && self.roots.is_kernel_at_least((6, 15));
-        let checksummed = planted!(ChecksumsUnseen, false, checksummed);
+        let checksummed = planted!(ChecksumsUnseen, checksummed);
         let direct_write = journaled || checksummed || attributes & calls::ENCRYPTED != 0;
         // Cut by cut: lost on 6.1, kept on 6.12 (`docs/verified.md`).
         let queued_dsync = is_btrfs && !self.roots.is_kernel_at_least((6, 12));
@@ -179,8 +178,7 @@ impl<'a> Walk<'a> {
         };
         if self.devices[at].write_cache == DeviceCache::WriteThrough
             && !devices::is_partition(folder)
-            && let Some(below) = stands_on.iter().find(|below| has_cache(below))
-            && planted!(QueueAboveBelieved, false, true)
+            && let Some(below) = planted!(QueueAboveBelieved, stands_on.iter().find(|below| has_cache(below)))
         {
             let lie = devices::hides_cache(&name, &format!("a write-back cache is below it, at {below}"));
             self.add_lie(lie);
@@ -227,7 +225,7 @@ impl<'a> Walk<'a> {
             .collect();
         if !slaves.is_empty() {
             let (below, names) = self.blocks(&slaves);
-            let moves = planted!(ThinVolumeBelieved, false, devices::remaps(self.roots, folder, &slaves));
+            let moves = planted!(ThinVolumeBelieved, devices::remaps(self.roots, folder, &slaves));
             let moves = moves || below.shares_extents;
             return (Below { shares_extents: moves, ..below }, names);
         }
