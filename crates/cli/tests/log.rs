@@ -268,7 +268,7 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
                 .collect::<Vec<_>>()
         };
         let mut bench = Command::new(env!("CARGO_BIN_EXE_seawall"))
-            .args(["log", "bench", "--only", "W1", "--percent", "20", "--allow-memory", "--no-out"])
+            .args(["log", "bench", "--only", "W1", "--settle", "0", "--allow-memory", "--no-out"])
             .arg(dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
