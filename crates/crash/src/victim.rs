@@ -168,9 +168,6 @@ impl VictimOptions {
 
     /// The arguments that give these options to a child process.
     fn arguments(&self) -> Vec<String> {
-        fn name<T: clap::ValueEnum>(value: &T) -> String {
-            value.to_possible_value().map_or(String::new(), |value| value.get_name().into())
-        }
         let mut arguments = vec!["victim".to_owned()];
         let mut pair = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         pair("dir", self.dir.to_string_lossy().into_owned());
@@ -178,8 +175,8 @@ impl VictimOptions {
         pair("life", self.life.to_string());
         pair("transactions", self.scene.transactions.to_string());
         pair("method", self.scene.method.clone());
-        pair("engine", name(&self.scene.engine));
-        pair("sabotage", name(&self.scene.sabotage));
+        pair("engine", word_of(&self.scene.engine));
+        pair("sabotage", word_of(&self.scene.sabotage));
         if let Some(marks) = &self.marks {
             pair("marks", marks.to_string_lossy().into_owned());
         }
@@ -191,6 +188,11 @@ impl VictimOptions {
         }
         arguments
     }
+}
+
+/// What an option is called on the command line.
+pub(crate) fn word_of<T: clap::ValueEnum>(value: &T) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().into())
 }
 
 /// Words for a shell; none of ours has a quote in it.

@@ -39,14 +39,6 @@ pub(super) enum Served {
 pub(super) const PORT: &str = "seawall.disk=";
 
 impl Bus {
-    /// Its name on the command line.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Virtio => "virtio",
-            Self::Nvme => "nvme",
-        }
-    }
-
     /// The kernel's modules for it, but for those that these need.
     pub(super) fn modules(self) -> &'static [&'static str] {
         match self {

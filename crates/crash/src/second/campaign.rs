@@ -27,6 +27,7 @@ use super::nbd::{Shared, lock};
 use crate::blocks::volume::FileSystem;
 use crate::campaign_file;
 use crate::error::{Error, Result};
+use crate::victim::word_of;
 
 /// The options of a campaign.
 #[derive(Clone, Debug, clap::Args)]
@@ -232,7 +233,7 @@ impl Progress {
             self.command,
             self.kernel,
             self.fs,
-            self.bus.name(),
+            word_of(&self.bus),
             self.cuts,
             self.forced_cuts,
             self.convicted,
@@ -431,19 +432,15 @@ pub(super) fn machine_error(what: &str, console: String) -> Error {
     Error::Machine { what: what.to_owned(), console }
 }
 
-fn nature_name(nature: Nature) -> String {
-    clap::ValueEnum::to_possible_value(&nature).map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 /// The results' name: what differs from an honest ext4 behind virtio.
 pub(super) fn results_name(options: &CutOptions, kernel: &Kernel) -> String {
     let mut name = "second-kernel".to_owned();
     if options.bus != Bus::Virtio || options.fs.name != "ext4" {
         // Writing to a string cannot fail.
-        let _ = write!(name, "-{}-{}-{}", options.bus.name(), options.fs.name, kernel.version());
+        let _ = write!(name, "-{}-{}-{}", word_of(&options.bus), options.fs.name, kernel.version());
     }
     if options.disk != Nature::Honest {
-        let _ = write!(name, "-{}", nature_name(options.disk));
+        let _ = write!(name, "-{}", word_of(&options.disk));
     }
     name
 }
@@ -506,14 +503,14 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
     std::fs::write(&initramfs, build(&kernel, &options.busybox, &options.guest_binary, &spec)?)?;
     let blank = fs.image(&dir)?;
     let name = results_name(options, &kernel);
-    let nature = nature_name(nature);
+    let nature = word_of(&nature);
     let results = results.unwrap_or(Path::new(RESULTS));
     let standing = options.progress.clone().unwrap_or_else(|| results.join(format!("{name}.json")));
     let (cuts, life_ms) = (options.cuts, options.life_ms);
     let mut command = format!(
         "cargo xtask crash --second-kernel --linux {} --bus {} --fs {} --seed {seed} --disk {nature} --cuts {cuts} --life-ms {life_ms}",
         kernel.version(),
-        bus.name(),
+        word_of(&bus),
         fs.name
     );
     if let Some(methods) = &options.methods {

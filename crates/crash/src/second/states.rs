@@ -30,7 +30,7 @@ use crate::blocks::campaign::{DiskPool, Search, Tally};
 use crate::blocks::event::Event;
 use crate::blocks::window::Recording;
 use crate::error::Result;
-use crate::victim::VictimKind;
+use crate::victim::{VictimKind, word_of};
 use crate::workload::{Timeline, end_of, transaction};
 use seawall_crash_test::content::Content;
 
@@ -280,7 +280,7 @@ fn markdown(rows: &[Row]) -> String {
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.kernel,
-            row.bus.name(),
+            word_of(&row.bus),
             row.fs,
             row.program.name(),
             row.method,
