@@ -1,44 +1,31 @@
 //! `cargo xtask crash`: runs the crash tests in simulation, on logs at rest and on real file systems.
 //!
-//! It runs three programs, one after the other: the log's core on a simulated disk, simulated logs at rest that a disk
-//! damages, and `seawall` and the library on recorded file systems, failing disks and kill -9. The run for every change
-//! uses the build of the tests; the campaign builds for release, as published.
+//! It runs three programs, one after the other, in the build of the tests: the log's core on a simulated disk, simulated logs
+//! at rest that a disk damages, and `seawall` and the library on recorded file systems, failing disks and kill -9. `cargo xtask
+//! soak` runs them with seeds that are new each time.
 //!
 //! Invariant: a part that could not run is counted and printed as skipped; the work is the same on a slow machine,
 //! and a program that takes far too long has failed.
 
 use crate::error::{Error, Result};
-use crate::shell::{cargo, command, output, root, status};
+use crate::shell::{command, root, status};
 use crate::{files, runner, second_kernel};
 use clap::Args;
 use std::path::Path;
 
-/// States of the simulated disk for every change, and of the campaign.
-const STATES: [&str; 2] = ["5000000", "1000000000"];
-/// Logs at rest for every change, and of the campaign, and what is injected into each.
-const LOGS: [&str; 2] = ["6000", "62000"];
+/// States of the simulated disk.
+const STATES: &str = "5000000";
+/// Logs at rest, and what is injected into each.
+const LOGS: &str = "6000";
 const INJECTIONS: &str = "200";
 /// Generous: on two idle processors all of it takes about four minutes.
 const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
-/// The campaign's figures and its progress: committed together, so that any clone continues from there.
-const RESULTS: &str = "results/crash";
-const STANDING: [&str; 3] =
-    ["results/crash/logs-at-rest.txt", "results/crash/simulated.txt", "results/crash/crash-campaign.json"];
-/// From here on a page of results is written by hand.
-const BY_HAND: &str = "\n## Besides\n";
 
 /// The words behind the command.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The campaign, which resumes where it stopped
-    #[arg(long, conflicts_with_all = ["second_kernel", "more"])]
-    long: bool,
-    /// Of the campaign
-    #[arg(long, value_name = "N", requires = "long", default_value_t = 180)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    minutes: u64,
     /// Power cuts of Debian's kernel in an emulator
     #[arg(long)]
     second_kernel: bool,
@@ -54,12 +41,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result {
-    let Options { long: campaign, minutes, second_kernel: elsewhere, linux, stacks, more } = options;
+    let Options { second_kernel: elsewhere, linux, stacks, more } = options;
     if *elsewhere {
         return second_kernel::run(linux, *stacks, more);
-    }
-    if *campaign {
-        return long(*minutes);
     }
     let skipped = bounded(more)?;
     if !skipped.is_empty() {
@@ -68,31 +52,15 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-fn simulated(example: &str, arguments: &[&str]) -> std::process::Command {
-    let mut words = vec!["run", "--release", "--quiet", "--package=seawall", "--features=simulation"];
-    words.extend(["--example", example, "--"]);
-    words.extend(arguments);
-    cargo(&words)
-}
-
-/// The third program, which wants the release binary beside it.
-fn real(arguments: &[&str]) -> Result<std::process::Command> {
-    status(cargo(&["build", "--release", "--quiet", "--package=seawall-cli"]))?;
-    let mut words = vec!["run", "--release", "--quiet", "--package", "seawall-crash", "--"];
-    words.extend(arguments);
-    Ok(cargo(&words))
-}
-
-/// What the portion for every change runs, in the build of the tests.
-const PORTION: [&str; 8] =
+const PROGRAMS: [&str; 8] =
     ["--bin", "seawall", "--bin", "seawall-crash", "--example", "crash", "--example", "rot"];
 
-/// The portion for every change; gives what was skipped.
+/// Runs all three; gives what was skipped.
 pub(crate) fn bounded(more: &[String]) -> Result<Vec<String>> {
-    let built = runner::programs(&PORTION)?;
+    let built = runner::programs(&PROGRAMS)?;
     let program = |label: &str| runner::program(&built, label);
-    status(command(program("log/crash")?, &["--states", STATES[0], "--cap-seconds", CAP_SECONDS]))?;
-    status(command(program("log/rot")?, &["--logs", LOGS[0], "--per-log", INJECTIONS]))?;
+    status(command(program("log/crash")?, &["--states", STATES, "--cap-seconds", CAP_SECONDS]))?;
+    status(command(program("log/rot")?, &["--logs", LOGS, "--per-log", INJECTIONS]))?;
     let mut arguments = vec!["--cap-seconds", CAP_SECONDS];
     let named = more.iter().position(|argument| argument == "--results");
     let report = named.and_then(|at| more.get(at + 1)).map_or(REPORT, String::as_str);
@@ -112,55 +80,9 @@ fn skipped(report: &Path) -> Result<Vec<String>> {
     Ok(list.iter().map(|what| what.as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// The campaign: a third of the time for each of the three at most, and each goes on where it stopped.
-fn long(minutes: u64) -> Result {
-    let third = (minutes / 3).max(1).to_string();
-    files::make_folder(&root().join(RESULTS))?;
-    let timed = |standing| ["--progress", standing, "--minutes", &third];
-    let [at_rest, simulated, campaign] = STANDING;
-    keep(
-        ("logs-at-rest", "Logs at rest"),
-        "rot",
-        &[&["--logs", LOGS[1], "--per-log", INJECTIONS], &timed(at_rest)[..]].concat(),
-    )?;
-    status(real(&[&["long", "--results", RESULTS], &timed(campaign)[..]].concat())?)?;
-    keep(
-        ("simulated", "Simulated disk: how far the campaign came"),
-        "crash",
-        &[&["--states", STATES[1]], &timed(simulated)[..]].concat(),
-    )
-}
-
-/// Runs a program on the simulated disk and keeps what it prints among the results.
-fn keep((name, title): (&str, &str), example: &str, arguments: &[&str]) -> Result {
-    let printed = output(simulated(example, arguments))?;
-    println!("{printed}");
-    let command = format!(
-        "cargo run --release -p seawall --features simulation --example {example} -- {}",
-        arguments.join(" ")
-    );
-    let path = root().join(RESULTS).join(format!("{name}.md"));
-    let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let text = format!(
-        "# {title}\n\n`cargo xtask crash --long` goes on from here; it runs `{command}`\n\n{}\n{}",
-        if example == "crash" {
-            format!("```text\n{}\n```", printed.trim_end())
-        } else {
-            printed.trim_end().to_owned()
-        },
-        by_hand(&before)
-    );
-    files::write(&path, text)
-}
-
-/// The part below the figures of a page that is written by hand and that new figures leave there.
-fn by_hand(page: &str) -> &str {
-    page.find(BY_HAND).map_or("", |at| &page[at..])
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{BY_HAND, Options, by_hand, skipped};
+    use super::{Options, skipped};
     use clap::{Args as _, FromArgMatches as _};
 
     #[test]
@@ -171,13 +93,6 @@ mod tests {
         let options = Options::from_arg_matches(&matches).expect("is read");
         assert!(options.second_kernel && options.linux == "6.12");
         assert_eq!(options.more.join(" "), "--bus nvme --seed 7 --cuts 5 --disk ignores-fua");
-    }
-
-    #[test]
-    fn what_was_written_by_hand_stays() {
-        assert_eq!(by_hand("# Title\n\nfigures\n"), "");
-        let page = format!("# Title\n\nfigures\n{BY_HAND}\nOn what machine.\n");
-        assert_eq!(by_hand(&page), format!("{BY_HAND}\nOn what machine.\n"));
     }
 
     #[test]

@@ -2,14 +2,10 @@
 //!
 //! The file is rewritten after every part of a seed.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
 use crate::report::{Layer, Report};
-
-/// States of the block recorder that a campaign is to reach.
-const BLOCK_STATES_WANTED: u64 = 1_000_000;
 
 /// The sum of all seeds so far.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -31,9 +27,6 @@ pub(crate) struct Progress {
     pub(crate) controls_caught: u64,
     /// What failed.
     pub(crate) failures: Vec<String>,
-    /// What is to be known besides, written by hand.
-    #[serde(default)]
-    pub(crate) notes: Vec<String>,
 }
 
 impl Progress {
@@ -97,36 +90,6 @@ impl Progress {
             (_, parts) => format!("seeds {first_seed} to {} and {parts} parts of the next", next_seed - 1),
         };
         format!("{reached}: {states} states, {} failures", self.failures.len())
-    }
-
-    /// Where it stands, as Markdown.
-    pub(crate) fn markdown(&self) -> String {
-        let mut text = format!("# Crash campaign\n\n{} on {}\n\n", self.line(), self.kernel);
-        text.push_str("| layer | recordings | states | after a second crash | torn | refused by mount |\n");
-        text.push_str("| --- | ---: | ---: | ---: | ---: | ---: |\n");
-        for Layer { name, recordings, states, nested, torn, unmountable, .. } in &self.layers {
-            // Writing to a string cannot fail.
-            let _ =
-                writeln!(text, "| {name} | {recordings} | {states} | {nested} | {torn} | {unmountable} |");
-        }
-        let _ =
-            writeln!(text, "\n{} kill cycles, {} mistakes caught", self.kill_cycles, self.controls_caught);
-        self.failures.iter().for_each(|failure| {
-            let _ = writeln!(text, "- {failure}");
-        });
-        let blocks = self.layers.iter().filter(|layer| layer.name.starts_with("blocks"));
-        let states: u64 = blocks.map(|layer| layer.states).sum();
-        let percent = states as f64 * 100.0 / BLOCK_STATES_WANTED as f64;
-        let _ =
-            writeln!(text, "\n**{percent:.1} % of the {BLOCK_STATES_WANTED} block states that are wanted.**");
-        let _ = writeln!(
-            text,
-            "`cargo xtask crash --long` goes on from here: it reads the JSON next to this page."
-        );
-        self.notes.iter().for_each(|note| {
-            let _ = writeln!(text, "\n{note}");
-        });
-        text
     }
 }
 

@@ -68,7 +68,7 @@ enum Command {
     /// The campaign, seed after seed
     Long {
         /// Where the campaign stands; made if there is none
-        #[arg(long, value_name = "FILE", default_value = "results/crash/crash-campaign.json")]
+        #[arg(long, value_name = "FILE")]
         progress: PathBuf,
         /// Ends after this many minutes
         #[arg(long, default_value_t = 30)]
@@ -415,10 +415,6 @@ fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool> {
             progress.save(path)?;
         }
     }
-    if let Some(results) = &common.results {
-        std::fs::create_dir_all(results)?;
-        std::fs::write(results.join("crash-campaign.md"), progress.markdown())?;
-    }
-    print!("{}", progress.markdown());
+    println!("{} on {}", progress.line(), progress.kernel);
     Ok(all_kept && progress.failures.is_empty())
 }
