@@ -2,9 +2,6 @@
 #![cfg(feature = "simulation")]
 
 mod campaign;
-mod failures;
 mod forged;
 #[cfg(feature = "mutants")]
 mod mutants;
-#[path = "../scratch/mod.rs"]
-mod scratch;

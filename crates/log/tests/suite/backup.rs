@@ -1,27 +1,22 @@
 //! Tests backups of open, closed, trimmed, damaged and restored logs on a real file system.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::scratch::scratch;
-use crate::stops::Stops;
+use crate::fixture::{Stops, change, payloads, scratch, segments, until};
 use crate::written::{BLOCK, RECORDS, options, record, with_bytes, written};
 use seawall::format::segment_name;
 use seawall::{Error, Log, Lsn, Tail, View, backup, verify};
 
 /// The records of a log that is opened.
 fn content(dir: &Path) -> Vec<Vec<u8>> {
-    let log = Log::open(dir, options().create(false)).expect("opens");
-    let from = log.first_lsn();
-    log.read(from).expect("reads").map(|record| record.expect("sound").payload.to_vec()).collect()
+    payloads(&Log::open(dir, options().create(false)).expect("opens"))
 }
 
 fn files(dir: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    names.retain(|name| std::path::Path::new(name).extension().is_some_and(|extension| extension == "seg"));
-    names.sort();
-    names
+    let name = |path: PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
+    segments(dir).into_iter().map(name).collect()
 }
 
 #[test]
@@ -62,7 +57,7 @@ fn an_open_log_is_copied_up_to_what_is_durable_and_nothing_behind_it() {
 fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
-    let log = Log::open(&from, options().idle_mark(std::time::Duration::from_millis(1))).expect("opens");
+    let log = Log::open(&from, options().idle_mark(Duration::from_millis(1))).expect("opens");
     let mut ends = Vec::new();
     for i in 0..RECORDS {
         ends.push(log.append_commit(&record(i)).expect("commits"));
@@ -88,12 +83,8 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     let cut = ends[usize::from(RECORDS) - 1].end;
     let segments = log.stats().segments;
     log.trim(cut).expect("trims");
-    while log.stats().segments == segments {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    while verify(&from).expect("verifies").first < cut {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    until("trimmed segments go", || log.stats().segments < segments);
+    until("the trim is durable", || verify(&from).expect("verifies").first >= cut);
     let trimmed = log.backup(&to).expect("backs up");
     assert!(trimmed.removed > 0, "{trimmed:?}");
     assert_eq!((trimmed.report.first, trimmed.report.end), (cut, log.durable_lsn()));
@@ -106,7 +97,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
 fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it() {
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
-    let log = Log::open(&from, options().idle_mark(std::time::Duration::from_millis(1))).expect("opens");
+    let log = Log::open(&from, options().idle_mark(Duration::from_millis(1))).expect("opens");
     let append = || (0..RECORDS).map(|i| log.append_commit(&record(i)).expect("commits")).last();
     append();
     let (partial, old) = (dir.path().join("saved.partial"), dir.path().join("old"));
@@ -119,7 +110,7 @@ fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it()
     while verify(&from).expect("verifies").first < last || files(&from).contains(&segment_name(1)) {
         append();
         log.trim(log.durable_lsn()).expect("trims");
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     let refused = log.backup(&old).expect_err("a backup is not thrown away");
     assert!(refused.to_string().contains(&*old.to_string_lossy()), "{refused}");
@@ -135,9 +126,7 @@ fn a_damaged_segment_of_a_backup_is_copied_anew() {
     let to = to.path().join("saved");
     backup(dir.path(), &to).expect("backs up");
     let name = names[1].file_name().expect("a name");
-    let mut bytes = std::fs::read(to.join(name)).expect("reads");
-    bytes[2 * BLOCK + 100] ^= 1;
-    std::fs::write(to.join(name), bytes).expect("writes");
+    change(&to.join(name), |bytes| bytes[2 * BLOCK + 100] ^= 1);
     assert!(!verify(&to).expect("verifies").damage.is_empty());
     let done = backup(dir.path(), &to).expect("backs up");
     assert_eq!(done.copied, 2, "the damaged one and the newest");
@@ -288,7 +277,7 @@ fn what_is_no_earlier_backup_of_the_log_is_refused() {
 fn backups_of_a_log_that_is_written_and_trimmed_are_whole_each_time() {
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
-    let log = Log::open(&from, options().idle_mark(std::time::Duration::from_millis(1))).expect("opens");
+    let log = Log::open(&from, options().idle_mark(Duration::from_millis(1))).expect("opens");
     log.append_commit(&0u64.to_le_bytes()).expect("commits");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

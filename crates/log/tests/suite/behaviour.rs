@@ -5,17 +5,14 @@ mod interpreter;
 
 use std::process::Command;
 
-/// The arguments of a child, one a line.
-const CHILD: &str = "SEAWALL_TEST_BEHAVIOUR";
+use crate::fixture::{self, PLAIN, scratch};
+
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/behaviour/cases.txt");
 
 /// A child is the second test of this file, which does nothing by itself.
+#[expect(clippy::unnecessary_wraps, reason = "the example may not find itself")]
 fn child(arguments: &[String]) -> Result<Command, String> {
-    let mut child = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-    child
-        .args(["--exact", "behaviour::a_child_of_the_cases", "--nocapture", "--test-threads=2"])
-        .env(CHILD, arguments.join("\n"));
-    Ok(child)
+    Ok(fixture::child(PLAIN, "behaviour::a_child_of_the_cases", &arguments.join("\n")))
 }
 
 fn run(cases: &str, root: &std::path::Path, mode: &str) -> usize {
@@ -25,7 +22,7 @@ fn run(cases: &str, root: &std::path::Path, mode: &str) -> usize {
 
 #[test]
 fn the_log_behaves_as_the_cases_say_also_when_they_are_checked_again() {
-    let root = crate::scratch::scratch();
+    let root = scratch();
     assert_eq!(run(CASES, root.path(), "write"), 0, "see what was printed");
     for _ in 0..2 {
         assert_eq!(run(CASES, root.path(), "check"), 0, "see what was printed");
@@ -34,7 +31,7 @@ fn the_log_behaves_as_the_cases_say_also_when_they_are_checked_again() {
 
 #[test]
 fn a_child_of_the_cases() {
-    if let Ok(arguments) = std::env::var(CHILD) {
+    if let Some(arguments) = fixture::orders() {
         let arguments: Vec<String> = arguments.lines().map(str::to_owned).collect();
         interpreter::run(&arguments, &child).expect("runs");
     }
@@ -43,7 +40,7 @@ fn a_child_of_the_cases() {
 /// An interpreter that finds nothing wrong would prove nothing: each wrong step fails its case, and only that.
 #[test]
 fn a_case_that_says_something_else_fails() {
-    let root = crate::scratch::scratch();
+    let root = scratch();
     let cases = root.path().join("cases");
     let wrong = [
         ("a", "open = new 0 1"),

@@ -5,20 +5,18 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use crate::scratch::scratch;
+use crate::fixture::{child, orders, scratch, tiny};
 use seawall::format::{BatchHeader, BatchKind, LogId, SegmentHeader, segment_name};
-use seawall::{Durability, Error, Log, Lsn, Options, View, salvage, verify};
+use seawall::{Durability, Error, Log, Lsn, View, salvage, verify};
 
 const BLOCK: u16 = 4096;
 /// More than the process that reads may have.
-const SEGMENT: u64 = 1300 << 20;
-const MEMORY_KIB: u64 = 1 << 20;
-const DIR: &str = "SEAWALL_TEST_CLAIMS";
-/// Longer than any batch, and as long as the longest.
-const CLAIMS: [u32; 2] = [1250 << 20, (1 << 30) - 1];
+const SEGMENT: u64 = 340 << 20;
+const MEMORY_KIB: u64 = 256 << 10;
+/// As long as the segment allows, as the longest batch, and longer than any.
+const CLAIMS: [u32; 3] = [320 << 20, (1 << 30) - 1, 1250 << 20];
 
 fn segment(number: u64, segment_bytes: u64, first_lsn: Lsn, link: u32) -> SegmentHeader {
     SegmentHeader {
@@ -79,10 +77,6 @@ fn forge(dir: &Path, claim: u32, followed: bool) {
     }
 }
 
-fn options() -> Options {
-    Options::default().segment_bytes(64 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10)
-}
-
 fn answers<T>(answer: Result<T, Error>) {
     match answer {
         Ok(_) | Err(Error::Corrupt(_)) => {}
@@ -94,14 +88,14 @@ fn answers<T>(answer: Result<T, Error>) {
 /// Every way of reading one log; only in the process that `reading_takes_no_memory_for_claims` starts.
 #[test]
 fn reads_everything() {
-    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let Some(dir) = orders() else { return };
     let read = |view: View| view.read(view.first_lsn())?.collect::<Result<Vec<_>, _>>();
     answers(View::open(&dir).and_then(read));
     let report = verify(&dir).expect("verifies");
     assert_eq!(report.records, 0);
     let to = scratch();
-    answers(salvage(&dir, to.path().join("copy"), options()));
-    let log = Log::open(&dir, options());
+    answers(salvage(&dir, to.path().join("copy"), tiny()));
+    let log = Log::open(&dir, tiny());
     answers(log.and_then(|log| log.read(log.first_lsn())?.collect::<Result<Vec<_>, _>>()));
 }
 
@@ -111,11 +105,10 @@ fn reading_takes_no_memory_for_claims() {
         let dir = scratch();
         let log = dir.path().join("log");
         forge(&log, claim, followed);
-        let script =
-            format!("ulimit -v {MEMORY_KIB} && exec \"$0\" --exact claims::reads_everything --nocapture");
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(script).arg(std::env::current_exe().expect("has a path")).env(DIR, &log);
-        let done = shell.output().expect("runs");
+        let limited = format!("ulimit -v {MEMORY_KIB}; exec");
+        let mut child = child(&limited, "claims::reads_everything", log.to_str().expect("is text"));
+        // Arenas of several threads would take most of it.
+        let done = child.env("MALLOC_ARENA_MAX", "1").output().expect("runs");
         let text = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "claim {claim}, followed {followed}: {} {text}", done.status);
         assert!(String::from_utf8_lossy(&done.stdout).contains("1 passed"), "the test has another name");

@@ -2,22 +2,17 @@
 //!
 //! The writer trims behind itself all the time, so that segments go while they are listed, opened and read.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use seawall::{Error, Log, Lsn, Options, View, verify};
-use seawall_sys::clock::monotonic_ns;
+use crate::fixture::{Stops, comes, scratch, tiny};
+use seawall::{Error, Log, Lsn, RECORD_HEADER_BYTES, View, verify};
 
 /// Records that the writer leaves behind what it trims: less than a segment holds.
 const KEPT: usize = 8;
 /// Looks that are taken at least, and segments that the writer starts meanwhile at least.
 const LOOKS_MIN: usize = 60;
 const SEGMENTS_MIN: u64 = 24;
-
-fn options() -> Options {
-    Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10)
-}
 
 /// A record that says at which LSN it starts, long enough that few fill a segment.
 fn record(start: Lsn) -> Vec<u8> {
@@ -27,8 +22,7 @@ fn record(start: Lsn) -> Vec<u8> {
 }
 
 /// Writes and trims until stopped.
-fn write(dir: &Path, stop: &AtomicBool) {
-    let log = Log::open(dir, options()).expect("opens");
+fn write(log: &Log, stop: &AtomicBool) {
     let mut starts = vec![log.appended_lsn()];
     while !stop.load(Ordering::SeqCst) {
         let start = starts[starts.len() - 1];
@@ -37,45 +31,32 @@ fn write(dir: &Path, stop: &AtomicBool) {
             log.trim(starts[starts.len() - KEPT]).expect("trims");
         }
     }
-    log.close().expect("closes");
-}
-
-/// The number of the newest segment.
-fn newest(dir: &Path) -> u64 {
-    let names = std::fs::read_dir(dir).expect("lists").flatten().map(|entry| entry.file_name());
-    let number = |name: std::ffi::OsString| name.to_str()?.strip_suffix(".seg")?.parse().ok();
-    names.filter_map(number).max().unwrap_or(0)
 }
 
 /// Runs `look` while a writer goes on, again and again, until the writer has gone through many segments.
-fn during_a_writer(mut look: impl FnMut(&Path)) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let log = Log::open(dir.path(), options()).expect("opens");
+fn during_a_writer(mut look: impl FnMut(&Log)) {
+    let dir = scratch();
+    let log = Log::open(dir.path(), tiny()).expect("opens");
     log.append_commit(&record(Lsn::ZERO)).expect("commits");
-    log.close().expect("closes");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write(dir.path(), &stop));
-        // A failed look ends the writer too.
-        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut looks = 0;
-            while looks < LOOKS_MIN || (newest(dir.path()) < SEGMENTS_MIN && !writer.is_finished()) {
-                look(dir.path());
-                looks += 1;
-            }
-        }));
-        stop.store(true, Ordering::SeqCst);
-        writer.join().expect("the writer ends well");
-        looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let writer = scope.spawn(|| write(&log, &stop));
+        let _stops = Stops(&stop);
+        let mut looks = 0;
+        while looks < LOOKS_MIN || (log.stats().segments_started < SEGMENTS_MIN && !writer.is_finished()) {
+            look(&log);
+            looks += 1;
+        }
     });
-    assert!(newest(dir.path()) >= SEGMENTS_MIN);
+    assert!(log.stats().segments_started >= SEGMENTS_MIN);
+    log.close().expect("closes");
 }
 
 #[test]
 fn a_view_finds_a_log_without_a_gap() {
     let mut records = 0;
-    during_a_writer(|dir| {
-        let view = View::open(dir).expect("a log that is being written can be looked at");
+    during_a_writer(|log| {
+        let view = View::open(log.dir()).expect("a log that is being written can be looked at");
         let mut next = None;
         for read in view.read(view.first_lsn()).into_iter().flatten() {
             let read = match read {
@@ -98,16 +79,15 @@ fn a_view_finds_a_log_without_a_gap() {
 
 #[test]
 fn a_view_that_was_trimmed_away_says_so() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let dir = scratch();
+    let log = Log::open(dir.path(), tiny()).expect("opens");
     let end = log.append_commit(&record(Lsn::ZERO)).expect("commits").end;
     log.append_commit(&record(end)).expect("commits");
     let view = View::open(dir.path()).expect("it can be looked at");
     assert!(view.end_lsn() > Lsn::ZERO);
     let stop = AtomicBool::new(false);
-    log.close().expect("closes");
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write(dir.path(), &stop));
+        let writer = scope.spawn(|| write(&log, &stop));
         while dir.path().join("00000000000000000001.seg").exists() && !writer.is_finished() {
             std::thread::yield_now();
         }
@@ -123,17 +103,53 @@ fn a_view_that_was_trimmed_away_says_so() {
 
 #[test]
 fn verify_calls_nothing_damaged_that_was_only_trimmed() {
-    during_a_writer(|dir| {
-        let report = verify(dir).expect("a log that is being written can be verified");
+    during_a_writer(|log| {
+        let report = verify(log.dir()).expect("a log that is being written can be verified");
         assert_eq!(report.damage, Vec::new());
     });
+}
+
+/// Segments are started and removed between looks and during them.
+#[test]
+fn a_view_shows_what_was_durable_before_it() {
+    let mut renewed: Option<View> = None;
+    during_a_writer(|log| {
+        let durable = log.durable_lsn();
+        let shown = View::open(log.dir()).expect("opens").end_lsn();
+        assert!(shown >= durable, "opened: {shown} of {durable}");
+        let renewed = renewed.get_or_insert_with(|| View::open(log.dir()).expect("opens"));
+        let durable = log.durable_lsn();
+        renewed.renew().expect("renews");
+        let shown = renewed.end_lsn();
+        assert!(shown >= durable, "renewed: {shown} of {durable}");
+    });
+}
+
+#[test]
+fn single_reads_find_their_record_or_say_that_it_was_trimmed() {
+    let mut found = 0;
+    during_a_writer(|log| {
+        let (first, end) = (log.first_lsn(), log.durable_lsn());
+        for start in (first.get()..end.get()).step_by(record(first).len() + RECORD_HEADER_BYTES).map(Lsn::new)
+        {
+            match log.read_at(start) {
+                Ok(read) => {
+                    assert_eq!(&read.payload[..], record(start), "{start}");
+                    found += 1;
+                }
+                Err(Error::Trimmed { .. }) => {}
+                Err(error) => panic!("{start}: {error}"),
+            }
+        }
+    });
+    assert!(found > 0);
 }
 
 /// A view takes the lock for an instant, to see whether there is a writer.
 #[test]
 fn who_only_looks_keeps_no_writer_out() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
+    let dir = scratch();
+    Log::open(dir.path(), tiny()).expect("opens").close().expect("closes");
     let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let opened = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -148,7 +164,7 @@ fn who_only_looks_keeps_no_writer_out() {
         while !begun.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        let opened = (0..20).map(|_| Log::open(dir.path(), options()).and_then(Log::close));
+        let opened = (0..20).map(|_| Log::open(dir.path(), tiny()).and_then(Log::close));
         let opened: Vec<_> = opened.take_while(Result::is_ok).collect();
         stop.store(true, Ordering::SeqCst);
         opened.len()
@@ -158,20 +174,17 @@ fn who_only_looks_keeps_no_writer_out() {
 
 /// Whether a log is opened while something holds its lock for as long as that takes, `limit` at most.
 fn opened_while_held(shared: bool, limit: Duration) -> seawall::Result<()> {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    Log::open(dir.path(), options()).expect("opens").close().expect("closes");
+    let dir = scratch();
+    Log::open(dir.path(), tiny()).expect("opens").close().expect("closes");
     let file = std::fs::File::open(dir.path().join("LOCK")).expect("opens");
     if shared { file.lock_shared() } else { file.lock() }.expect("locks");
     let opened = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let limit_ns = monotonic_ns() + u64::try_from(limit.as_nanos()).expect("is short");
-            while !opened.load(Ordering::SeqCst) && monotonic_ns() < limit_ns {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            comes(limit, || opened.load(Ordering::SeqCst));
             file.unlock().expect("lets go");
         });
-        let log = Log::open(dir.path(), options());
+        let log = Log::open(dir.path(), tiny());
         opened.store(true, Ordering::SeqCst);
         log.and_then(Log::close)
     })

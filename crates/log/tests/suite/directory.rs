@@ -5,17 +5,14 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use seawall::faults::Faults;
+use crate::fixture::{LIMIT, child, copy, faulty, orders, payloads, scratch, until_prepared};
 use seawall::format::{preparing_name, segment_name};
 use seawall::{Engine, Error, Log, Lsn, MethodChoice, Options, Permissions, Tail, View, salvage, verify};
 use seawall_sys::fork::Child;
 
-/// In which test a process was started for that test alone.
-const ALONE: &str = "SEAWALL_TEST_ALONE";
 const RECORD_BYTES: usize = 3000;
 
 fn small() -> Options {
@@ -39,12 +36,10 @@ fn by(method: &str) -> Options {
 
 /// Runs `work` in a process of its own, started by a shell after `limits`.
 fn alone(test: &str, limits: &str, work: impl FnOnce()) {
-    if std::env::var_os(ALONE).is_some_and(|name| name == test) {
+    if orders().is_some_and(|name| name == test) {
         return work();
     }
-    let this = std::env::current_exe().expect("this test");
-    let script = format!("{limits} exec \"$0\" --exact directory::{test} --nocapture --test-threads 1");
-    let done = Command::new("sh").args(["-c", &script]).arg(this).env(ALONE, test).output().expect("runs");
+    let done = child(&format!("{limits} exec"), &format!("directory::{test}"), test).output().expect("runs");
     let printed = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(done.status.success(), "{}: {}\n{}", done.status, printed[0], printed[1]);
     assert!(printed[0].contains("1 passed"), "{}", printed[0]);
@@ -60,19 +55,9 @@ fn commit(log: &Log, byte: u8, records: usize, trims: bool) {
     }
 }
 
-/// Waits until the next segment is prepared.
-fn await_spare(log: &Log) {
-    let mut looks = 0;
-    while !log.is_prepared() {
-        assert!(looks < 6000, "no segment is prepared");
-        std::thread::sleep(Duration::from_millis(10));
-        looks += 1;
-    }
-}
-
+/// The first byte of each record.
 fn bytes(log: &Log) -> Vec<u8> {
-    let records = log.read(log.first_lsn()).expect("reads");
-    records.map(|record| record.expect("sound").payload[0]).collect()
+    payloads(log).iter().map(|payload| payload[0]).collect()
 }
 
 #[test]
@@ -323,13 +308,23 @@ fn put(kind: &str, path: &Path) -> bool {
 fn ends(what: &str, work: impl FnOnce() -> Result<(), Error> + Send + 'static) -> Option<String> {
     let (sender, end) = mpsc::channel();
     std::thread::spawn(move || sender.send(work().err().map(|error| error.to_string())));
-    end.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{what} waits"))
+    end.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("{what} waits"))
 }
+
+/// Looks at a log, or copies it to another folder.
+type Look = fn(&Path, &Path) -> Result<(), Error>;
+
+const LOOKS: [(&str, Look); 4] = [
+    ("open", |at, _| Log::open(at, small()).map(drop)),
+    ("view", |at, _| View::open(at).map(drop)),
+    ("verify", |at, _| verify(at).map(drop)),
+    ("salvage", |at, to| salvage(at, to, small()).map(drop)),
+];
 
 #[test]
 fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
     for (name, needs) in [
-        // Who must refuse: opening, looking, verifying, copying.
+        // Which of the looks must refuse.
         ("LOCK".to_owned(), [true, true, false, false]),
         ("METHOD".to_owned(), [true, false, false, false]),
         (segment_name(1), [true, true, true, true]),
@@ -340,7 +335,7 @@ fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
             let dir = base.path().join("log");
             let log = Log::open(&dir, small()).expect("opens");
             commit(&log, 1, 3, false);
-            await_spare(&log);
+            until_prepared(&log);
             log.close().expect("closes");
             let path = dir.join(&name);
             std::fs::remove_file(&path).expect("was there");
@@ -348,22 +343,10 @@ fn what_is_no_regular_file_is_refused_by_name_without_a_wait() {
                 assert_eq!(kind, "device");
                 continue;
             }
-            let (to, at) = (base.path().join("copy"), dir.clone());
-            let refused = [
-                ends("open", {
-                    let at = at.clone();
-                    move || Log::open(at, small()).map(drop)
-                }),
-                ends("view", {
-                    let at = at.clone();
-                    move || View::open(at).map(drop)
-                }),
-                ends("verify", {
-                    let at = at.clone();
-                    move || verify(at).map(drop)
-                }),
-                ends("salvage", move || salvage(at, to, small()).map(drop)),
-            ];
+            let refused = LOOKS.map(|(what, look)| {
+                let (at, to) = (dir.clone(), base.path().join("copy"));
+                ends(what, move || look(&at, &to))
+            });
             for (refused, needs) in refused.into_iter().zip(needs) {
                 let Some(error) = refused else {
                     assert!(!needs, "{name} as {kind} was taken");
@@ -445,9 +428,8 @@ fn a_foreign_segment_is_named_and_left_alone() {
 #[test]
 fn a_network_file_system_is_refused_unless_it_is_permitted() {
     let dir = scratch();
-    let faults = Arc::new(Faults::default());
+    let (faults, options) = faulty(small());
     faults.set_network_file_system("NFS");
-    let options = small().faults(Arc::clone(&faults));
     let refused = Log::open(dir.path(), options.clone()).expect_err("refused");
     assert!(matches!(refused, Error::InvalidOption { option: "network_file_system", .. }), "{refused}");
     let text = refused.to_string();
@@ -563,10 +545,7 @@ fn missed_by_verify() -> (Vec<String>, usize) {
     for name in segments.into_iter().chain(staging).chain(others) {
         for (what, put) in PUTS {
             let dir = scratch();
-            for entry in std::fs::read_dir(whole.path()).expect("lists") {
-                let entry = entry.expect("lists");
-                std::fs::copy(entry.path(), dir.path().join(entry.file_name())).expect("copies");
-            }
+            copy(whole.path(), dir.path());
             let path = dir.path().join(&name);
             let _ = std::fs::remove_file(&path);
             put(&path);

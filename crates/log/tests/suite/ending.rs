@@ -8,16 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use seawall::faults::Faults;
+use crate::fixture::{LIMIT, count, faulty, scratch, tiny};
 use seawall::{CommitFuture, Error, Log, Lsn, Options, Tail};
 use seawall_sys::clock::monotonic_ns;
 
-/// What must end ends within this, also on a machine that has other things to do.
-const LIMIT: Duration = Duration::from_mins(1);
-
 fn small() -> Options {
-    Options::default().segment_bytes(64 << 10).batch_bytes(4096).memory_bytes(64 << 10)
+    tiny().batch_bytes(4096)
 }
 
 /// Does `work` on a thread of its own, because one that hangs cannot be joined.
@@ -44,10 +40,6 @@ fn reopen(dir: &Path) -> Log {
             opened => return opened.expect("opens again"),
         }
     }
-}
-
-fn count(log: &Log) -> usize {
-    log.read(log.first_lsn()).expect("reads").inspect(|record| assert!(record.is_ok())).count()
 }
 
 /// A waker with a handle of the log, which goes with it.
@@ -105,9 +97,9 @@ fn the_last_handle_may_go_on_the_thread_that_reports_a_failure() {
     in_time("a failed log", || {
         let dir = scratch();
         for _ in 0..20 {
-            let faults = Arc::new(Faults::default());
+            let (faults, options) = faulty(small());
             faults.fail_commit(0);
-            let (commit, _) = owned_by_its_waker(dir.path(), small().faults(faults));
+            let (commit, _) = owned_by_its_waker(dir.path(), options);
             let result = commit.wait();
             assert!(matches!(result, Err(Error::Failed { .. } | Error::Closed)), "{result:?}");
             reopen(dir.path()).close().expect("closes");
@@ -152,46 +144,6 @@ fn a_log_may_be_closed_on_the_thread_that_completes_a_commit() {
             reopen(dir.path()).close().expect("closes");
         }
         println!("{closed_by_waker} times by the waker");
-    });
-}
-
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("a mistake of the application");
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-#[test]
-fn a_waker_that_panics_harms_no_commit() {
-    in_time("a log with wakers that panic", || {
-        let dir = scratch();
-        let log = Log::open(dir.path(), small()).expect("opens");
-        for _ in 0..50 {
-            let lsn = log.append(b"one").expect("appends").end;
-            let mut panics = log.commit_async(lsn);
-            let _ = poll(&mut panics, &Waker::from(Arc::new(Panics)));
-            let lsn = log.append(b"two").expect("appends").end;
-            let mut sound = log.commit_async(lsn);
-            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-            while poll(&mut sound, &waker).is_pending() {
-                std::thread::park_timeout(LIMIT);
-            }
-            assert!(log.durable_lsn() >= lsn);
-        }
-        log.close().expect("closes");
-        let log = Log::open(dir.path(), small()).expect("opens");
-        assert_eq!(log.opened().tail, Tail::Clean);
-        assert_eq!(count(&log), 100);
     });
 }
 

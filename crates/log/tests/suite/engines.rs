@@ -1,18 +1,15 @@
 //! Tests that all engines and methods write the same bytes, and how refused or cut-short ones are reported.
 //!
 //! The tests assert content, errors and messages, never latencies. A test that needs a process of its own (limits,
-//! stops) starts this program again as a child that runs [`child`] alone.
+//! stops) starts this program again as a child that runs [`in_a_child`] alone.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::scratch::{scratch, small};
+use crate::fixture::{scratch, small, until_prepared};
 use seawall::{Durability, Engine, EngineChoice, Error, Log, Lsn, MethodChoice, Options};
 use seawall_sys::methods;
-
-/// What the child is to do: `what`, directory and method, one a line.
-const ORDERS: &str = "SEAWALL_TEST_CHILD";
 
 /// By this method, whatever it outlives.
 fn by(id: &str) -> Options {
@@ -32,15 +29,6 @@ fn open(dir: &Path, options: Options) -> seawall::Result<Log> {
     }
 }
 
-fn idle(log: &Log) {
-    let mut waited = 0;
-    while !log.is_prepared() {
-        std::thread::sleep(Duration::from_millis(2));
-        waited += 1;
-        assert!(waited < 60_000, "no segment was prepared");
-    }
-}
-
 /// The same records in the same groups: small ones, groups, transactions that fill a batch, outgrow it and outgrow a
 /// segment, several rotations, a second opening, trimming, a close mark.
 fn write_everything(dir: &Path, options: &Options) {
@@ -48,7 +36,7 @@ fn write_everything(dir: &Path, options: &Options) {
         let log = open(dir, options.clone()).expect("opens");
         let mut end = Lsn::ZERO;
         for turn in 0..40_u8 {
-            idle(&log);
+            until_prepared(&log);
             end = match turn % 5 {
                 0 => log.append_commit(&[turn; 100]).map(|at| at.end),
                 1 => (0..7).try_fold(end, |_, i| Ok(log.append(&[i, life, turn])?.end)),
@@ -59,23 +47,20 @@ fn write_everything(dir: &Path, options: &Options) {
             .expect("is taken in");
             log.commit(end).expect("commits");
         }
-        idle(&log);
+        until_prepared(&log);
         let large = log.transaction::<Error>(|tx| tx.append(&vec![life; 300 << 10])).expect("is taken in");
         log.commit(large).expect("commits");
-        idle(&log);
+        until_prepared(&log);
         log.close().expect("closes");
     }
 }
 
 fn segments(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("lists").path());
-    let segments = entries.filter(|path| path.extension().is_some_and(|extension| extension == "seg"));
-    segments
-        .map(|path| {
-            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-            (name, std::fs::read(&path).expect("reads"))
-        })
-        .collect()
+    let named = |path: PathBuf| {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        (name, std::fs::read(&path).expect("reads"))
+    };
+    crate::fixture::segments(dir).into_iter().map(named).collect()
 }
 
 #[test]
@@ -89,7 +74,7 @@ fn the_bytes_on_disk_are_the_same_from_every_method_of_every_engine() {
             Ok(log) => {
                 assert_eq!((log.stats().method, log.stats().engine), (method.id, method.engine().name()));
                 // Otherwise the first spare is there or not, as chance has it, and the numbers differ from then on.
-                idle(&log);
+                until_prepared(&log);
             }
             Err(Error::InvalidOption { option: "method", reason }) => {
                 println!("{}: n/a: {reason}", method.id);
@@ -173,9 +158,9 @@ fn each_engine_can_be_requested_and_an_engine_that_is_not_here_is_an_error_with_
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
+    use crate::fixture::PLAIN;
     use seawall_sys::confinement::forbid_io_uring;
     use std::fmt::Write as _;
-    use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
     use std::sync::{Arc, Mutex};
 
@@ -193,9 +178,7 @@ mod linux {
     const ENOSYS: u16 = 38;
 
     fn count(dir: &Path) -> usize {
-        let log = open(dir, small()).expect("opens");
-        let records = log.read(log.first_lsn()).expect("reads");
-        records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count()
+        crate::fixture::count(&open(dir, small()).expect("opens"))
     }
 
     /// Runs in a thread in which `io_uring` is answered with `errno`, as in a container.
@@ -318,12 +301,10 @@ mod linux {
         assert_eq!(count(dir.path()), 1);
     }
 
-    /// This program again, as [`super::child`], started by a shell command in which `"$0"` stands for it.
-    fn child(shell: &str, what: &str, dir: &Path, method: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.arg0("sh").args(["-c", shell]).arg(std::env::current_exe().expect("has a path"));
-        command.args(["--exact", "engines::child", "--nocapture", "--test-threads=1"]);
-        command.env(ORDERS, format!("{what}\n{}\n{method}", dir.display()));
+    /// This program again, behind `before`, as [`super::in_a_child`].
+    fn child(before: &str, what: &str, dir: &Path, method: &str) -> Command {
+        let orders = format!("{what}\n{}\n{method}", dir.display());
+        let mut command = crate::fixture::child(before, "engines::in_a_child", &orders);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -341,11 +322,11 @@ mod linux {
         for method in ROWS {
             let dir = scratch();
             let log = open(dir.path(), by(method)).expect("opens");
-            idle(&log);
+            until_prepared(&log);
             log.close().expect("closes");
             // In blocks of 512 bytes, as POSIX has it.
-            let shell = format!(r#"trap "" XFSZ; ulimit -f {}; exec "$0" "$@""#, LIMIT_BLOCKS * 8);
-            let output = child(&shell, "commit", dir.path(), method).output().expect("starts");
+            let limited = format!(r#"trap "" XFSZ; ulimit -f {}; exec"#, LIMIT_BLOCKS * 8);
+            let output = child(&limited, "commit", dir.path(), method).output().expect("starts");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             assert_eq!(printed(&text, "errno").as_deref(), Some(&*EFBIG.to_string()), "{method}: {text}");
             assert_eq!(printed(&text, "committed").as_deref(), Some("5"), "{method}: {text}");
@@ -363,8 +344,7 @@ mod linux {
     fn interruptions_are_survived() {
         for method in ["uring-linked", "uring-direct-fixed-dsync", "direct+dsync"] {
             let dir = scratch();
-            let mut running =
-                child(r#"exec "$0" "$@""#, "commit", dir.path(), method).spawn().expect("starts");
+            let mut running = child(PLAIN, "commit", dir.path(), method).spawn().expect("starts");
             let pid = running.id().to_string();
             let mut ended = false;
             while !ended {
@@ -386,7 +366,8 @@ mod linux {
         let dir = scratch();
         std::fs::write(dir.path().join("METHOD"), "uring-direct-fixed-dsync\ndirect+dsync\n")
             .expect("writes");
-        let limited = r#"exec prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$0" "$@""#;
+        let limited =
+            "exec prlimit --memlock=65536:65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock";
         let said = |method: &str| {
             let output = child(limited, "open", dir.path(), method).output().expect("starts");
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -414,15 +395,14 @@ mod linux {
 }
 
 /// What a child does; nothing unless a test above started it.
+#[cfg(target_os = "linux")]
 #[test]
-fn child() {
-    let Ok(orders) = std::env::var(ORDERS) else { return };
+fn in_a_child() {
+    let Some(orders) = crate::fixture::orders() else { return };
     let mut orders = orders.splitn(3, '\n');
     let mut next = || orders.next().expect("three lines");
     let (what, dir, method) = (next(), next(), next());
     let options = if method.is_empty() { small() } else { by(method) };
-    // The harness has begun a line.
-    println!();
     let log = match open(Path::new(dir), options) {
         Ok(log) => log,
         Err(error) => return println!("failed {error}"),

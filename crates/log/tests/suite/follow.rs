@@ -3,30 +3,16 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use crate::stops::Stops;
+use crate::fixture::{LIMIT, PLAIN, child, copy, faulty, orders, payloads_of, scratch, tiny, until};
 use seawall::Durability::ProcessCrash;
-use seawall::faults::Faults;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View, ViewFollower};
 
-/// The folder of the log, for the test that is the writing process.
-const DIR: &str = "SEAWALL_TEST_FOLLOWED";
-/// Longer than anything here takes; only a wake-up that was lost lets so much time pass.
-pub(crate) const LONG: Duration = Duration::from_mins(2);
-
 pub(crate) fn options() -> Options {
-    Options::default()
-        .segment_bytes(64 << 10)
-        .batch_bytes(8 << 10)
-        .memory_bytes(64 << 10)
-        .method(MethodChoice::Named("dsync".to_owned()))
+    tiny().method(MethodChoice::Named("dsync".to_owned()))
 }
 
 /// No idle marks: nothing but the page says that the last batch is durable.
@@ -54,7 +40,7 @@ fn record(number: u64) -> Vec<u8> {
 /// Nothing unless a test below started it.
 #[test]
 fn writer_process() {
-    let Some(dir) = std::env::var_os(DIR) else { return };
+    let Some(dir) = orders() else { return };
     let log = Log::open(dir, options().idle_mark(Duration::from_millis(2))).expect("opens");
     let last = log.read(log.first_lsn()).expect("reads").last();
     let mut next = last.map_or(0, |record| number(&record.expect("is sound").payload) + 1);
@@ -81,8 +67,7 @@ struct Writer(Child, JoinHandle<Option<u64>>);
 
 impl Writer {
     fn start(dir: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this test"));
-        command.args(["--exact", "follow::writer_process", "--nocapture"]).env(DIR, dir);
+        let mut command = child(PLAIN, "follow::writer_process", dir.to_str().expect("is text"));
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
@@ -117,7 +102,7 @@ fn every_record_of_writers_that_are_killed_is_seen_once_and_in_order() {
     let mut follower = follow(dir.path());
     let (mut next, mut woken) = (0, false);
     let mut step = |follower: &mut ViewFollower| {
-        let record = follower.next_record_timeout(LONG).expect("reads").expect("the writer goes on");
+        let record = follower.next_record_timeout(LIMIT).expect("reads").expect("the writer goes on");
         assert_eq!(&record.payload[..], &self::record(next)[..], "{follower:?}");
         next += 1;
         record
@@ -192,7 +177,7 @@ fn an_idle_follower_is_woken_and_looks_once_a_second() {
     assert!(after.0 - before.0 < 4096 && after.1 - before.1 < 100, "{before:?} {after:?}");
     // It is woken from its sleep.
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| follower.next_record_timeout(LONG).expect("reads").expect("is woken"));
+        let sleeper = scope.spawn(|| follower.next_record_timeout(LIMIT).expect("reads").expect("is woken"));
         while log.stats().follower_wakes == 0 {
             log.append_commit(&record(1)).expect("commits");
         }
@@ -298,12 +283,9 @@ fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
         assert!(renewed.renew().expect("looks"), "record {seq}");
         assert_eq!(renewed.end_lsn(), end);
     }
-    let numbers: Vec<u64> = renewed
-        .read(Lsn::ZERO)
-        .expect("reads")
-        .map(|record| number(&record.expect("is intact").payload))
-        .collect();
-    assert!(numbers.into_iter().eq(0..200) && renewed.segments() > 2);
+    let shown = payloads_of(renewed.read(Lsn::ZERO).expect("reads"));
+    let numbers = shown.iter().map(|payload| number(payload));
+    assert!(numbers.eq(0..200) && renewed.segments() > 2);
     let weak = log.append(&record(200)).expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     assert!(View::open(dir.path()).expect("looks").end_lsn() < weak, "it is not durable");
@@ -325,34 +307,6 @@ fn a_view_shows_what_was_committed_before_a_writer_that_ends_during_the_look() {
             assert_eq!(renewed.end_lsn(), end, "renewed");
         });
     }
-}
-
-/// Segments are started and removed between looks and during them.
-#[test]
-fn a_view_shows_what_was_durable_before_it_beside_a_writer_that_starts_and_trims_segments() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let done = AtomicBool::new(false);
-    let mut renewed = View::open(dir.path()).expect("looks");
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                let end = log.append_commit(&[7; 15_000]).expect("commits").end;
-                log.trim(Lsn::new(end.get().saturating_sub(1 << 20))).expect("trims");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let _stops = Stops(&done);
-        for _ in 0..100 {
-            let durable = log.durable_lsn();
-            let shown = View::open(dir.path()).expect("opens").end_lsn();
-            assert!(shown >= durable, "opened: {shown} of {durable}");
-            let durable = log.durable_lsn();
-            renewed.renew().expect("renews");
-            let shown = renewed.end_lsn();
-            assert!(shown >= durable, "renewed: {shown} of {durable}");
-        }
-    });
 }
 
 /// Writers with other sizes of segments come and go, and trim what they find; every record that is left is seen once, in order.
@@ -474,7 +428,7 @@ fn a_page_with_hostile_contents_shows_nothing_that_is_not_there_and_stops_nothin
             log.append_commit(&record(next)).expect("commits");
         }
         for next in 1..60 {
-            let found = follower.next_record_timeout(LONG).expect("reads").expect("is there");
+            let found = follower.next_record_timeout(LIMIT).expect("reads").expect("is there");
             assert_eq!(number(&found.payload), next, "{numbers:?}");
         }
     }
@@ -488,7 +442,7 @@ fn a_page_that_is_gone_or_cut_short_does_not_end_the_follower() {
     let mut next = 0;
     let mut see = |records: u64| {
         for _ in 0..records {
-            let record = follower.next_record_timeout(LONG).expect("reads").expect("the writer goes on");
+            let record = follower.next_record_timeout(LIMIT).expect("reads").expect("the writer goes on");
             assert_eq!(number(&record.payload), next);
             next += 1;
         }
@@ -523,17 +477,14 @@ fn a_page_of_a_writer_that_died_is_removed_by_the_next_one_and_one_of_a_copied_l
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    follower.next_record_timeout(LONG).expect("reads").expect("is there");
+    follower.next_record_timeout(LIMIT).expect("reads").expect("is there");
     let left = page(dir.path());
     // A copy of the directory, LOCK included, is opened while the writer lives.
     let copy = scratch();
     writer.0.stdin.take();
     writer.ended();
     assert!(left.exists(), "a process that dies removes nothing");
-    for entry in std::fs::read_dir(dir.path()).expect("lists") {
-        let entry = entry.expect("lists");
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copies");
-    }
+    self::copy(dir.path(), copy.path());
     drop(Log::open(copy.path(), options()).expect("opens"));
     assert!(left.exists(), "the page of another log is left alone");
     let log = Log::open(dir.path(), options()).expect("opens");
@@ -549,10 +500,9 @@ fn what_was_cut_before_a_follower_came_there_is_not_shown() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
     let kept = log.append_commit(b"kept").expect("commits");
-    let view = View::open(dir.path()).expect("looks");
-    let mut follower = view.follow(Lsn::ZERO).expect("follows");
-    let next = |follower: &mut seawall::ViewFollower| {
-        let record = follower.next_record_timeout(std::time::Duration::from_secs(20)).expect("follows");
+    let mut follower = follow(dir.path());
+    let next = |follower: &mut ViewFollower| {
+        let record = follower.next_record_timeout(LIMIT).expect("follows");
         record.expect("comes").payload.to_vec()
     };
     assert_eq!(next(&mut follower), b"kept");
@@ -571,10 +521,7 @@ fn a_cut_hides_nothing_from_other_processes_before_it_is_durable() {
     let log = Log::open(dir.path(), quiet().method(method)).expect("opens");
     let kept = log.append_commit(b"kept").expect("commits");
     log.append_commit(b"cut off").expect("commits");
-    let shown = |view: &View| -> Vec<Vec<u8>> {
-        let records = view.read(Lsn::ZERO).expect("reads");
-        records.map(|record| record.expect("is sound").payload.to_vec()).collect()
-    };
+    let shown = |view: &View| payloads_of(view.read(Lsn::ZERO).expect("reads"));
     let mut renewed = View::open(dir.path()).expect("looks");
     let cut = log.truncate_after(kept.end).expect("cuts");
     log.commit_as(cut, ProcessCrash).expect("commits");
@@ -604,8 +551,8 @@ fn poll(follower: &mut ViewFollower) -> Option<Vec<u8>> {
 #[test]
 fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
     let dir = scratch();
-    let faults = Arc::new(Faults::default());
-    let log = Log::open(dir.path(), quiet().faults(Arc::clone(&faults))).expect("opens");
+    let (faults, options) = faulty(quiet());
+    let log = Log::open(dir.path(), options).expect("opens");
     log.append_commit(b"kept").expect("commits");
     let mut follower = follow(dir.path());
     assert_eq!(poll(&mut follower).as_deref(), Some(&b"kept"[..]));
@@ -613,9 +560,7 @@ fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
     let in_flight = log.append(b"in flight").expect("appends");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while faults.hanging_commits() == 0 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            until("it is in flight", || faults.hanging_commits() > 0);
             log.append(b"cut off").expect("appends");
             log.truncate_after(in_flight.end).expect("cuts");
             faults.hang_commits(false);

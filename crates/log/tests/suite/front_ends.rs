@@ -5,28 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::scratch::scratch;
-use seawall::{Error, Log, Lsn, MethodChoice, Options, StreamId, View};
-
-/// What is to come comes within this, also on a machine that has other things to do.
-const LONG: Duration = Duration::from_mins(1);
+use crate::fixture::{LIMIT, Released, count, faulty, id, scratch};
+use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
 fn small() -> Options {
     let options = Options::default().segment_bytes(256 << 10).batch_bytes(16 << 10).memory_bytes(64 << 10);
     options.idle_mark(Duration::from_mins(10)).method(MethodChoice::Named("buffered+fdatasync".to_owned()))
 }
 
-fn id(number: u32) -> StreamId {
-    StreamId::new(number).expect("is small")
-}
-
-#[cfg(feature = "simulation")]
 fn refused<T: std::fmt::Debug>(result: &seawall::Result<T>) {
     assert!(matches!(result, Err(Error::WouldBlock)), "{result:?}");
 }
 
 /// What an append gives that does not wait for the log's lock; nothing if it was refused, and then a moment later.
-#[cfg(feature = "simulation")]
 fn tried<T>(append: impl Fn() -> seawall::Result<T>) -> Option<T> {
     match append() {
         Err(Error::WouldBlock) => {
@@ -38,19 +29,16 @@ fn tried<T>(append: impl Fn() -> seawall::Result<T>) -> Option<T> {
 }
 
 /// The same of an append for which there is room: one of the log's threads may hold the lock for a moment.
-#[cfg(feature = "simulation")]
 fn granted<T>(append: impl Fn() -> seawall::Result<T>) -> T {
     std::iter::repeat_with(|| tried(&append)).take(1_000).flatten().next().expect("there is room")
 }
 
-#[cfg(feature = "simulation")]
 #[test]
 fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
     let dir = scratch();
-    let faults = Arc::new(seawall::faults::Faults::default());
-    let options = small().record_bytes_max(1 << 20).faults(Arc::clone(&faults));
+    let (faults, options) = faulty(small().record_bytes_max(1 << 20));
     let log = Log::open(dir.path(), options).expect("opens");
-    let released = crate::async_tasks::Released(&faults);
+    let released = Released(&faults);
     assert_eq!(granted(|| log.try_append(b"one")).end, Lsn::new(7));
     refused(&log.try_append(&[0; 16 << 10]));
     assert!(matches!(log.try_append(&vec![0; (1 << 20) + 1]), Err(Error::TooLong { .. })));
@@ -77,8 +65,11 @@ fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
     granted(|| log.try_append(b"two"));
     assert_eq!(log.stats().records, accepted + 2);
     log.close_async().wait().expect("closes");
+    log.close_async().wait().expect("is closed");
     assert!(matches!(log.try_append(b"x"), Err(Error::Closed)));
     assert!(matches!(log.stream(id(1)).try_append(b"x"), Err(Error::Closed)));
+    let again = Log::open(dir.path(), small()).expect("opens again");
+    assert_eq!((again.opened().tail, again.opened().end), (seawall::Tail::Clean, log.durable_lsn()));
 }
 
 /// How often this thread has given up the processor because it waited.
@@ -114,8 +105,7 @@ fn an_append_that_waits_for_nothing_hardly_ever_gives_up_the_processor_and_loses
     // A page that the system hands out may wait for a mapping of another thread; a lock would have waited thousands of times.
     assert!(waited.load(Ordering::Relaxed) < RECORDS / 1000, "{waited:?}, refused {busy:?} times");
     log.commit(log.appended_lsn()).expect("commits");
-    let read = log.read(Lsn::ZERO).expect("reads").inspect(|record| assert!(record.is_ok())).count();
-    assert_eq!(read as u64, 3 * RECORDS);
+    assert_eq!(count(&log) as u64, 3 * RECORDS);
 }
 
 #[test]
@@ -128,7 +118,8 @@ fn a_follower_of_a_stream_waits_no_longer_than_it_may() {
     let early = follower.next_record_timeout(Duration::from_millis(10));
     assert!(matches!(early, Err(Error::TimedOut { lsn: Lsn::ZERO, .. })), "{early:?}");
     log.commit(end).expect("commits");
-    let next = |follower: &mut seawall::StreamFollower| follower.next_record_timeout(LONG).expect("no error");
+    let next =
+        |follower: &mut seawall::StreamFollower| follower.next_record_timeout(LIMIT).expect("no error");
     assert_eq!(&*next(&mut follower).expect("is there").payload, b"one");
     let late = follower.next_record_timeout(Duration::ZERO);
     assert!(matches!(late, Err(Error::TimedOut { lsn, .. }) if lsn == end), "{late:?}");
@@ -147,38 +138,6 @@ fn a_follower_of_a_stream_waits_no_longer_than_it_may() {
     let thread = std::thread::spawn(move || writer.close_async().wait());
     assert!(next(&mut follower).is_none(), "the end of the log ends it");
     thread.join().expect("ends").expect("closes");
-}
-
-#[test]
-fn a_close_is_awaited_without_a_runtime_and_any_number_of_times() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
-    log.append(b"one").expect("appends");
-    log.close_async().wait().expect("closes");
-    log.close_async().wait().expect("is closed");
-    let again = Log::open(dir.path(), small()).expect("opens again");
-    assert_eq!((again.opened().tail, again.opened().end), (seawall::Tail::Clean, Lsn::new(7)));
-}
-
-/// Such a stream lags as well, and must not hold the disk until the log is opened again.
-#[test]
-fn streams_that_are_written_by_transactions_alone_are_rewritten() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small().segment_bytes(64 << 10)).expect("opens");
-    let transaction = |stream: u32, record: &[u8]| {
-        let end = log.transaction::<Error>(|transaction| transaction.append_to(id(stream), record));
-        log.commit(end.expect("appends")).expect("commits");
-    };
-    transaction(1, b"needed");
-    for seq in 0..400_u64 {
-        transaction(2, &[7; 4000]);
-        log.stream(id(2)).trim(seq).expect("trims");
-        std::thread::sleep(Duration::from_micros(500));
-    }
-    let stats = log.stats();
-    assert!(stats.segments_started > 15, "{} segments", stats.segments_started);
-    assert!(stats.rewritten_records > 0 && stats.segments < 15, "{stats:?}");
-    assert_eq!(&*log.stream(id(1)).get(0).expect("is there").payload, b"needed");
 }
 
 /// Other languages pass numbers on as they get them: at both ends each is taken, or refused as one past the end.

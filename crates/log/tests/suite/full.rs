@@ -1,18 +1,13 @@
 //! Tests that a log at its cap goes on after every kind of trim, and that everything which waits there is woken.
 
-use std::future::Future as _;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use seawall::{AppendFuture, Error, Log, Lsn, OnFull, Options, StreamId};
-use seawall_sys::clock::monotonic_ns;
+use crate::fixture::{LIMIT, Task, id, nameless, poll, scratch, until, until_in, wait, woken};
+use seawall::{AppendFuture, Error, Log, Lsn, OnFull, Options};
 
-const LIMIT_NS: u64 = 30_000_000_000;
 const SEGMENT: u64 = 64 << 10;
 /// The least cap: records fill three segments.
 const CAP: u64 = 6 * SEGMENT;
@@ -34,14 +29,6 @@ fn open(dir: &tempfile::TempDir, full: OnFull) -> Log {
     Log::open(dir.path(), options(full)).expect("opens")
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began_ns = monotonic_ns();
-    while !holds() {
-        assert!(monotonic_ns() - began_ns < LIMIT_NS, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Appends with `append` until the log is full to the last block.
 fn fill(mut append: impl FnMut() -> seawall::Result<()>) {
     loop {
@@ -51,10 +38,6 @@ fn fill(mut append: impl FnMut() -> seawall::Result<()>) {
             Err(other) => panic!("{other}"),
         }
     }
-}
-
-fn id(number: u32) -> StreamId {
-    StreamId::new(number).expect("is small")
 }
 
 #[test]
@@ -82,50 +65,15 @@ fn a_cut_that_is_stated_again_leaves_a_trim_its_segment() {
     }
 }
 
-/// Counts the wake-ups of one task.
-#[derive(Default)]
-struct Task(AtomicU64);
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// Polls an append when its waker was called, and never else; returns what it came to.
-fn woken(
-    append: &mut AppendFuture<'_>,
-    task: &Arc<Task>,
-    seen: &mut u64,
-) -> seawall::Result<std::ops::Range<Lsn>> {
-    let waker = Waker::from(Arc::clone(task));
-    let began_ns = monotonic_ns();
-    loop {
-        let now = task.0.load(Ordering::SeqCst);
-        if now > *seen {
-            *seen = now;
-            if let Poll::Ready(done) = Pin::new(&mut *append).poll(&mut Context::from_waker(&waker)) {
-                return done;
-            }
-        }
-        assert!(monotonic_ns() - began_ns < LIMIT_NS, "the append is woken");
-        // At once, because what makes room may come in several steps.
-        std::thread::yield_now();
-    }
-}
-
 /// Polls an append that finds no room, until it sleeps.
 fn asleep(append: &mut AppendFuture<'_>, task: &Arc<Task>) -> u64 {
-    let waker = Waker::from(Arc::clone(task));
-    let mut seen = 0;
     loop {
-        assert!(Pin::new(&mut *append).poll(&mut Context::from_waker(&waker)).is_pending());
+        let seen = task.woken();
+        assert!(poll(append, task).is_pending());
         std::thread::sleep(Duration::from_millis(50));
-        let now = task.0.load(Ordering::SeqCst);
-        if now == seen {
+        if task.woken() == seen {
             return seen;
         }
-        seen = now;
     }
 }
 
@@ -135,13 +83,7 @@ fn an_append_future_at_the_cap_is_woken_to_be_refused() {
     let log = open(&dir, OnFull::Error);
     fill(|| log.append_commit(&RECORD).map(drop));
     for _ in 0..3 {
-        let (mut append, task) = (log.append_async(&RECORD), Arc::<Task>::default());
-        let waker = Waker::from(Arc::clone(&task));
-        let first = Pin::new(&mut append).poll(&mut Context::from_waker(&waker));
-        let refused = match first {
-            Poll::Ready(refused) => refused,
-            Poll::Pending => woken(&mut append, &task, &mut 0),
-        };
+        let refused = wait(log.append_async(&RECORD), &Task::new());
         assert!(matches!(refused, Err(Error::DiskCap { .. })), "{refused:?}");
     }
 }
@@ -164,10 +106,10 @@ fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (mut append, task) = (log.append_async(&large), Arc::<Task>::default());
-    let mut seen = asleep(&mut append, &task);
+    let (mut append, task) = (log.append_async(&large), Task::new());
+    let seen = asleep(&mut append, &task);
     log.trim(log.durable_lsn()).expect("trims");
-    woken(&mut append, &task, &mut seen).expect("appends");
+    woken(&mut append, &task, seen).expect("appends");
     log.append_commit(&RECORD).expect("commits");
 }
 
@@ -191,11 +133,7 @@ fn waiting_appends(log: &Arc<Log>) -> Arc<AtomicU64> {
 
 /// Closes a log that another thread appends to.
 fn close(log: &Log) {
-    let (mut closing, waker) = (log.close_async(), Waker::noop());
-    until("closed", || match Pin::new(&mut closing).poll(&mut Context::from_waker(waker)) {
-        Poll::Ready(closed) => closed.is_ok(),
-        Poll::Pending => false,
-    });
+    wait(log.close_async(), &Task::new()).expect("closes");
 }
 
 #[test]
@@ -295,18 +233,12 @@ fn a_segment_that_streams_let_go_is_held_open_by_no_index() {
     for seq in 0..stream.next_seq() {
         stream.get(seq).expect("reads");
     }
-    let home = dir.path().canonicalize().expect("is there");
-    let gone = || {
-        let open = std::fs::read_dir("/proc/self/fd").expect("lists").flatten();
-        let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        open.filter(|file| file.starts_with(&home) && file.to_string_lossy().ends_with(" (deleted)")).count()
-    };
     log.commit(stream.trim(stream.next_seq()).expect("trims")).expect("commits");
     log.append_commit(&RECORD).expect("holds nothing that was let go before it");
     until("the first LSN moves", || log.first_lsn() > Lsn::ZERO);
     log.append_commit(&RECORD).expect("makes the trim durable");
     until("segments go", || log.stats().segments <= 2);
-    until("no segment that is gone is held open", || gone() == 0);
+    until("no segment that is gone is held open", || nameless(dir.path()) == 0);
 }
 
 /// A log of streams at its cap, which are in all of its segments, so that most trims free nothing.
@@ -375,8 +307,8 @@ fn at_the_cap_any_number_of_streams_is_trimmed_one_by_one() {
     }
 }
 
-/// Trims logs that are full to the last block, in whose first segment an idle stream is; gives up after `limit_ns`.
-fn full_logs_of_an_idle_stream(limit_ns: u64) {
+/// Trims logs that are full to the last block, in whose first segment an idle stream is; gives up after `limit`.
+fn full_logs_of_an_idle_stream(limit: Duration) {
     for (bytes_max, is_empty) in [(CAP, true), (CAP, false), (2 * CAP, true), (2 * CAP, false)] {
         let dir = scratch();
         let log = Log::open(dir.path(), options(OnFull::Error).disk_bytes_max(bytes_max)).expect("opens");
@@ -386,12 +318,10 @@ fn full_logs_of_an_idle_stream(limit_ns: u64) {
             stream.trim(1).expect("trims");
         }
         fill(|| log.append(&RECORD).and_then(|at| log.commit(at.end)));
-        let began_ns = monotonic_ns();
-        while log.first_lsn() == Lsn::ZERO {
-            assert!(monotonic_ns() - began_ns < limit_ns, "a cap of {bytes_max}, empty: {is_empty}");
+        until_in(limit, &format!("a cap of {bytes_max}, empty: {is_empty}"), || {
             log.trim(log.durable_lsn()).expect("trims");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            log.first_lsn() > Lsn::ZERO
+        });
         until("records are let in", || log.append(&RECORD).is_ok());
         assert_eq!((stream.first_seq(), stream.next_seq()), (u64::from(is_empty), 1));
         assert_eq!(stream.get(0).is_ok(), !is_empty);
@@ -400,12 +330,12 @@ fn full_logs_of_an_idle_stream(limit_ns: u64) {
 
 #[test]
 fn a_full_log_is_trimmed_though_an_idle_stream_is_in_its_first_segment() {
-    full_logs_of_an_idle_stream(LIMIT_NS);
+    full_logs_of_an_idle_stream(LIMIT);
 }
 
 #[cfg(feature = "mutants")]
 #[test]
 fn a_rewriter_that_sleeps_at_the_cap_is_found() {
     use seawall::mutant::{Mutant, finds};
-    assert!(finds(Mutant::RewriterSleepsAtCap, || full_logs_of_an_idle_stream(LIMIT_NS / 10)));
+    assert!(finds(Mutant::RewriterSleepsAtCap, || full_logs_of_an_idle_stream(Duration::from_secs(3))));
 }

@@ -6,20 +6,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::fixture::{copy, scratch};
 use seawall::{Log, Options, Record, Tail, View};
 
 fn golden() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
-}
-
-/// A copy, because opening writes.
-fn copy() -> tempfile::TempDir {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    for entry in fs::read_dir(golden().join("log")).expect("is there") {
-        let entry = entry.expect("an entry");
-        fs::copy(entry.path(), dir.path().join(entry.file_name())).expect("copies");
-    }
-    dir
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -37,7 +28,9 @@ fn line(record: &Record) -> String {
 
 #[test]
 fn the_golden_log_holds_what_its_text_says() {
-    let dir = copy();
+    // A copy, because opening writes.
+    let dir = scratch();
+    copy(&golden().join("log"), dir.path());
     let mut lines = Vec::new();
     let view = View::open(dir.path()).expect("opens");
     assert_eq!(view.tail(), Some(Tail::Torn));

@@ -1,13 +1,12 @@
 //! Tests that prepared space is not believed from how it was made: what a copy left out is filled before a commit counts on it.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use seawall::format::{FileRole, file_role};
-use seawall::{Log, Lsn, MethodChoice, Options, backup};
+use crate::fixture::{count, scratch, segments, until_prepared};
+use seawall::{Log, MethodChoice, Options, backup};
 use seawall_sys::journal::{Layout, layout};
 use seawall_sys::skip::skipped;
 
@@ -24,20 +23,13 @@ fn options() -> Options {
 
 /// What the segments of a log are, as the file system says.
 fn layouts(dir: &Path) -> Vec<(String, Option<Layout>)> {
-    let mut found: Vec<_> = fs::read_dir(dir)
-        .expect("lists")
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| matches!(file_role(name), Some(FileRole::Segment(_))))
-        .map(|name| {
-            let path = dir.join(&name);
-            let file = File::open(&path).expect("opens");
-            file.sync_all().expect("syncs");
-            (name, layout(&file, &path).expect("maps"))
-        })
-        .collect();
-    found.sort_by(|one, other| one.0.cmp(&other.0));
-    found
+    let layout_of = |path: PathBuf| {
+        let file = File::open(&path).expect("opens");
+        file.sync_all().expect("syncs");
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        (name, layout(&file, &path).expect("maps"))
+    };
+    segments(dir).into_iter().map(layout_of).collect()
 }
 
 fn written(layout: Option<Layout>) -> u64 {
@@ -60,10 +52,6 @@ fn reserve_only(path: &Path) {
     assert!(grown.is_ok_and(|status| status.success()), "fallocate reserves");
 }
 
-fn records(log: &Log) -> usize {
-    log.read(Lsn::ZERO).expect("reads").filter(|record| record.as_ref().is_ok()).count()
-}
-
 fn what_became_a_hole_is_filled() {
     let dir = scratch();
     let [whole, sparse, reserved, backed_up] =
@@ -72,9 +60,7 @@ fn what_became_a_hole_is_filled() {
     for _ in 0..20 {
         log.append_commit(&[7; 1000]).expect("commits");
     }
-    while !log.is_prepared() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_prepared(&log);
     log.close().expect("closes");
     let made = layouts(&whole);
     if made.iter().any(|(_, layout)| layout.is_none()) {
@@ -92,7 +78,7 @@ fn what_became_a_hole_is_filled() {
         let is_backup = copy == &backed_up;
         assert!(is_backup || before.iter().any(|(_, layout)| written(*layout) < SEGMENT), "{before:?}");
         let log = Log::open(copy, options()).expect("opens");
-        assert_eq!(records(&log), 20);
+        assert_eq!(count(&log), 20);
         // The one that is written to, and the prepared ones.
         let after = layouts(copy);
         for (name, layout) in after.iter().rev().take(2) {

@@ -3,23 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{flip, scratch, segments, tiny, until};
 use seawall::{Error, Log, Lsn, Options, View};
-use seawall_sys::clock::monotonic_ns;
-
-const LIMIT_NS: u64 = 60_000_000_000;
 
 fn options() -> Options {
-    let idle = Duration::from_millis(1);
-    Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10).idle_mark(idle)
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let began_ns = monotonic_ns();
-    while !holds() {
-        assert!(monotonic_ns() - began_ns < LIMIT_NS, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    tiny().idle_mark(Duration::from_millis(1))
 }
 
 fn view(dir: &Path) -> View {
@@ -34,22 +22,14 @@ fn record(i: u8) -> Vec<u8> {
 /// Copies the segments and flips one bit of the record `lost` there.
 fn rotten_copy(dir: &Path, lost: &[u8]) -> tempfile::TempDir {
     let copy = scratch();
-    let mut flipped = false;
-    for entry in std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("lists")) {
-        if entry.path().extension().is_some_and(|extension| extension == "seg") {
-            let mut bytes = match std::fs::read(entry.path()) {
-                // A trimmed segment that the log has just recycled.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                read => read.expect("reads"),
-            };
-            if let Some(at) = bytes.windows(lost.len()).position(|window| window == lost) {
-                bytes[at + 7] ^= 1;
-                flipped = true;
-            }
-            std::fs::write(copy.path().join(entry.file_name()), bytes).expect("writes");
+    for path in segments(dir) {
+        match std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))) {
+            // A trimmed segment that the log has just recycled.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => drop(copied.expect("copies")),
         }
     }
-    assert!(flipped, "the record is on the disk");
+    flip(copy.path(), lost);
     copy
 }
 

@@ -1,18 +1,13 @@
 //! Tests that an open log takes memory as it needs it, gives it back when it is idle, and writes the right bytes afterwards.
 //!
-//! The memory of a process is that of all its threads: each test starts this program again as a child that runs [`child`]
+//! The memory of a process is that of all its threads: each test starts this program again as a child that runs [`in_a_child`]
 //! alone, and counts what the log adds to the resident memory, not how long that takes.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
-use crate::scratch::scratch;
+use crate::fixture::{PLAIN, child, orders, scratch, until};
 use seawall::{Durability, Log, MethodChoice, Options};
-use seawall_sys::clock::monotonic_ns;
 
-/// What the child is to do: directory and method, one a line.
-const ORDERS: &str = "SEAWALL_TEST_IDLE_MEMORY";
-const LIMIT_NS: u64 = 60_000_000_000;
 const MIB: u64 = 1 << 20;
 /// What an idle log may add: the bound of 8 MiB for a process with one log, less what a small program has itself.
 const IDLE_BYTES_MAX: u64 = 5 * MIB;
@@ -23,14 +18,6 @@ fn resident() -> u64 {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).expect("is listed");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib << 10
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let began_ns = monotonic_ns();
-    while !holds() {
-        assert!(monotonic_ns() - began_ns < LIMIT_NS, "{what}: {} MiB", resident() / MIB);
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Records that fill every buffer, of bytes that name them.
@@ -58,13 +45,17 @@ fn run(method: &str) {
     let before = resident();
     let log = Log::open(dir.path(), options).expect("opens");
     let added = || resident().saturating_sub(before);
-    until("after opening", || log.is_prepared() && added() <= IDLE_BYTES_MAX);
+    until(&format!("{} MiB and no more after opening", IDLE_BYTES_MAX / MIB), || {
+        log.is_prepared() && added() <= IDLE_BYTES_MAX
+    });
     let mut written = Vec::new();
     for round in 0..3 {
         written.extend(burst(&log, round));
         // Far more was in use than an idle log has, and is still there; how much depends on how far the disk lagged.
         assert!(added() > 2 * IDLE_BYTES_MAX, "{} MiB after a burst", added() / MIB);
-        until("after a burst", || added() <= IDLE_BYTES_MAX);
+        until(&format!("{} MiB and no more after a burst", IDLE_BYTES_MAX / MIB), || {
+            added() <= IDLE_BYTES_MAX
+        });
         log.append_commit(&[round; 100]).expect("commits");
     }
     // Nothing was written from memory that had been given back.
@@ -80,15 +71,13 @@ fn run(method: &str) {
 
 #[test]
 fn an_idle_log_gives_its_memory_back_by_every_engine() {
-    let start = |method| {
-        let mut command = Command::new(std::env::current_exe().expect("has a path"));
-        command
-            .args(["--exact", "idle_memory::child", "--nocapture", "--test-threads=1"])
-            .env(ORDERS, method);
-        (method, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts"))
-    };
     let methods = ["direct+dsync", "buffered+fdatasync", "uring-direct-linked", "uring-direct-fixed-dsync"];
-    for (method, child) in methods.map(start) {
+    // Side by side, because each mostly waits for its log to be idle.
+    let children = methods.map(|method| {
+        let mut child = child(PLAIN, "idle_memory::in_a_child", method);
+        (method, child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts"))
+    });
+    for (method, child) in children {
         let output = child.wait_with_output().expect("ends");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{method}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -97,10 +86,9 @@ fn an_idle_log_gives_its_memory_back_by_every_engine() {
     }
 }
 
-/// What a child does; nothing unless the test above started it.
 #[test]
-fn child() {
-    if let Ok(method) = std::env::var(ORDERS) {
+fn in_a_child() {
+    if let Some(method) = orders() {
         run(&method);
     }
 }

@@ -1,11 +1,8 @@
 //! Tests the log's public interface on the real file system.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{Task, change, payloads, poll, scratch, segments, until, until_prepared};
 use seawall::{Error, Log, Lsn, Options, Tail};
 
 fn small() -> Options {
@@ -14,10 +11,6 @@ fn small() -> Options {
 
 fn open(dir: &Path) -> Log {
     Log::open(dir, small()).expect("opens")
-}
-
-fn all(log: &Log, from: Lsn) -> Vec<Vec<u8>> {
-    log.read(from).expect("reads").map(|record| record.expect("sound").payload.to_vec()).collect()
 }
 
 #[test]
@@ -33,12 +26,12 @@ fn what_was_committed_is_there_after_a_clean_close_and_after_a_drop() {
     let log = open(dir.path());
     assert_eq!(log.opened().tail, Tail::Torn);
     let expected: Vec<Vec<u8>> = (0..100_u32).map(|i| i.to_le_bytes().to_vec()).collect();
-    assert_eq!(all(&log, Lsn::ZERO), expected);
+    assert_eq!(payloads(&log), expected);
     log.append(b"committed by close").expect("appends");
     log.close().expect("closes");
     let log = open(dir.path());
     assert_eq!(log.opened().tail, Tail::Clean);
-    assert_eq!(all(&log, Lsn::ZERO).last().map(Vec::as_slice), Some(&b"committed by close"[..]));
+    assert_eq!(payloads(&log).last().map(Vec::as_slice), Some(&b"committed by close"[..]));
 }
 
 #[test]
@@ -51,7 +44,7 @@ fn records_of_every_length_come_back() {
         log.append_commit(&vec![byte; *length]).expect("commits");
     }
     let check = |log: &Log| {
-        let records = all(log, Lsn::ZERO);
+        let records = payloads(log);
         assert_eq!(records.len(), lengths.len());
         for (i, (record, length)) in records.iter().zip(lengths).enumerate() {
             assert!(record.len() == length && record.iter().all(|byte| usize::from(*byte) == i), "{i}");
@@ -94,9 +87,7 @@ fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
     assert_eq!(count.count(), 4000);
     log.close().expect("closes");
     let third = dir.path().join(format!("{:020}.seg", 3));
-    let mut bytes = std::fs::read(&third).expect("reads");
-    bytes[5 << 20] ^= 4;
-    std::fs::write(&third, bytes).expect("writes");
+    change(&third, |bytes| bytes[5 << 20] ^= 4);
     let log = Log::open(dir.path(), options()).expect("an older segment is not looked at");
     let mut reader = log.read(Lsn::ZERO).expect("reads");
     let mut before = 0;
@@ -128,7 +119,7 @@ fn many_threads_share_the_log_and_every_record_is_there_once() {
             });
         }
     });
-    let mut seen: Vec<u64> = all(&log, Lsn::ZERO)
+    let mut seen: Vec<u64> = payloads(&log)
         .into_iter()
         .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
         .collect();
@@ -167,9 +158,9 @@ fn only_what_is_durable_is_read_and_followed() {
     let dir = scratch();
     let log = open(dir.path());
     let lsn = log.append(b"one").expect("appends").end;
-    assert!(all(&log, Lsn::ZERO).is_empty());
+    assert!(payloads(&log).is_empty());
     log.commit(lsn).expect("commits");
-    assert_eq!(all(&log, Lsn::ZERO), [b"one"]);
+    assert_eq!(payloads(&log), [b"one"]);
     std::thread::scope(|scope| {
         let mut follower = log.follow(Lsn::ZERO).expect("follows");
         let reading = scope.spawn(move || {
@@ -204,30 +195,13 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
     let first = log.trim(ends[389].end).expect("trims");
     assert_eq!(first, ends[389].end);
     assert!(matches!(log.read(Lsn::ZERO), Err(Error::Trimmed { .. })));
-    assert_eq!(all(&log, first).len(), 10);
+    assert_eq!(payloads(&log).len(), 10);
     log.close().expect("closes");
-    let segments = std::fs::read_dir(dir.path())
-        .expect("lists")
-        .filter(|entry| {
-            entry
-                .as_ref()
-                .is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "seg"))
-        })
-        .count();
+    let segments = segments(dir.path()).len();
     assert!(segments < 12, "{segments} segments are left of 2 MB of records in 256 KiB segments");
     let log = open(dir.path());
     assert_eq!(log.first_lsn(), first);
-    assert_eq!(all(&log, first).len(), 10);
-}
-
-/// Waits for the housekeeping.
-fn until(log: &Log, what: impl Fn(&Log) -> bool) {
-    let mut waited = 0;
-    while !what(log) {
-        std::thread::sleep(Duration::from_millis(1));
-        waited += 1;
-        assert!(waited < 60_000, "{:?}", log.stats());
-    }
+    assert_eq!(payloads(&log).len(), 10);
 }
 
 #[test]
@@ -236,7 +210,7 @@ fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() 
     let log = open(dir.path());
     let record = [7; 5000];
     let rotate = || {
-        until(&log, Log::is_prepared);
+        until_prepared(&log);
         let started = log.stats().segments_started;
         while log.stats().segments_started == started {
             log.append_commit(&record).expect("commits");
@@ -246,14 +220,14 @@ fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() 
         log.append_commit(&record).expect("commits");
         log.trim(log.durable_lsn()).expect("trims");
         log.append_commit(&record).expect("states the first LSN");
-        until(&log, |log| log.stats().segments == 1 && log.is_prepared());
+        until("the rest goes", || log.stats().segments == 1 && log.is_prepared());
     };
     // The first segment is made before the log is open; a spare for it, and one with each that is started.
     for started in 0..4 {
-        until(&log, |log| log.stats().segments_filled == started + 1);
+        until("a spare is filled", || log.stats().segments_filled == started + 1);
         rotate();
     }
-    until(&log, |log| log.stats().segments_filled == 5);
+    until("a spare is filled", || log.stats().segments_filled == 5);
     for _ in 0..6 {
         trim();
         rotate();
@@ -273,7 +247,7 @@ fn records_as_large_as_the_memory_do_not_wait_for_a_commit_that_never_comes() {
         log.append(&vec![i; 60 << 10]).expect("appends");
     }
     log.close().expect("closes");
-    assert_eq!(all(&open(dir.path()), Lsn::ZERO).len(), 104);
+    assert_eq!(payloads(&open(dir.path())).len(), 104);
 }
 
 #[test]
@@ -295,49 +269,6 @@ fn a_follower_sees_the_last_record_before_the_end() {
 }
 
 #[test]
-fn a_second_writer_is_refused() {
-    let dir = scratch();
-    let log = open(dir.path());
-    assert!(matches!(Log::open(dir.path(), small()), Err(Error::Locked { .. })));
-    log.close().expect("closes");
-    open(dir.path());
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-#[test]
-fn many_commits_are_in_flight_from_one_thread_without_a_runtime() {
-    let dir = scratch();
-    let log = open(dir.path());
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut pending = std::collections::VecDeque::new();
-    for i in 0..2000_u32 {
-        let lsn = log.append(&i.to_le_bytes()).expect("appends").end;
-        pending.push_back(log.commit_async(lsn));
-        while pending.len() > 64 {
-            match std::pin::Pin::new(&mut pending[0]).poll(&mut context) {
-                Poll::Ready(done) => {
-                    assert!(log.durable_lsn() >= done.expect("commits"));
-                    pending.pop_front();
-                }
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-    for commit in pending {
-        commit.wait().expect("commits");
-    }
-    assert_eq!(all(&log, Lsn::ZERO).len(), 2000);
-}
-
-#[test]
 fn what_cannot_be_is_refused_with_a_reason() {
     let dir = scratch();
     assert!(matches!(Log::open(dir.path(), small().create(false)), Err(Error::NotALog { .. })));
@@ -350,32 +281,25 @@ fn what_cannot_be_is_refused_with_a_reason() {
 
 #[test]
 fn a_commit_that_outlives_its_log_fails_and_writes_nothing() {
-    struct Woken(std::sync::atomic::AtomicBool);
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
-        }
-    }
     let dir = scratch();
     let log = open(dir.path());
     log.append_commit(b"durable").expect("commits");
     let done = log.commit_async(log.durable_lsn());
     let lsn = log.append(b"never committed").expect("appends").end;
     let (late, mut pending) = (log.commit_async(lsn), log.commit_async(lsn));
-    let woken = Arc::new(Woken(false.into()));
-    let waker = Waker::from(Arc::clone(&woken));
-    let polled = std::pin::Pin::new(&mut pending).poll(&mut Context::from_waker(&waker));
+    let task = Task::new();
+    let polled = poll(&mut pending, &task);
     drop(log);
     // Polling requests a commit of the writer, so this one may have become durable before the log was let go; but it must
     // not be left without an answer.
-    assert!(polled.is_ready() || woken.0.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(polled.is_ready() || task.woken() > 0);
     let was_durable = pending.is_durable();
     assert!(done.wait().is_ok(), "what was durable stays so");
     let again = open(dir.path());
     let late = late.wait();
     assert_eq!(late.is_ok(), was_durable, "nothing becomes durable behind the log's back: {late:?}");
     assert!(was_durable || matches!(late, Err(Error::Closed)), "{late:?}");
-    assert_eq!(all(&again, Lsn::ZERO).len(), if was_durable { 2 } else { 1 });
+    assert_eq!(payloads(&again).len(), if was_durable { 2 } else { 1 });
 }
 
 /// The writer thread writes full batches and then gathers: a commit that comes meanwhile must not rely on it to lead.

@@ -11,19 +11,18 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::stops::Stops;
+use crate::fixture::{PLAIN, Stops, child, id, orders, scratch};
+use seawall::sim::rng::Rng;
 use seawall::{
     Durability, Error, Follower, Hold, Log, Lsn, MethodChoice, Options, RECORD_HEADER_BYTES, Record,
     StreamId, StreamReader, View,
 };
 use seawall_sys::clock::monotonic_ns;
 
-/// Set for the process of one life: the folder, the seed and the number of the life.
-const LIFE: &str = "SEAWALL_TEST_MODEL_LIFE";
 const LIVES: u64 = 12;
 const STREAMS: u64 = 8;
 /// The stream of the thread that commits beside the life.
@@ -32,17 +31,8 @@ const TAG_BYTES: u64 = 12;
 /// How late a hold that a trim had not looked for may still be passed by that trim.
 const LATE_NS: u64 = 5_000_000_000;
 
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound.max(1)
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).expect("small")]
-    }
+fn one<T: Copy>(chance: &mut Rng, of: &[T]) -> T {
+    of[chance.index(of.len())]
 }
 
 /// One record of a change: its stream, if it has one, its own number and its length.
@@ -251,10 +241,6 @@ fn plain_ids(records: impl Iterator<Item = seawall::Result<Record>>) -> Vec<u64>
     records.filter(|record| record.stream.is_none()).map(|record| id_of(&record)).collect()
 }
 
-fn id(stream: u32) -> StreamId {
-    StreamId::new(stream).expect("small")
-}
-
 /// What a log that was just opened holds; whether that is the state.
 fn holds(log: &Log, state: &State) -> Result<(), String> {
     // What streams let go may move the first LSN at any moment.
@@ -288,7 +274,7 @@ fn holds(log: &Log, state: &State) -> Result<(), String> {
 
 /// One life.
 struct Life {
-    chance: Chance,
+    chance: Rng,
     past: Past,
     journal: File,
     /// What there is now, durable or not.
@@ -360,7 +346,7 @@ impl Life {
     fn items(&mut self, count: u64) -> Vec<Item> {
         let item = |life: &mut Self, at: u64| {
             let stream = u32::try_from(life.chance.below(STREAMS + 2)).expect("small");
-            let length = life.chance.one(&[8, 20, 100, 400, 3000, 12_000]);
+            let length = one(&mut life.chance, &[8, 20, 100, 400, 3000, 12_000]);
             (
                 Some(stream).filter(|stream| u64::from(*stream) < STREAMS && *stream > 0),
                 life.past.ids + at,
@@ -386,7 +372,7 @@ impl Life {
         for (stream, model) in streams {
             let seq = model.first + self.chance.below(model.next - model.first + 1);
             if self.chance.below(3) == 0 {
-                changes.push(Change::of(self.chance.one(&[0, 0, 1, 2]), stream.into(), seq));
+                changes.push(Change::of(one(&mut self.chance, &[0, 0, 1, 2]), stream.into(), seq));
             }
         }
         let count = 1 + self.chance.below(3);
@@ -399,7 +385,7 @@ impl Life {
 
     fn any_stream(&mut self) -> Option<(u32, Model)> {
         let all: Vec<_> = self.now.streams.keys().copied().collect();
-        let one = (!all.is_empty()).then(|| self.chance.one(&all))?;
+        let one = (!all.is_empty()).then(|| one(&mut self.chance, &all))?;
         Some((one, self.now.streams[&one].clone()))
     }
 
@@ -448,7 +434,7 @@ impl Life {
         if self.readers.len() < 4 {
             self.readers.push((number, stream.read(from).expect("it is there"), false));
         }
-        let at = usize::try_from(self.chance.below(self.readers.len() as u64)).expect("small");
+        let at = self.chance.index(self.readers.len());
         let (number, mut reader, cut) = self.readers.swap_remove(at);
         let model = self.now.streams.get(&number).cloned().unwrap_or_default();
         let (seq, durable) = (reader.next_seq(), log.durable_lsn());
@@ -576,7 +562,7 @@ impl Life {
             23 => {
                 let ends: Vec<Lsn> =
                     self.now.plain.range(log.first_lsn()..).map(|(_, (_, end))| *end).collect();
-                if let Some(from) = (!ends.is_empty()).then(|| self.chance.one(&ends)) {
+                if let Some(from) = (!ends.is_empty()).then(|| one(&mut self.chance, &ends)) {
                     self.change(log, &format!("cut-log {from}"), &Change::CutLog(from));
                 }
             }
@@ -596,38 +582,35 @@ impl Life {
     }
 }
 
-fn options(chance: &mut Chance, class: Durability) -> Options {
+fn options(chance: &mut Rng, class: Durability) -> Options {
     Options::default()
         .durability(class)
-        .segment_bytes(chance.one(&[64 << 10, 128 << 10, 256 << 10]))
-        .batch_bytes(chance.one(&[4 << 10, 16 << 10, 32 << 10]))
-        .memory_bytes(chance.one(&[64 << 10, 256 << 10]))
-        .crash_memory_bytes(chance.one(&[0, 64 << 10, 1 << 20]))
-        .idle_mark(Duration::from_millis(chance.one(&[1, 20, 60_000])))
-        .in_flight_max(chance.one(&[1, 2, 4]))
+        .segment_bytes(one(chance, &[64 << 10, 128 << 10, 256 << 10]))
+        .batch_bytes(one(chance, &[4 << 10, 16 << 10, 32 << 10]))
+        .memory_bytes(one(chance, &[64 << 10, 256 << 10]))
+        .crash_memory_bytes(one(chance, &[0, 64 << 10, 1 << 20]))
+        .idle_mark(Duration::from_millis(one(chance, &[1, 20, 60_000])))
+        .in_flight_max(one(chance, &[1, 2, 4]))
         .method(MethodChoice::Named(
-            chance.one(&["direct+dsync", "buffered+fdatasync", "buffered+fsync"]).to_owned(),
+            one(chance, &["direct+dsync", "buffered+fdatasync", "buffered+fsync"]).to_owned(),
         ))
 }
 
 /// The process of one life.
 #[test]
 fn life() {
-    let Some(life) = std::env::var_os(LIFE) else { return };
-    let life = life.into_string().expect("text");
+    let Some(life) = orders() else { return };
     let [folder, seed]: [&str; 2] = life.split('\n').collect::<Vec<_>>().try_into().expect("two lines");
     let (dir, journal) = (Path::new(folder).join("log"), Path::new(folder).join("journal"));
     let mut past = Past::default();
     if let Ok(text) = std::fs::read_to_string(&journal) {
         text.lines().for_each(|line| past.line(line));
     }
-    let mut chance = Chance(seed.parse().expect("a number"));
-    let class = chance.one(&[
-        Durability::PowerLoss,
-        Durability::PowerLoss,
-        Durability::SystemCrash,
-        Durability::ProcessCrash,
-    ]);
+    let mut chance = Rng::new(seed.parse().expect("a number"));
+    let class = one(
+        &mut chance,
+        &[Durability::PowerLoss, Durability::PowerLoss, Durability::SystemCrash, Durability::ProcessCrash],
+    );
     let options = options(&mut chance, class);
     let log = Log::open(&dir, options.clone()).unwrap_or_else(|error| panic!("{options:?}: {error}"));
     let end = log.appended_lsn();
@@ -677,13 +660,11 @@ fn life() {
 
 /// Lives of one log, until it has had enough of them or that time has come.
 fn run(seed: u64, until_ns: u64) {
-    let dir = crate::scratch::scratch();
-    let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let dir = scratch();
+    let mut chance = Rng::new(seed);
     for life in 0..LIVES {
-        let this = std::env::current_exe().expect("this test");
-        let mut child = Command::new(this)
-            .args(["model::life", "--exact", "--nocapture"])
-            .env(LIFE, format!("{}\n{}", dir.path().display(), chance.below(u64::MAX)))
+        let orders = format!("{}\n{}", dir.path().display(), chance.below(u64::MAX));
+        let mut child = child(PLAIN, "model::life", &orders)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::scratch::scratch;
+use crate::fixture::{scratch, tiny};
 use seawall::{Durability, Log, MethodChoice, MethodOrigin, Options};
 
 fn options() -> Options {
-    let options = Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10);
-    options.durability(Durability::SystemCrash)
+    tiny().durability(Durability::SystemCrash)
 }
 
 /// One test, because what is probed is shared by all of a process; for a class that no other test here probes.

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::fixture::{copy, scratch};
 use seawall::Durability::ProcessCrash;
 use seawall::format::{FileRole, file_role};
 use seawall::{
@@ -34,12 +35,12 @@ fn in_memory() -> Options {
 }
 
 fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| crate::scratch::scratch())
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| scratch())
 }
 
 /// Puts a log into `to` with a hold, memory of a process that ended, and two segments and a spare.
 fn log(to: &Path) {
-    let made = crate::scratch::scratch();
+    let made = scratch();
     let dir = made.path();
     let log = Log::open(dir, options()).expect("opens");
     for _ in 1..RECORDS {
@@ -53,12 +54,6 @@ fn log(to: &Path) {
     copy(dir, to);
     for staging in ["00000000000000000009.new", "HOLD.new-copy"] {
         fs::write(to.join(staging), [0; 4096]).expect("writes");
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).expect("lists").flatten() {
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("copies");
     }
 }
 
@@ -171,7 +166,7 @@ fn no_own_file_of_any_length_makes_an_opening_panic_or_lose_anything() {
 fn memory_of_any_length_is_replaced() {
     for length in [0, 1, 4, 7, 8, 127, 128, 4096] {
         for magic in [&b""[..], b"SWM1"] {
-            let dir = crate::scratch::scratch();
+            let dir = scratch();
             drop(Log::open(dir.path(), options()).expect("opens"));
             let mut content = vec![0; length];
             let magic = &magic[..magic.len().min(length)];
@@ -183,26 +178,4 @@ fn memory_of_any_length_is_replaced() {
             assert_eq!(log.stats().process_crash, ProcessCrashCommits::InMemory, "{length} bytes");
         }
     }
-}
-
-/// A first attempt that failed is made again.
-#[test]
-fn memory_that_could_not_be_made_is_made_when_it_can_be() {
-    let dir = crate::scratch::scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
-    fs::create_dir(dir.path().join("MEMORY")).expect("in its way");
-    let commit = || {
-        let end = log.append(b"a record").expect("appends").end;
-        log.commit_as(end, ProcessCrash).expect("commits");
-    };
-    commit();
-    let shown = log.stats().process_crash;
-    assert!(matches!(shown, ProcessCrashCommits::Written { .. }), "{shown:?}");
-    fs::remove_dir(dir.path().join("MEMORY")).expect("removed");
-    let made = (0..3000).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        commit();
-        log.stats().process_crash == ProcessCrashCommits::InMemory
-    });
-    assert!(made, "{:?}", log.stats().process_crash);
 }

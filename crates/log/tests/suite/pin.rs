@@ -1,7 +1,9 @@
 //! Tests that a trim stops at the lowest pin and at the lowest hold, and goes on when that is moved or gone.
 
-use crate::scratch::scratch;
-use seawall::{Error, Hold, Log, Lsn, Options, Retention, StreamId, View};
+use std::time::Duration;
+
+use crate::fixture::{id, scratch, until};
+use seawall::{Error, Hold, Log, Lsn, Options, Retention, View};
 
 #[test]
 fn a_trim_stops_at_the_lowest_pin_until_it_is_moved_or_dropped() {
@@ -32,26 +34,17 @@ fn a_trim_stops_at_the_lowest_pin_until_it_is_moved_or_dropped() {
     drop(pin);
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let came = (0..12_000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        holds()
-    });
-    assert!(came, "{what}, in a minute");
-}
-
 /// However the first LSN moves, by a trim, by rules or as streams let go, it stops at a hold that another process wrote, goes on
 /// when the hold has moved on, and is free when it is gone. Nothing of that needs another call of the log.
 #[test]
 fn every_way_to_move_the_first_lsn_stops_at_a_hold_and_goes_on_behind_it() {
     type Free = fn(&Log);
-    let options =
-        || Options::default().segment_bytes(64 << 10).idle_mark(std::time::Duration::from_millis(5));
+    let options = || Options::default().segment_bytes(64 << 10).idle_mark(Duration::from_millis(5));
     let by_rules = || options().retention(Retention::default().bytes(64 << 10));
     let nothing: Free = |_| {};
     let trim: Free = |log| assert!(log.trim(log.durable_lsn()).expect("trims") == log.first_lsn());
     let trim_stream: Free = |log| {
-        let stream = log.stream(StreamId::new(1).expect("small"));
+        let stream = log.stream(id(1));
         log.commit(stream.trim(stream.next_seq()).expect("trims")).expect("commits");
     };
     let ways: [(&str, Options, bool, Free); 3] = [
@@ -59,50 +52,54 @@ fn every_way_to_move_the_first_lsn_stops_at_a_hold_and_goes_on_behind_it() {
         ("rules", by_rules(), false, nothing),
         ("streams", options(), true, trim_stream),
     ];
-    for (way, options, in_stream, free) in ways {
-        for there_at_opening in [false, true] {
-            let dir = scratch();
-            let hold = |lsn| Hold { lsn, note: String::new() }.write(dir.path(), "copy").expect("writes");
-            let log = if there_at_opening {
-                drop(Log::open(dir.path(), options.clone()).expect("opens"));
-                hold(Lsn::ZERO);
-                Log::open(dir.path(), options.clone()).expect("opens")
-            } else {
-                let log = Log::open(dir.path(), options.clone()).expect("opens");
-                hold(Lsn::ZERO);
-                log
-            };
-            let append = || {
-                let stream = log.stream(StreamId::new(1).expect("small"));
-                for _ in 0..40 {
-                    let record = [7; 5000];
-                    if in_stream { stream.append(&record).map(drop) } else { log.append(&record).map(drop) }
-                        .expect("appends");
-                }
-                log.commit(log.appended_lsn()).expect("commits");
-                free(&log);
-            };
-            append();
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            assert_eq!(log.first_lsn(), Lsn::ZERO, "{way}: held from there");
-            View::open(dir.path()).expect("looks").follow(Lsn::ZERO).expect("what is held is there");
-            let before = log.appended_lsn();
-            append();
-            hold(before);
-            until(way, || {
-                free(&log);
-                log.first_lsn() > Lsn::ZERO
-            });
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            assert!(log.first_lsn() <= before, "{way}: {} behind {before}", log.first_lsn());
-            Hold::remove(dir.path(), "copy").expect("removes");
-            if way == "Log::trim" {
-                free(&log);
+    let row = |(way, options, in_stream, free): (&str, Options, bool, Free), there_at_opening: bool| {
+        let dir = scratch();
+        let hold = |lsn| Hold { lsn, note: String::new() }.write(dir.path(), "copy").expect("writes");
+        let log = if there_at_opening {
+            drop(Log::open(dir.path(), options.clone()).expect("opens"));
+            hold(Lsn::ZERO);
+            Log::open(dir.path(), options.clone()).expect("opens")
+        } else {
+            let log = Log::open(dir.path(), options.clone()).expect("opens");
+            hold(Lsn::ZERO);
+            log
+        };
+        let append = || {
+            let stream = log.stream(id(1));
+            for _ in 0..40 {
+                let record = [7; 5000];
+                if in_stream { stream.append(&record).map(drop) } else { log.append(&record).map(drop) }
+                    .expect("appends");
             }
-            // No call follows.
-            until(way, || log.stats().segments <= 2 && log.first_lsn() > before);
+            log.commit(log.appended_lsn()).expect("commits");
+            free(&log);
+        };
+        append();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(log.first_lsn(), Lsn::ZERO, "{way}: held from there");
+        View::open(dir.path()).expect("looks").follow(Lsn::ZERO).expect("what is held is there");
+        let before = log.appended_lsn();
+        append();
+        hold(before);
+        until(way, || {
+            free(&log);
+            log.first_lsn() > Lsn::ZERO
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(log.first_lsn() <= before, "{way}: {} behind {before}", log.first_lsn());
+        Hold::remove(dir.path(), "copy").expect("removes");
+        if way == "Log::trim" {
+            free(&log);
         }
-    }
+        // No call follows.
+        until(way, || log.stats().segments <= 2 && log.first_lsn() > before);
+    };
+    // Side by side, because each mostly waits for the log to look again.
+    std::thread::scope(|scope| {
+        for (way, there_at_opening) in ways.into_iter().flat_map(|way| [(way.clone(), false), (way, true)]) {
+            scope.spawn(move || row(way, there_at_opening));
+        }
+    });
 }
 
 /// What is cut is forgotten of what was trimmed: a reader that has read such a batch says that it was overtaken.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use crate::scratch::scratch;
-use seawall::{Log, Lsn, Options, StreamId};
+use crate::fixture::{id, scratch, tiny};
+use seawall::{Log, Lsn, Options};
 
 fn options() -> Options {
-    Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(128 << 10).block_bytes(512)
+    tiny().block_bytes(512)
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn an_append_says_where_its_record_begins_and_ends() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
     let mut last = Lsn::ZERO;
-    let stream = log.stream(StreamId::new(1).expect("is one"));
+    let stream = log.stream(id(1));
     for length in [0, 1, 700, 20_000, 3] {
         let record = vec![7; length];
         let appends: [&dyn Fn() -> seawall::Result<Range<Lsn>>; 4] = [

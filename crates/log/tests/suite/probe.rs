@@ -1,6 +1,6 @@
 //! Tests that the probe returns a result for every input and removes its file.
 
-use crate::scratch::scratch;
+use crate::fixture::scratch;
 use seawall::{Durability, PROBE_COMMITS_MAX, Probe, probe};
 use std::path::Path;
 use std::time::Duration;

@@ -2,18 +2,16 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{
+    PLAIN, Task, change, child, copy, faulty, orders, payloads, payloads_of, scratch, until, wait,
+};
 use futures_lite::future::block_on;
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
-use seawall::faults::Faults;
-use seawall::{Error, LeftInMemory, Log, Lsn, Options, ProcessCrashCommits, Tail};
-
-/// Set for the process that is killed: the directory of its log.
-const KILLED: &str = "SEAWALL_TEST_KILLED_LOG";
+use seawall::{Error, LeftInMemory, Log, Lsn, MethodChoice, Options, ProcessCrashCommits, Tail};
 
 fn options() -> Options {
     Options::default()
@@ -22,16 +20,11 @@ fn options() -> Options {
         .memory_bytes(1 << 20)
         // Nothing is written but what a test requests.
         .idle_mark(Duration::from_mins(10))
-        .method(seawall::MethodChoice::Named("dsync".to_owned()))
+        .method(MethodChoice::Named("dsync".to_owned()))
 }
 
 fn open(dir: &Path) -> Log {
     Log::open(dir, options()).expect("opens")
-}
-
-fn records(log: &Log) -> Vec<Vec<u8>> {
-    let records = log.read(log.first_lsn()).expect("reads");
-    records.map(|record| record.expect("is sound").payload.to_vec()).collect()
 }
 
 fn commit(log: &Log, record: &[u8]) -> Lsn {
@@ -60,12 +53,12 @@ fn such_a_commit_writes_nothing_and_its_record_is_there_when_the_log_is_dropped(
     assert_eq!(log.lsn_surviving(SystemCrash), Lsn::ZERO);
     let stats = log.stats();
     assert_eq!((stats.batches, stats.process_crash), (0, ProcessCrashCommits::InMemory));
-    assert!(records(&log).is_empty(), "readers show what is durable");
+    assert!(payloads(&log).is_empty(), "readers show what is durable");
     drop(log);
     let log = open(dir.path());
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Taken { records: 200 });
     assert_eq!((log.opened().end, log.durable_lsn(), log.opened().tail), (end, end, Tail::Torn));
-    assert_eq!(records(&log), all);
+    assert_eq!(payloads(&log), all);
     assert!(!memory.exists(), "it was taken");
     // What is durable is not taken twice, and a log that was closed leaves nothing.
     let end = commit(&log, b"more");
@@ -79,7 +72,7 @@ fn such_a_commit_writes_nothing_and_its_record_is_there_when_the_log_is_dropped(
     assert!(!memory.exists());
     let log = open(dir.path());
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Nothing);
-    assert_eq!(records(&log).len(), 202);
+    assert_eq!(payloads(&log).len(), 202);
     // Closed by its own threads it leaves as little.
     commit(&log, b"last");
     assert!(memory.exists());
@@ -92,7 +85,7 @@ fn such_a_commit_writes_nothing_and_its_record_is_there_when_the_log_is_dropped(
 #[test]
 fn a_log_that_promises_no_more_stores_for_commit_as_and_writes_for_commit() {
     let dir = scratch();
-    let method = seawall::MethodChoice::Named("buffered".to_owned());
+    let method = MethodChoice::Named("buffered".to_owned());
     let weak = options().durability(ProcessCrash).method(method);
     let log = Log::open(dir.path(), weak.clone()).expect("opens");
     let end = commit(&log, b"stored");
@@ -102,15 +95,15 @@ fn a_log_that_promises_no_more_stores_for_commit_as_and_writes_for_commit() {
     let stats = log.stats();
     assert_eq!((stats.batches, stats.process_crash), (0, ProcessCrashCommits::InMemory));
     assert_eq!((log.lsn_surviving(ProcessCrash), log.durable_lsn()), (end, Lsn::ZERO));
-    assert!(records(&log).is_empty(), "readers show what is written");
+    assert!(payloads(&log).is_empty(), "readers show what is written");
     // What `commit` has committed they show, though it outlives the process already.
     log.commit(end).expect("commits");
-    assert_eq!((log.durable_lsn(), records(&log)), (end, vec![b"stored".to_vec()]));
+    assert_eq!((log.durable_lsn(), payloads(&log)), (end, vec![b"stored".to_vec()]));
     commit(&log, b"stored too");
     drop(log);
     let log = Log::open(dir.path(), weak).expect("opens");
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Taken { records: 1 });
-    assert_eq!(records(&log), [b"stored".to_vec(), b"stored too".to_vec()]);
+    assert_eq!(payloads(&log), [b"stored".to_vec(), b"stored too".to_vec()]);
 }
 
 #[test]
@@ -119,12 +112,7 @@ fn an_idle_log_writes_what_lies_in_memory_only() {
     let log = Log::open(dir.path(), options().idle_mark(Duration::from_millis(1))).expect("opens");
     for _ in 0..3 {
         let end = commit(&log, b"record");
-        let mut waited = 0;
-        while log.durable_lsn() < end {
-            std::thread::sleep(Duration::from_millis(2));
-            waited += 1;
-            assert!(waited < 30_000, "an idle log makes it durable");
-        }
+        until("an idle log makes it durable", || log.durable_lsn() >= end);
     }
 }
 
@@ -142,7 +130,7 @@ fn transactions_and_large_records_come_back_whole() {
     all.extend(pair);
     drop(log);
     let log = open(dir.path());
-    assert_eq!(records(&log), all);
+    assert_eq!(payloads(&log), all);
 }
 
 /// What readers of this opening show: from the start, from the end backwards, and whether the record at `cut` is there.
@@ -155,10 +143,8 @@ fn shown(log: &Log, cut: Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, bool) {
     }
     backwards.reverse();
     let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let payloads =
-        std::iter::from_fn(|| follower.try_next_record().expect("reads").map(|r| r.payload.to_vec()));
-    let forwards = payloads.collect();
-    assert_eq!(records(log), forwards, "a reader and a follower");
+    let forwards = payloads_of(std::iter::from_fn(|| follower.try_next_record().transpose()));
+    assert_eq!(payloads(log), forwards, "a reader and a follower");
     (forwards, backwards, log.read_at(cut).is_ok())
 }
 
@@ -209,13 +195,13 @@ fn what_does_not_fit_is_written_and_no_record_is_lost_between_the_two() {
         }
         drop(log);
         let log = open(dir.path());
-        assert_eq!(records(&log), all);
+        assert_eq!(payloads(&log), all);
         assert_eq!(log.opened().left_in_memory == LeftInMemory::Nothing, bytes == 0);
     }
 }
 
 #[test]
-fn where_it_cannot_be_had_such_commits_are_written_and_the_reason_is_shown() {
+fn where_it_cannot_be_had_such_commits_are_written_and_the_reason_is_shown_until_it_can_be() {
     let dir = scratch();
     let log = Log::open(dir.path(), options()).expect("opens");
     // The name is taken.
@@ -227,60 +213,72 @@ fn where_it_cannot_be_had_such_commits_are_written_and_the_reason_is_shown() {
     };
     assert!(reason.contains("MEMORY"), "{reason}");
     assert_eq!(log.stats().relaxed_batches, 1);
-    drop(log);
     std::fs::remove_dir(dir.path().join("MEMORY")).expect("removes it");
-    assert_eq!(records(&open(dir.path())).len(), 1);
+    let mut committed = 1;
+    until("it is made after all", || {
+        commit(&log, b"record");
+        committed += 1;
+        log.stats().process_crash == ProcessCrashCommits::InMemory
+    });
+    drop(log);
+    assert_eq!(payloads(&open(dir.path())).len(), committed);
 }
 
+/// With and without the memory, by rows whose sync is of what they write and of the whole file.
 #[test]
 fn every_thread_finds_what_it_committed_whatever_else_is_committed() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options().crash_memory_bytes(128 << 10)).expect("opens");
-    let committed = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4_u32)
-            .map(|thread| {
+    for (bytes, method) in [(128 << 10, "dsync"), (0, "dsync"), (0, "buffered+fdatasync")] {
+        let dir = scratch();
+        let method = MethodChoice::Named(method.to_owned());
+        let log = Log::open(dir.path(), options().crash_memory_bytes(bytes).method(method)).expect("opens");
+        let committed = std::thread::scope(|scope| {
+            let work = |thread: u32| {
                 let log = &log;
-                scope.spawn(move || {
-                    let mut ends = Vec::new();
-                    for i in 0..600_u32 {
-                        let record = [thread.to_le_bytes(), i.to_le_bytes()].concat();
-                        let lsn = log.append(&record).expect("appends").end;
-                        match (thread + i) % 5 {
-                            0 if i % 20 == 0 => log.commit(lsn),
-                            1 => log.commit_as(lsn, SystemCrash),
-                            2 => log
-                                .commit_async_as(lsn, ProcessCrash)
-                                .and_then(seawall::CommitFuture::wait)
-                                .map(drop),
-                            _ => log.commit_as(lsn, ProcessCrash),
-                        }
-                        .expect("commits");
-                        assert!((thread + i) % 5 == 0 || log.lsn_surviving(ProcessCrash) >= lsn);
-                        ends.push(lsn);
-                    }
-                    ends
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("runs")).collect::<Vec<_>>()
-    });
-    let safe = log.lsn_surviving(ProcessCrash);
-    drop(log);
-    let log = open(dir.path());
-    assert!(log.durable_lsn() >= safe);
-    for (thread, ends) in (0_u32..).zip(committed) {
-        for (i, end) in (0_u32..).zip(ends).filter(|(_, end)| *end <= safe) {
-            let record = log.read_before(end).expect("reads").expect("is there");
-            assert_eq!(&record.payload[..], [thread.to_le_bytes(), i.to_le_bytes()].concat());
+                move || (0..600_u32).map(|i| commit_somehow(log, thread, i)).collect::<Vec<Lsn>>()
+            };
+            let threads: Vec<_> = (0..6).map(|thread| scope.spawn(work(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("runs")).collect::<Vec<_>>()
+        });
+        let safe = log.lsn_surviving(ProcessCrash);
+        drop(log);
+        let log = open(dir.path());
+        assert!(log.durable_lsn() >= safe);
+        for (thread, ends) in (0_u32..).zip(committed) {
+            for (i, end) in (0_u32..).zip(ends).filter(|(_, end)| *end <= safe) {
+                let record = log.read_before(end).expect("reads").expect("is there");
+                assert_eq!(&record.payload[..], [thread.to_le_bytes(), i.to_le_bytes()].concat());
+            }
         }
     }
+}
+
+/// Appends a record and commits it in one of all ways, or does not.
+fn commit_somehow(log: &Log, thread: u32, i: u32) -> Lsn {
+    let record = [thread.to_le_bytes(), i.to_le_bytes()].concat();
+    let lsn = log.append(&record).expect("appends").end;
+    let weak = || log.commit_async_as(lsn, ProcessCrash).expect("a known class");
+    let way = (thread + i) % 8;
+    match way {
+        0 => log.commit(lsn),
+        1 => log.commit_async(lsn).wait().map(drop),
+        2 => wait(log.commit_async(lsn), &Task::new()).map(drop),
+        3 => log.commit_as(lsn, SystemCrash),
+        4 => weak().wait().map(drop),
+        5 => wait(weak(), &Task::new()).map(drop),
+        6 => log.commit_as(lsn, ProcessCrash),
+        _ => return lsn,
+    }
+    .expect("commits");
+    assert!(way > 2 || log.durable_lsn() >= lsn, "a group honours its strictest member");
+    assert!(log.lsn_surviving(ProcessCrash) >= lsn);
+    lsn
 }
 
 #[test]
 fn a_failed_log_stores_nothing_more_and_what_it_had_stored_is_there() {
     let dir = scratch();
-    let faults = Arc::new(Faults::default());
-    let log = Log::open(dir.path(), options().faults(Arc::clone(&faults))).expect("opens");
+    let (faults, options) = faulty(options());
+    let log = Log::open(dir.path(), options).expect("opens");
     let stored = commit(&log, b"stored");
     faults.fail_commit(0);
     let lsn = log.append(b"fails").expect("appends").end;
@@ -290,7 +288,7 @@ fn a_failed_log_stores_nothing_more_and_what_it_had_stored_is_there() {
     assert!(log.commit_as(stored, ProcessCrash).is_ok(), "that promise was kept");
     drop(log);
     let log = open(dir.path());
-    assert_eq!(records(&log)[0], b"stored");
+    assert_eq!(payloads(&log)[0], b"stored");
     assert!(matches!(log.commit_as(Lsn::MAX, ProcessCrash), Err(Error::BeyondEnd { .. })));
 }
 
@@ -307,7 +305,7 @@ fn a_process_that_was_forked_off_stores_nothing() {
     assert!(log.lsn_surviving(ProcessCrash) < lsn);
     commit(&log, b"parent again");
     drop(log);
-    assert_eq!(records(&open(dir.path())).len(), 3);
+    assert_eq!(payloads(&open(dir.path())).len(), 3);
 }
 
 /// Leaves memory with one record in a log of one durable record, and changes the file by `change`.
@@ -321,13 +319,7 @@ fn left(change: impl FnOnce(&Path)) -> (LeftInMemory, usize) {
     let log = open(dir.path());
     assert!(!dir.path().join("MEMORY").exists(), "it is removed either way");
     assert!(log.opened().foreign_files.is_empty());
-    (log.opened().left_in_memory, records(&log).len())
-}
-
-fn flip(file: &Path, at: usize) {
-    let mut bytes = std::fs::read(file).expect("reads");
-    bytes[at] ^= 1;
-    std::fs::write(file, bytes).expect("writes");
+    (log.opened().left_in_memory, payloads(&log).len())
 }
 
 #[test]
@@ -335,7 +327,7 @@ fn memory_that_is_torn_or_of_another_log_boot_or_epoch_is_never_believed() {
     assert_eq!(left(|_| {}), (LeftInMemory::Taken { records: 1 }, 2));
     // Any byte of the header or of the frame.
     for at in [4, 8, 24, 40, 48, 56, 128, 136, 140, 144, 150] {
-        let (left, count) = left(|dir| flip(&dir.join("MEMORY"), at));
+        let (left, count) = left(|dir| change(&dir.join("MEMORY"), |bytes| bytes[at] ^= 1));
         assert_eq!(count, 1, "byte {at}");
         assert_eq!(matches!(left, LeftInMemory::Worthless { .. }), at < 128, "byte {at}: {left:?}");
     }
@@ -385,13 +377,13 @@ fn an_opening_that_fails_leaves_the_memory_for_the_next_one() {
     assert!(matches!(Log::open(dir.path(), options()), Err(Error::Locked { .. })));
     drop(log);
     for _ in 0..3 {
-        let faults = Arc::new(Faults::default());
+        let (faults, options) = faulty(options());
         faults.fail_commit(0);
-        assert!(Log::open(dir.path(), options().faults(faults)).is_err(), "what it serves is not durable");
+        assert!(Log::open(dir.path(), options).is_err(), "what it serves is not durable");
     }
     let log = open(dir.path());
     assert_eq!(log.opened().left_in_memory, LeftInMemory::Taken { records: 1 });
-    assert_eq!(records(&log), [b"record"]);
+    assert_eq!(payloads(&log), [b"record"]);
 }
 
 #[test]
@@ -405,8 +397,8 @@ fn what_was_accepted_under_a_cap_is_drained_under_it() {
             .disk_bytes_max(6 * SEGMENT)
     };
     let dir = scratch();
-    let faults = Arc::new(Faults::default());
-    let log = Arc::new(Log::open(dir.path(), capped().faults(Arc::clone(&faults))).expect("opens"));
+    let (faults, options) = faulty(capped());
+    let log = Log::open(dir.path(), options).expect("opens");
     log.append_commit(b"durable").expect("commits");
     // Nothing is written any more, and records fill the rest of this segment and those that they may start.
     faults.hang_commits(true);
@@ -427,21 +419,15 @@ fn what_was_accepted_under_a_cap_is_drained_under_it() {
     }
     // What a process that is killed now leaves.
     let left = scratch();
-    for entry in std::fs::read_dir(dir.path()).expect("lists").flatten() {
-        std::fs::copy(entry.path(), left.path().join(entry.file_name())).expect("copies");
-    }
+    copy(dir.path(), left.path());
     faults.hang_commits(false);
     let opened = Arc::new(std::sync::OnceLock::new());
     let (into, at) = (Arc::clone(&opened), left.path().to_owned());
     // It is not joined: an opening that waits for ever must not keep the test from failing.
     std::thread::spawn(move || drop(into.set(Log::open(at, capped()))));
-    let opened_in_time = (0..3000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        opened.get().is_some()
-    });
-    assert!(opened_in_time, "the opening waits for a trim that nobody can make");
+    until("the opening ends, though nobody can trim", || opened.get().is_some());
     let log = opened.get().expect("it ended").as_ref().expect("what was accepted fits");
-    assert_eq!(records(log).len(), accepted);
+    assert_eq!(payloads(log).len(), accepted);
     // It can be trimmed, and goes on.
     log.trim(log.durable_lsn()).expect("trims");
     log.append_commit(b"goes on").expect("commits");
@@ -450,8 +436,8 @@ fn what_was_accepted_under_a_cap_is_drained_under_it() {
 
 /// What the killed process does: commits numbered records for ever, and says so after each.
 #[test]
-fn child() {
-    let Some(dir) = std::env::var_os(KILLED) else { return };
+fn commits_for_ever() {
+    let Some(dir) = orders() else { return };
     let log = open(dir.as_ref());
     let mut out = std::io::stdout();
     for i in 0_u32.. {
@@ -464,13 +450,9 @@ fn child() {
 fn every_acknowledged_record_is_there_after_kill_9() {
     for acknowledged in [1, 37, 2000] {
         let dir = scratch();
-        let exe = std::env::current_exe().expect("a test has a binary");
-        let mut child = Command::new(exe)
-            .args(["process_crash::child", "--exact", "--nocapture"])
-            .env(KILLED, dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("starts");
+        let dir_text = dir.path().to_str().expect("is text");
+        let mut child = child(PLAIN, "process_crash::commits_for_ever", dir_text);
+        let mut child = child.stdout(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
         let mut seen = lines.map(|line| line.expect("reads")).filter(|line| line.starts_with("committed"));
         let last = (0..acknowledged).filter_map(|_| seen.next()).last().expect("it commits");
@@ -480,7 +462,7 @@ fn every_acknowledged_record_is_there_after_kill_9() {
         let last: u32 = last.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("a number");
         let log = open(dir.path());
         assert!(matches!(log.opened().left_in_memory, LeftInMemory::Taken { records } if records > 0));
-        let found = records(&log);
+        let found = payloads(&log);
         assert!(found.len() > last as usize, "{} of {last}", found.len());
         for (i, record) in (0_u32..).zip(&found) {
             assert_eq!(record[..4], i.to_le_bytes());

@@ -6,7 +6,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use crate::fixture::{copy, payloads, payloads_of, scratch, until};
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, salvage, verify};
 use seawall_sys::skip::skipped;
 
@@ -39,14 +41,9 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     }
 }
 
-/// A ring that was closed lets go of its files only a little later.
-fn unmount(at: &Path) {
-    let mut tries = 0;
-    while let Err(why) = run("umount", &[text(at)]) {
-        assert!(tries < 200, "{why}");
-        tries += 1;
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+/// A ring that was closed lets go of its files only a little later, and until then the mount is busy.
+fn at_last(program: &str, arguments: &[&str]) {
+    until(program, || run(program, arguments).inspect_err(|why| println!("{why}")).is_ok());
 }
 
 fn text(path: &Path) -> &str {
@@ -83,17 +80,19 @@ fn by(method: &str) -> Options {
     small().method(MethodChoice::Named(method.to_owned()))
 }
 
-fn records(log: &Log) -> Vec<Vec<u8>> {
-    let read = log.read(log.first_lsn()).expect("reads");
-    read.map(|record| record.expect("sound").payload.to_vec()).collect()
-}
-
 /// Takes all space but `left` bytes.
 fn fill(disk: &Path, left: u64) {
     let mut rest = std::fs::File::create(disk.join("rest")).expect("creates");
     while rest.write_all(&[1; 16 << 10]).and_then(|()| rest.sync_all()).is_ok() {}
     let bytes = rest.metadata().expect("is there").len();
     rest.set_len(bytes - left).and_then(|()| rest.sync_all()).expect("gives some back");
+}
+
+/// Trimmed segments give space, and until then nothing else is wrong.
+fn space_comes<T>(append: impl Fn() -> seawall::Result<T>) {
+    until("trimmed segments give space", || {
+        append().map_err(|error| assert!(matches!(error, Error::DiskFull { .. }), "{error}")).is_ok()
+    });
 }
 
 /// Otherwise nothing could be trimmed, and the disk would stay full.
@@ -113,19 +112,13 @@ fn a_log_that_ended_uncleanly_on_a_full_disk_opens_and_is_trimmed() {
     drop(log);
     fill(&mount.at, 300 << 10);
     let log = Log::open(&dir, by("direct+dsync")).expect("a small segment fits");
-    assert_eq!((log.opened().tail, records(&log).len()), (Tail::Torn, acknowledged));
+    assert_eq!((log.opened().tail, payloads(&log).len()), (Tail::Torn, acknowledged));
     log.append_commit(b"small").expect("fits the small segment");
     log.trim(log.durable_lsn()).expect("trims");
-    let mut tries = 0;
-    while let Err(error) = log.append_commit(&record) {
-        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-        tries += 1;
-        assert!(tries < 500, "trimmed segments give space: {error}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    space_comes(|| log.append_commit(&record));
     log.close().expect("closes");
     let log = Log::open(&dir, by("direct+dsync")).expect("opens");
-    assert_eq!((log.opened().tail, records(&log).pop()), (Tail::Clean, Some(record)));
+    assert_eq!((log.opened().tail, payloads(&log).pop()), (Tail::Clean, Some(record)));
 }
 
 #[test]
@@ -160,18 +153,12 @@ fn full_disk(method: &str) {
         other => panic!("{other}"),
     }
     assert_eq!(log.durable_lsn(), log.appended_lsn(), "what was refused left nothing behind");
-    assert_eq!(records(&log).len(), acknowledged as usize, "readers go on");
+    assert_eq!(payloads(&log).len(), acknowledged as usize, "readers go on");
     // Space returns by trimming, without opening the log again.
     let half =
         log.read(Lsn::ZERO).expect("reads").nth(acknowledged as usize / 2).expect("is there").expect("sound");
     let first = log.trim(half.lsn).expect("trims");
-    let mut tries = 0;
-    while let Err(error) = log.append_commit(b"goes on") {
-        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-        tries += 1;
-        assert!(tries < 500, "trimmed segments give space: {error}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    space_comes(|| log.append_commit(b"goes on"));
     drop(log);
     // Behind a torn tail a new segment is needed. Where there is no room even for a small one, opening says so and the log
     // can still be read.
@@ -181,7 +168,7 @@ fn full_disk(method: &str) {
     }
     std::fs::remove_file(&ballast).expect("removes");
     let log = Log::open(&dir, by(method)).expect("opens when there is space");
-    let left = records(&log);
+    let left = payloads(&log);
     assert_eq!(log.first_lsn(), first);
     assert_eq!(left.last().map(Vec::as_slice), Some(&b"goes on"[..]));
     let expected: Vec<u32> = (acknowledged / 2..acknowledged).collect();
@@ -222,7 +209,7 @@ fn dying_disk(method: &str) {
                     match log.append_commit(&[thread; 100]) {
                         Ok(_) if acknowledged.fetch_add(1, Ordering::SeqCst) < 500 => {}
                         // The disk must not be full before it breaks, however long that takes.
-                        Ok(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+                        Ok(_) => std::thread::sleep(Duration::from_millis(5)),
                         Err(error) => break error,
                     }
                 };
@@ -238,7 +225,7 @@ fn dying_disk(method: &str) {
         scope.spawn(move || {
             // A log that does not fail must not hang this test.
             let end = loop {
-                match follower.next_record_timeout(std::time::Duration::from_mins(1)) {
+                match follower.next_record_timeout(Duration::from_mins(1)) {
                     Ok(Some(_)) => {}
                     end => break end,
                 }
@@ -246,7 +233,7 @@ fn dying_disk(method: &str) {
             assert!(matches!(end, Err(Error::Failed { .. } | Error::Io { .. })), "{end:?}");
         });
         while acknowledged.load(Ordering::SeqCst) < 500 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         let broken = break_disk(&dir.join("LOCK"));
         if broken.is_err() {
@@ -265,34 +252,17 @@ fn dying_disk(method: &str) {
     mount_again(&mount.at, &image);
     let log = Log::open(&dir, by(method)).expect("opens");
     assert!(log.durable_lsn() >= durable);
-    assert!(records(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
+    assert!(payloads(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
 }
 
 /// Unmounts a broken disk and mounts it anew. While a namespace of another process has a copy of the mount, the kernel
 /// mounts the broken file system again.
 fn mount_again(at: &Path, image: &Path) {
-    const TRIES: u32 = 600;
-    for last in (0..TRIES).rev() {
-        unmount(at);
+    until("the disk is sound again", || {
+        at_last("umount", &[text(at)]);
         run("mount", &["-o", "loop", text(image), text(at)]).expect("mounts again");
-        if std::fs::read(at.join("log/LOCK")).is_ok() {
-            return;
-        }
-        assert!(last > 0, "the disk stays broken");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-}
-
-/// The kernel lets go of the files of a closed ring in its own time, and until then the mount is busy.
-fn remount_read_only(at: &std::path::Path) {
-    const TRIES: u32 = 100;
-    for last in (0..TRIES).rev() {
-        match run("mount", &["-o", "remount,ro", text(at)]) {
-            Ok(_) => return,
-            Err(why) => assert!(last > 0, "{why}"),
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+        std::fs::read(at.join("log/LOCK")).is_ok()
+    });
 }
 
 #[test]
@@ -305,7 +275,7 @@ fn a_read_only_directory_can_be_looked_at_and_not_opened() {
     let log = Log::open(&dir, small()).expect("opens");
     log.append_commit(b"record").expect("commits");
     log.close().expect("closes");
-    remount_read_only(&mount.at);
+    at_last("mount", &["-o", "remount,ro", text(&mount.at)]);
     match Log::open(&dir, small()) {
         Err(Error::Io { path, source, .. }) => {
             assert!(path.starts_with(&dir), "{}", path.display());
@@ -320,9 +290,7 @@ fn a_read_only_directory_can_be_looked_at_and_not_opened() {
         other => panic!("{other:?}"),
     }
     let view = View::open(&dir).expect("looks");
-    let found: Vec<_> =
-        view.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload).collect();
-    assert_eq!(found.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>(), [b"record"]);
+    assert_eq!(payloads_of(view.read(Lsn::ZERO).expect("reads")), [b"record"]);
     assert!(verify(&dir).expect("verifies").damage.is_empty());
 }
 
@@ -356,7 +324,7 @@ fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied()
 
     // One that was made on another disk, closed or not.
     for closed in [true, false] {
-        let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let elsewhere = scratch();
         let log = Log::open(elsewhere.path(), small().block_bytes(512)).expect("the disk of the build tree");
         let wanted: Vec<Vec<u8>> = (0..200_u8).map(|i| vec![i; 700]).collect();
         for record in &wanted {
@@ -369,16 +337,13 @@ fn blocks_smaller_than_the_disks_sectors_are_refused_by_name_and_can_be_copied()
         }
         let moved = mount.at.join(format!("moved-{closed}"));
         std::fs::create_dir(&moved).expect("a directory");
-        for entry in std::fs::read_dir(elsewhere.path()).expect("lists") {
-            let path = entry.expect("an entry").path();
-            std::fs::copy(&path, moved.join(path.file_name().expect("a name"))).expect("copies");
-        }
+        copy(elsewhere.path(), &moved);
         let refusal = refused(&moved);
         assert!(refusal.contains(text(&moved)) && refusal.contains("salvage"), "{refusal}");
         // Nothing of it was changed: it is read as it is, and copied here into blocks that fit.
         assert!(verify(&moved).expect("can be read").damage.is_empty());
         let copy = mount.at.join(format!("copy-{closed}"));
         salvage(&moved, &copy, small()).expect("is copied");
-        assert_eq!(records(&Log::open(&copy, small()).expect("opens")), wanted);
+        assert_eq!(payloads(&Log::open(&copy, small()).expect("opens")), wanted);
     }
 }

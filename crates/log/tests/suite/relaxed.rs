@@ -3,12 +3,10 @@
 //! The tests use rows whose relaxed rows are the same on every machine: `dsync`, whose writes sync nothing but
 //! themselves, and `buffered+fdatasync`, whose sync covers the whole file. The relaxed row of both is `buffered`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{change, copy, count, faulty, scratch, until, until_prepared};
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
-use seawall::faults::Faults;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, verify};
 
 const OWN: [&str; 2] = ["dsync", "buffered+fdatasync"];
@@ -23,11 +21,6 @@ fn options(own: &str) -> Options {
         // No debt syncs but those that the tests request.
         .idle_mark(Duration::from_mins(10))
         .method(MethodChoice::Named(own.to_owned()))
-}
-
-fn count(log: &Log) -> usize {
-    let records = log.read(log.first_lsn()).expect("reads");
-    records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count()
 }
 
 #[test]
@@ -86,12 +79,7 @@ fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
     let log = Log::open(dir.path(), options("dsync").idle_mark(Duration::from_millis(1))).expect("opens");
     let weak = log.append(b"weak").expect("appends");
     log.commit_as(weak.end, ProcessCrash).expect("commits");
-    let mut waited = 0;
-    while log.durable_lsn() < weak.end {
-        std::thread::sleep(Duration::from_millis(2));
-        waited += 1;
-        assert!(waited < 30_000, "an idle log syncs what it owes");
-    }
+    until("an idle log syncs what it owes", || log.durable_lsn() >= weak.end);
     let weak = log.append(b"weak").expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     log.close().expect("closes");
@@ -102,8 +90,8 @@ fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
 #[test]
 fn a_failed_debt_sync_fails_the_log_and_every_commit() {
     let dir = scratch();
-    let faults = Arc::new(Faults::default());
-    let log = Log::open(dir.path(), options("dsync").faults(Arc::clone(&faults))).expect("opens");
+    let (faults, options) = faulty(options("dsync"));
+    let log = Log::open(dir.path(), options).expect("opens");
     let weak = log.append(b"weak").expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     faults.fail_debt_sync(0);
@@ -153,90 +141,19 @@ fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_ro
     assert!(matches!(log.commit_as(Lsn::MAX, ProcessCrash), Err(Error::BeyondEnd { .. })));
 }
 
-#[test]
-fn futures_of_every_grade_are_woken_and_a_group_honours_its_strictest_member() {
-    for own in OWN {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options(own)).expect("opens");
-        std::thread::scope(|scope| {
-            for thread in 0..6_u8 {
-                let log = &log;
-                scope.spawn(move || {
-                    for i in 0..150_u8 {
-                        let lsn = log.append(&[thread, i]).expect("appends").end;
-                        match (i.wrapping_add(thread)) % 5 {
-                            0 => log.commit(lsn).expect("commits"),
-                            1 => drop(log.commit_async(lsn).wait().expect("commits")),
-                            2 => drop(futures::wait(log.commit_async(lsn)).expect("commits")),
-                            3 => {
-                                let weak = log.commit_async_as(lsn, ProcessCrash).expect("a known class");
-                                futures::wait(weak).expect("commits");
-                            }
-                            _ => log.commit_as(lsn, ProcessCrash).expect("commits"),
-                        }
-                        let strict = (i.wrapping_add(thread)) % 5 < 3;
-                        assert!(!strict || log.durable_lsn() >= lsn);
-                        assert!(log.lsn_surviving(ProcessCrash) >= lsn);
-                    }
-                });
-            }
-        });
-        drop(log);
-        let log = Log::open(dir.path(), options(own)).expect("opens");
-        assert_eq!(count(&log), 900, "{own}");
-    }
-}
-
-/// Waits for a future without a runtime.
-mod futures {
-    use std::future::Future;
-    use std::sync::Arc;
-    use std::task::{Context, Poll, Wake, Waker};
-    use std::thread::Thread;
-
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    pub(crate) fn wait<F: Future + Unpin>(mut future: F) -> F::Output {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        loop {
-            match std::pin::Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-}
-
 /// The files of a log as they are now, as a crash would leave them: without its lock.
 fn copied(log: &Log) -> tempfile::TempDir {
     let to = scratch();
-    let mut waited = 0;
     // Housekeeping renames files.
-    while !log.is_prepared() {
-        std::thread::sleep(Duration::from_millis(2));
-        waited += 1;
-        assert!(waited < 30_000, "the next segment is prepared");
-    }
-    for entry in std::fs::read_dir(log.dir()).expect("lists") {
-        let entry = entry.expect("lists");
-        if entry.file_name() != "LOCK" {
-            std::fs::copy(entry.path(), to.path().join(entry.file_name())).expect("copies");
-        }
-    }
+    until_prepared(log);
+    copy(log.dir(), to.path());
+    std::fs::remove_file(to.path().join("LOCK")).expect("was copied");
     to
 }
 
-fn lose_page(dir: &std::path::Path, page: u64) {
-    use std::os::unix::fs::FileExt;
+fn lose_page(dir: &std::path::Path, page: usize) {
     let path = dir.join(seawall::format::segment_name(1));
-    let file = std::fs::OpenOptions::new().write(true).open(path).expect("opens");
-    file.write_all_at(&[0; 4096], page * 4096).expect("writes");
+    change(&path, |bytes| bytes[page * 4096..][..4096].fill(0));
 }
 
 /// Records of a bit less than a block, one batch each, so that record `i` lies in page `i + 1`.
@@ -321,12 +238,9 @@ fn a_log_of_a_lower_class_shows_what_is_acknowledged_and_lets_go_of_what_was_tri
     assert!(log.commit_as(end, SystemCrash).is_err(), "more than it promises");
     let before = log.stats().segments;
     log.trim(end).expect("trims");
-    let mut waited = 0;
-    while log.stats().segments >= before || View::open(dir.path()).expect("looks").end_lsn() < end {
-        std::thread::sleep(Duration::from_millis(2));
-        waited += 1;
-        assert!(waited < 30_000, "an idle log says what is acknowledged and what was trimmed");
-    }
+    until("an idle log says what is acknowledged and what was trimmed", || {
+        log.stats().segments < before && View::open(dir.path()).expect("looks").end_lsn() >= end
+    });
 }
 
 #[test]

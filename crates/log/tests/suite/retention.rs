@@ -4,28 +4,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{scratch, tiny, until};
 use seawall::{Error, Log, Lsn, OnFull, Options, Retention};
-use seawall_sys::clock::monotonic_ns;
 
-const LIMIT_NS: u64 = 60_000_000_000;
 const SEGMENT: u64 = 64 << 10;
 const CAP: u64 = 8 * SEGMENT;
 
 fn options() -> Options {
-    Options::default()
-        .segment_bytes(SEGMENT)
-        .batch_bytes(16 << 10)
-        .memory_bytes(64 << 10)
-        .idle_mark(Duration::from_millis(1))
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let began_ns = monotonic_ns();
-    while !holds() {
-        assert!(monotonic_ns() - began_ns < LIMIT_NS, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    tiny().batch_bytes(16 << 10).idle_mark(Duration::from_millis(1))
 }
 
 /// What the files take that are or become segments. A file that is just being renamed is seen under one name, or missed.

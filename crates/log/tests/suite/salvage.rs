@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::scratch::scratch;
+use crate::fixture::{change, payloads, scratch};
 use crate::written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, with_bytes, written};
 use seawall::format::{BATCH_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn, Salvaged, View, salvage, verify};
@@ -16,8 +16,7 @@ const PER_SEGMENT: usize = 6;
 /// The first bytes of the records of a log.
 fn content(dir: &Path) -> Vec<u8> {
     let log = Log::open(dir, options().create(false)).expect("opens");
-    let records = log.read(Lsn::ZERO).expect("reads").map(|record| record.expect("sound").payload);
-    records.map(|payload| payload[0]).collect()
+    payloads(&log).iter().map(|payload| payload[0]).collect()
 }
 
 /// Salvages a log; what was done, and the first bytes of the records of the copy.
@@ -40,7 +39,8 @@ fn judge(dir: &Path, damaged: &Path, lost: std::ops::Range<usize>, what: &str) {
     assert_eq!(done.records, left.len() as u64, "{what}");
     assert_eq!(done.report, report, "{what}: what was left out is named as verify names it");
     let refused = Log::open(dir, options()).expect_err("opening refuses");
-    assert!(matches!(refused, Error::Corrupt(_)), "{what}: {refused}");
+    assert!(matches!(&refused, Error::Corrupt(damage) if damage.path == damaged), "{what}: {refused}");
+    assert!(refused.to_string().contains(damaged.to_str().expect("is text")), "{what}: {refused}");
 }
 
 /// The records of the segment at `index`.
@@ -122,12 +122,11 @@ fn a_log_without_any_header_is_walked_by_its_batches() {
             log.close().expect("closes");
             let paths: Vec<_> = (1..=segments).map(|number| dir.path().join(segment_name(number))).collect();
             for path in &paths {
-                let mut bytes = std::fs::read(path).expect("reads");
-                let end = SEGMENT - usize::from(block);
-                for at in [0, end] {
-                    bytes[at..at + 96].iter_mut().for_each(|byte| *byte ^= 0x5A);
-                }
-                std::fs::write(path, bytes).expect("writes");
+                change(path, |bytes| {
+                    for at in [0, SEGMENT - usize::from(block)] {
+                        bytes[at..at + 96].iter_mut().for_each(|byte| *byte ^= 0x5A);
+                    }
+                });
             }
             let report = verify(dir.path()).unwrap_or_else(|error| panic!("{what}: {error}"));
             let damaged: Vec<_> = report.damage.iter().map(|damage| damage.path.clone()).collect();
@@ -155,8 +154,7 @@ fn what_was_trimmed_does_not_come_back() {
     log.close().expect("closes");
     let log = Log::open(dir.path(), options()).expect("opens");
     assert_eq!(log.opened().first, first);
-    let left: Vec<u8> =
-        log.read(first).expect("reads").map(|record| record.expect("sound").payload[0]).collect();
+    let left: Vec<u8> = payloads(&log).iter().map(|payload| payload[0]).collect();
     log.close().expect("closes");
     assert!(left.len() < 9 && left.ends_with(&[8]), "{left:?}");
     assert_eq!(salvaged(dir.path(), "trimmed").1, left);

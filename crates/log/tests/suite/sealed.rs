@@ -1,22 +1,18 @@
 //! Tests that the pieces of a log make the same log elsewhere, that nothing else passes for it, and that holds stop trims.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{id, scratch};
 use seawall::{
-    Error, Hold, Log, Lsn, Options, Rebuild, RebuildTo, SealedBatch, SealedCheck, StreamId, Tail, View,
-    verify,
+    Error, Hold, Log, Lsn, Options, Rebuild, RebuildTo, SealedBatch, SealedCheck, Tail, View, verify,
 };
 
 const NOW: Duration = Duration::ZERO;
 
 fn options() -> Options {
-    Options::default()
-        .segment_bytes(64 << 10)
-        .block_bytes(512)
-        .batch_bytes(8 << 10)
-        .idle_mark(Duration::from_millis(1))
+    let options = Options::default().segment_bytes(64 << 10).block_bytes(512).batch_bytes(8 << 10);
+    options.idle_mark(Duration::from_millis(1))
 }
 
 /// A log of several segments, opened three times and once not closed, with streams, long records, marks and transactions.
@@ -26,7 +22,7 @@ fn written(dir: &Path) -> Lsn {
         for i in 0..40_u8 {
             log.append_commit(&vec![i ^ round; usize::from(i) * 37]).expect("commits");
             if i % 16 == 3 {
-                let stream = log.stream(StreamId::new(u32::from(i)).expect("a number"));
+                let stream = log.stream(id(i.into()));
                 stream.append(b"of a stream").expect("appends");
                 log.append_commit(&vec![7; 20_000]).expect("commits");
                 // Time for a mark.
@@ -49,13 +45,14 @@ fn batches(dir: &Path, from: Lsn) -> Vec<SealedBatch> {
     std::iter::from_fn(|| follower.next_batch(NOW).expect("reads")).collect()
 }
 
+fn piece(batch: &SealedBatch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    batch.append_to(&mut bytes);
+    bytes
+}
+
 fn pieces(batches: &[SealedBatch]) -> Vec<Vec<u8>> {
-    let of = |batch: &SealedBatch| {
-        let mut bytes = Vec::new();
-        batch.append_to(&mut bytes);
-        bytes
-    };
-    batches.iter().map(of).collect()
+    batches.iter().map(piece).collect()
 }
 
 fn rebuilt(to: &Path, pieces: &[Vec<u8>], until: RebuildTo) -> seawall::Result<seawall::Report> {
@@ -68,18 +65,14 @@ fn rebuilt(to: &Path, pieces: &[Vec<u8>], until: RebuildTo) -> seawall::Result<s
     rebuild.finish()
 }
 
+/// The segments that were started, by name.
 fn segments(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let names = std::fs::read_dir(dir).expect("lists").map(|entry| entry.expect("an entry").path());
-    let is_segment = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "seg");
-    let read = |path: std::path::PathBuf| {
+    let read = |path: PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         (name, std::fs::read(path).expect("reads"))
     };
-    let mut all: Vec<_> = names.filter(is_segment).map(read).collect();
-    // Not those that wait to be started.
-    all.retain(|(_, bytes)| bytes.starts_with(b"SWLS"));
-    all.sort();
-    all
+    let all = crate::fixture::segments(dir).into_iter().map(read);
+    all.filter(|(_, bytes)| bytes.starts_with(b"SWLS")).collect()
 }
 
 #[test]
@@ -215,24 +208,16 @@ fn pieces_that_are_not_those_of_the_log_are_refused() {
             refused += 1;
         }
     }
-    let mut bits = fastrand_like(7);
+    let mut rng = seawall::sim::rng::Rng::new(7);
     for _ in 0..400 {
-        let at = usize::try_from(bits() % pieces.len() as u64).expect("small");
+        let at = rng.index(pieces.len());
         let mut wrong = pieces.clone();
-        let bit = bits() % (wrong[at].len() as u64 * 8);
-        wrong[at][usize::try_from(bit / 8).expect("small")] ^= 1 << (bit % 8);
+        let bit = rng.index(wrong[at].len() * 8);
+        wrong[at][bit / 8] ^= 1 << (bit % 8);
         assert!(matches!(sound(&wrong), Err(Error::Corrupt(_))), "piece {at} bit {bit}");
         refused += 1;
     }
     assert!(refused > 500, "{refused}");
-}
-
-/// Numbers that look random, the same each time.
-fn fastrand_like(mut state: u64) -> impl FnMut() -> u64 {
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    }
 }
 
 #[test]
@@ -249,16 +234,12 @@ fn a_rebuilt_log_that_was_trimmed_has_what_the_log_has() {
             log.trim(last).expect("trims");
         }
         while let Some(batch) = follower.next_batch(NOW).expect("reads") {
-            let mut bytes = Vec::new();
-            batch.append_to(&mut bytes);
-            pieces.push(bytes);
+            pieces.push(piece(&batch));
         }
     }
     while follower.lsn() < last {
         let batch = follower.next_batch(Duration::from_secs(20)).expect("reads").expect("it is durable");
-        let mut bytes = Vec::new();
-        batch.append_to(&mut bytes);
-        pieces.push(bytes);
+        pieces.push(piece(&batch));
     }
     let report = rebuilt(&to, &pieces, RebuildTo::default()).expect("rebuilds");
     assert_eq!((report.first, report.end), (log.first_lsn(), last));
@@ -302,20 +283,4 @@ fn a_hold_stops_trims_of_any_process_until_it_is_moved_or_removed() {
     Hold::remove(dir.path(), "a").expect("there is none to remove");
     assert_eq!(log.trim(ends[30]).expect("trims"), ends[30]);
     assert!(matches!(Hold::read(dir.path(), "../x"), Err(Error::InvalidOption { .. })));
-}
-
-/// A log that keeps two segments by its own rules heeds holds as well.
-#[test]
-fn a_hold_stops_the_rules_of_the_log() {
-    let dir = scratch();
-    let retention = seawall::Retention::default().bytes(2 * (64 << 10));
-    let held = Hold { lsn: Lsn::ZERO, note: String::new() };
-    let log = Log::open(dir.path(), options().retention(retention)).expect("opens");
-    held.write(dir.path(), "a").expect("writes");
-    for i in 0..60 {
-        log.append_commit(&vec![i; 10_000]).expect("commits");
-    }
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(log.first_lsn(), Lsn::ZERO);
-    assert!(log.stats().segments >= 6);
 }

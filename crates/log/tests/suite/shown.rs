@@ -9,7 +9,7 @@ const SHOWN_MAX: usize = 300;
 
 #[test]
 fn nothing_public_shows_what_records_hold() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = crate::fixture::scratch();
     let log = Log::open(dir.path(), Options::default().memory_bytes(8 << 20)).expect("opens");
     for _ in 0..100 {
         log.append_commit(SECRET).expect("commits");

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::{count, payloads, scratch, segments, until_prepared};
 use seawall::{Log, MethodChoice, Options};
 
 const SIZES: [u64; 4] = [64 << 10, 128 << 10, 256 << 10, 1 << 20];
@@ -17,16 +17,6 @@ fn method() -> MethodChoice {
 
 fn options(segment_bytes: u64) -> Options {
     Options::default().segment_bytes(segment_bytes).batch_bytes(4096).memory_bytes(64 << 10).method(method())
-}
-
-fn until_prepared(log: &Log) {
-    for _ in 0..60_000 {
-        if log.is_prepared() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("no segment is prepared");
 }
 
 fn goes_on(before: u64, after: u64, closed: bool, bytes: usize) {
@@ -44,11 +34,7 @@ fn goes_on(before: u64, after: u64, closed: bool, bytes: usize) {
     for length in lengths {
         log.append_commit(&vec![7; length]).expect("commits");
     }
-    let read: Vec<usize> = log
-        .read(log.first_lsn())
-        .expect("reads")
-        .map(|record| record.expect("is sound").payload.len())
-        .collect();
+    let read: Vec<usize> = payloads(&log).iter().map(Vec::len).collect();
     assert_eq!(read, [&[5], &lengths[..]].concat());
     log.close().expect("closes");
 }
@@ -93,17 +79,11 @@ fn after_lives(lives: u64, bytes: usize, cap: Option<u64>) -> (u64, u64) {
         for _ in 0..bytes.div_ceil(4000) {
             log.append_commit(&vec![1; bytes.min(4000)]).expect("commits");
         }
-        records = log
-            .read(log.first_lsn())
-            .expect("reads")
-            .collect::<seawall::Result<Vec<_>>>()
-            .expect("sound")
-            .len() as u64;
+        records = count(&log) as u64;
         drop(log);
     }
-    let files = std::fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("lists"));
-    let segments = files.filter(|entry| entry.path().extension().is_some_and(|end| end == "seg"));
-    (segments.map(|entry| entry.metadata().expect("is there").len()).sum(), records)
+    let lengths = segments(dir.path()).into_iter().map(|path| path.metadata().expect("is there").len());
+    (lengths.sum(), records)
 }
 
 #[test]

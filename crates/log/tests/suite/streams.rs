@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::scratch::scratch;
-use seawall::{
-    Error, Log, Lsn, MethodChoice, Options, Record, StreamId, Transaction, View, backup, salvage, verify,
+use crate::fixture::{
+    Released, Task, change, comes, faulty, id, payloads, payloads_of, scratch, segments, until_in, wait,
 };
+use seawall::{Error, Log, Lsn, MethodChoice, Options, Record, Transaction, View, backup, salvage, verify};
 
 fn options() -> Options {
     let options = Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(128 << 10);
@@ -17,10 +17,6 @@ fn options() -> Options {
 
 fn open(dir: &Path) -> Log {
     Log::open(dir, options()).expect("opens")
-}
-
-fn id(number: u32) -> StreamId {
-    StreamId::new(number).expect("is small")
 }
 
 /// What a record of a stream says.
@@ -42,11 +38,6 @@ fn read(log: &Log, stream: u32) -> Vec<(u64, Vec<u8>)> {
 
 fn expected(stream: u32, seqs: std::ops::Range<u64>) -> Vec<(u64, Vec<u8>)> {
     seqs.map(|seq| (seq, content(stream, seq))).collect()
-}
-
-/// Ends the log as a kill would: nothing is closed.
-fn kill(log: Log) {
-    drop(log);
 }
 
 #[test]
@@ -71,7 +62,7 @@ fn each_stream_has_its_own_order_and_numbers_over_openings() {
             assert_eq!(log.stream(id(stream)).next_seq(), next[stream as usize]);
         }
         assert_eq!(log.streams(), (0..5).map(id).collect::<Vec<_>>());
-        if round % 2 == 0 { log.close().expect("closes") } else { kill(log) }
+        if round % 2 == 0 { log.close().expect("closes") } else { drop(log) }
     }
     let log = open(dir.path());
     let own =
@@ -96,7 +87,7 @@ fn a_transaction_over_streams_is_there_as_a_whole_and_large_records_are_numbered
         let appended = log.stream(id(3)).append_commit(&large).expect("commits");
         assert_eq!(appended.seq, seq);
     }
-    kill(log);
+    drop(log);
     let log = open(dir.path());
     let first = read(&log, 1);
     assert_eq!(first.len(), 40);
@@ -141,7 +132,7 @@ fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
     assert_eq!(rest, expected, "a reader never shows what was cut before it came there");
     assert_eq!(stream.get(60).expect("reads").payload[..], b"another 60"[..]);
     assert!(matches!(stream.get(61), Err(Error::StreamEnd { seq: 61, .. })));
-    kill(log);
+    drop(log);
     let log = open(dir.path());
     let stream = log.stream(id(7));
     assert_eq!((stream.first_seq(), stream.next_seq()), (40, 61));
@@ -155,40 +146,48 @@ fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
     assert_eq!(log.stream(id(7)).append_commit(b"x").expect("commits").seq, 0, "it begins anew");
 }
 
+/// Also in a new log whose streams only transactions write.
 #[test]
 fn a_stream_that_lags_does_not_hold_the_disk() {
-    let dir = scratch();
-    let log = open(dir.path());
-    let lagging = log.stream(id(1));
-    for seq in 0..10 {
-        lagging.append(&content(1, seq)).expect("appends");
-    }
-    // A stream without records, whose next number must not be forgotten.
-    let empty = log.stream(id(2));
-    empty.append(b"x").expect("appends");
-    empty.trim(1).expect("trims");
-    let busy = log.stream(id(3));
-    let mut most = 0;
-    for seq in 0..6000_u64 {
-        let end = busy.append(&content(3, seq)).expect("appends").end;
-        if seq % 100 == 99 {
-            log.commit(end).expect("commits");
-            busy.trim(seq - 50).expect("trims");
-            most = most.max(log.stats().segments);
-            std::thread::sleep(Duration::from_millis(2));
+    for by_transactions in [false, true] {
+        let dir = scratch();
+        let log = open(dir.path());
+        let append = |stream: u32, payload: &[u8]| {
+            if by_transactions {
+                log.transaction::<Error>(|transaction| transaction.append_to(id(stream), payload))
+            } else {
+                log.stream(id(stream)).append(payload).map(|appended| appended.end)
+            }
+            .expect("appends")
+        };
+        for seq in 0..10 {
+            append(1, &content(1, seq));
         }
+        // A stream without records, whose next number must not be forgotten.
+        append(2, b"x");
+        log.stream(id(2)).trim(1).expect("trims");
+        let mut most = 0;
+        for seq in 0..6000_u64 {
+            let end = append(3, &content(3, seq));
+            if seq % 100 == 99 {
+                log.commit(end).expect("commits");
+                log.stream(id(3)).trim(seq - 50).expect("trims");
+                most = most.max(log.stats().segments);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        let stats = log.stats();
+        assert!(stats.segments_started > 15, "{} segments", stats.segments_started);
+        assert!(most <= 12, "the log took {most} segments, by transactions: {by_transactions}");
+        assert!(stats.rewritten_records >= 10, "{} records were rewritten", stats.rewritten_records);
+        assert!(stats.rewritten_bytes < stats.bytes_written / 3, "{} bytes", stats.rewritten_bytes);
+        assert_eq!(read(&log, 1), expected(1, 0..10));
+        drop(log);
+        let log = open(dir.path());
+        assert_eq!(read(&log, 1), expected(1, 0..10));
+        assert_eq!(log.stream(id(2)).append_commit(b"y").expect("commits").seq, 1);
+        assert_eq!(read(&log, 3).last().map(|(seq, _)| *seq), Some(5999));
     }
-    let stats = log.stats();
-    assert!(stats.segments_started > 15, "{} segments", stats.segments_started);
-    assert!(most <= 12, "the log took {most} segments");
-    assert!(stats.rewritten_records >= 10, "{} records were rewritten", stats.rewritten_records);
-    assert!(stats.rewritten_bytes < stats.bytes_written / 3, "{} bytes", stats.rewritten_bytes);
-    assert_eq!(read(&log, 1), expected(1, 0..10));
-    kill(log);
-    let log = open(dir.path());
-    assert_eq!(read(&log, 1), expected(1, 0..10));
-    assert_eq!(log.stream(id(2)).append_commit(b"y").expect("commits").seq, 1);
-    assert_eq!(read(&log, 3).last().map(|(seq, _)| *seq), Some(5999));
 }
 
 /// Records of one batch, which a reader has in memory when the last ones are cut.
@@ -217,33 +216,6 @@ fn a_reader_shows_nothing_that_was_cut_before_it_came_there() {
     assert_eq!(next(), [4; 3]);
 }
 
-/// The streams of a new log that only transactions write: what lags is rewritten there too.
-#[test]
-fn a_stream_that_lags_does_not_hold_the_disk_of_a_log_of_transactions_only() {
-    let dir = scratch();
-    let log = open(dir.path());
-    let mut most = 0;
-    for seq in 0..3000_u64 {
-        let transaction = |transaction: &mut Transaction| {
-            if seq < 10 {
-                transaction.append_to(id(1), &content(1, seq))?;
-            }
-            transaction.append_to(id(2), &content(2, seq))
-        };
-        let end = log.transaction::<Error>(transaction).expect("appends");
-        if seq % 100 == 99 {
-            log.commit(end).expect("commits");
-            log.stream(id(2)).trim(seq - 50).expect("trims");
-            most = most.max(log.stats().segments);
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-    let stats = log.stats();
-    assert!(stats.segments_started > 7, "{} segments", stats.segments_started);
-    assert!(stats.rewritten_records >= 10, "{} records were rewritten", stats.rewritten_records);
-    assert_eq!(read(&log, 1), expected(1, 0..10));
-}
-
 #[test]
 fn an_idle_stream_takes_little_memory() {
     let dir = scratch();
@@ -264,71 +236,33 @@ fn an_idle_stream_takes_little_memory() {
 
 #[test]
 fn a_follower_of_a_stream_sees_its_records_and_ends_with_the_log() {
-    let dir = scratch();
-    let log = open(dir.path());
-    let mut follower = log.stream(id(9)).follow(0).expect("follows");
-    std::thread::scope(|scope| {
-        let seen = scope.spawn(move || {
-            let mut seen = Vec::new();
-            while let Some(record) = follower.next_record().expect("follows") {
-                seen.push(record.payload.to_vec());
-            }
-            seen
-        });
-        for seq in 0..300 {
-            log.stream(id(9)).append(&content(9, seq)).expect("appends");
-            log.stream(id(8)).append_commit(b"of another").expect("commits");
-        }
-        log.close().expect("closes");
-        let expected: Vec<_> = (0..300).map(|seq| content(9, seq)).collect();
-        assert_eq!(seen.join().expect("ends"), expected);
-    });
-}
-
-/// Counts its wake-ups and unparks the thread that made it.
-struct Task(AtomicU64, std::thread::Thread);
-
-impl std::task::Wake for Task {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        self.1.unpark();
-    }
-}
-
-#[test]
-fn a_follower_of_a_stream_that_is_polled_is_woken_for_every_record_and_for_the_end() {
-    let dir = scratch();
-    let log = open(dir.path());
-    let mut follower = log.stream(id(9)).follow(0).expect("follows");
-    std::thread::scope(|scope| {
-        let seen = scope.spawn(move || {
-            let task = std::sync::Arc::new(Task(AtomicU64::new(0), std::thread::current()));
-            let waker = std::task::Waker::from(std::sync::Arc::clone(&task));
-            let mut seen = Vec::new();
-            loop {
-                let woken = task.0.load(Ordering::SeqCst);
-                match follower.poll_next_record(&mut std::task::Context::from_waker(&waker)) {
-                    std::task::Poll::Ready(Ok(None)) => return seen,
-                    std::task::Poll::Ready(record) => {
-                        seen.push(record.expect("follows").expect("is there").payload.to_vec());
-                    }
-                    // Polled again only when it was woken: a lost wake-up would hang here.
-                    std::task::Poll::Pending => {
-                        while task.0.load(Ordering::SeqCst) == woken {
-                            std::thread::park();
-                        }
-                    }
+    for polled in [false, true] {
+        let dir = scratch();
+        let log = open(dir.path());
+        let mut follower = log.stream(id(9)).follow(0).expect("follows");
+        std::thread::scope(|scope| {
+            let seen = scope.spawn(move || {
+                let (task, mut seen) = (Task::new(), Vec::new());
+                loop {
+                    // Polled again only when it was woken: a lost wake-up is noticed.
+                    let record = if polled {
+                        wait(std::future::poll_fn(|context| follower.poll_next_record(context)), &task)
+                    } else {
+                        follower.next_record()
+                    };
+                    let Some(record) = record.expect("follows") else { return seen };
+                    seen.push(record.payload.to_vec());
                 }
+            });
+            for seq in 0..300 {
+                log.stream(id(9)).append(&content(9, seq)).expect("appends");
+                log.stream(id(8)).append_commit(b"of another").expect("commits");
             }
+            log.close().expect("closes");
+            let expected: Vec<_> = (0..300).map(|seq| content(9, seq)).collect();
+            assert_eq!(seen.join().expect("ends"), expected, "polled: {polled}");
         });
-        for seq in 0..300 {
-            log.stream(id(9)).append_commit(&content(9, seq)).expect("commits");
-            log.stream(id(8)).append_commit(b"of another").expect("commits");
-        }
-        log.close().expect("closes");
-        let expected: Vec<_> = (0..300).map(|seq| content(9, seq)).collect();
-        assert_eq!(seen.join().expect("ends"), expected);
-    });
+    }
 }
 
 /// Writers that append to, trim and cut their own streams while readers read them and segments are rewritten.
@@ -404,17 +338,14 @@ fn streams_hold_while_they_are_written_trimmed_cut_and_read() {
         }
     };
     judge(&log);
-    kill(log);
+    drop(log);
     judge(&open(dir.path()));
     assert!(verify(dir.path()).expect("verifies").damage.is_empty());
 }
 
 /// The untagged records of a log, as every way to read shows them.
 fn plain(log: &Log) -> Vec<Vec<u8>> {
-    let payloads = |records: &mut dyn Iterator<Item = seawall::Result<Record>>| -> Vec<Vec<u8>> {
-        records.map(|record| record.expect("reads").payload.to_vec()).collect()
-    };
-    let read = payloads(&mut log.read(log.first_lsn()).expect("reads"));
+    let read = payloads(log);
     let (mut backwards, mut end) = (Vec::new(), log.durable_lsn());
     while let Some(record) = log.read_before(end).expect("reads") {
         assert_eq!(log.read_at(record.lsn).expect("reads").payload[..], record.payload[..]);
@@ -423,10 +354,7 @@ fn plain(log: &Log) -> Vec<Vec<u8>> {
     }
     assert_eq!(backwards, read);
     let mut follower = log.follow(log.first_lsn()).expect("follows");
-    let shown: Vec<_> = std::iter::from_fn(|| follower.try_next_record().expect("follows"))
-        .map(|record| record.payload.to_vec())
-        .collect();
-    assert_eq!(shown, read);
+    assert_eq!(payloads_of(std::iter::from_fn(|| follower.try_next_record().transpose())), read);
     read
 }
 
@@ -455,11 +383,10 @@ fn the_tail_of_the_log_is_cut_for_every_reader_over_openings_backups_and_salvage
         if round % 3 == 0 {
             log.close().expect("closes");
         } else {
-            kill(log);
+            drop(log);
         }
         let view = View::open(dir.path()).expect("looks");
-        let shown = view.read(view.first_lsn()).expect("reads");
-        assert_eq!(shown.map(|record| record.expect("reads").payload.to_vec()).collect::<Vec<_>>(), expected);
+        assert_eq!(payloads_of(view.read(view.first_lsn()).expect("reads")), expected);
     }
     let expected: Vec<_> = model.iter().map(|(payload, _)| payload.clone()).collect();
     let copies = scratch();
@@ -489,28 +416,23 @@ fn a_view_that_is_renewed_steps_over_what_was_cut_meanwhile() {
     while view.end_lsn() < log.durable_lsn() {
         view.renew().expect("looks");
     }
-    let shown = view.read(Lsn::ZERO).expect("reads").map(|record| record.expect("reads").payload.to_vec());
-    assert_eq!(shown.collect::<Vec<_>>(), [b"one".to_vec(), b"four".to_vec(), b"five".to_vec()]);
+    assert_eq!(
+        payloads_of(view.read(Lsn::ZERO).expect("reads")),
+        [b"one".to_vec(), b"four".to_vec(), b"five".to_vec()]
+    );
 }
 
 /// Changes one byte of a record in the batch that starts at `lsn`.
-#[cfg(feature = "simulation")]
 fn damage_batch(dir: &Path, lsn: u64) {
     use seawall::format::{BATCH_HEADER_BYTES, BatchHeader};
-    for entry in std::fs::read_dir(dir).expect("lists") {
-        let path = entry.expect("lists").path();
-        if path.extension().is_none_or(|extension| extension != "seg") {
-            continue;
-        }
-        let mut bytes = std::fs::read(&path).expect("reads");
+    for path in segments(dir) {
+        let bytes = std::fs::read(&path).expect("reads");
         let starts = |at: &usize| {
             let decoded = BatchHeader::decode(&bytes[*at..]);
             decoded.is_ok_and(|(header, _)| header.records > 0 && header.lsn.get() == lsn)
         };
-        let found = (512..bytes.len() - 512).step_by(512).find(starts);
-        if let Some(at) = found {
-            bytes[at + BATCH_HEADER_BYTES + 2] ^= 1;
-            return std::fs::write(&path, bytes).expect("writes");
+        if let Some(at) = (512..bytes.len() - 512).step_by(512).find(starts) {
+            return change(&path, |bytes| bytes[at + BATCH_HEADER_BYTES + 2] ^= 1);
         }
     }
     panic!("a batch starts at LSN {lsn}");
@@ -518,7 +440,6 @@ fn damage_batch(dir: &Path, lsn: u64) {
 
 /// A log whose streams and records without one were cut, each record in a batch of its own, over several segments; and where
 /// the batches of the two cuts begin, and that of record 6 of the stream.
-#[cfg(feature = "simulation")]
 fn cut_log(dir: &Path) -> [u64; 3] {
     let log = Log::open(dir, options().idle_mark(Duration::from_mins(10))).expect("opens");
     let stream = log.stream(id(1));
@@ -545,7 +466,6 @@ fn cut_log(dir: &Path) -> [u64; 3] {
     [cuts[0], cuts[1], at]
 }
 
-#[cfg(feature = "simulation")]
 #[test]
 fn what_proves_a_cut_is_used_when_the_record_of_it_is_lost() {
     let expected: Vec<_> = (0..8).map(|seq| (seq, content(if seq < 5 { 1 } else { 2 }, seq))).collect();
@@ -775,12 +695,12 @@ fn a_transaction_trims_cuts_and_removes_with_what_it_appends() {
     let mut after: Vec<_> = (0..200).map(|stream| (stream, (4, 5))).collect();
     (after[0].1, after[1].1, after[2].1) = ((5, 6), (0, 4), (0, 1));
     assert_eq!(state(&log), after);
-    kill(log);
+    drop(log);
     // It was not committed: all of it is gone, or none if a batch of it was written.
     let log = open(dir.path());
     let found = state(&log);
     assert!(found == before.0 || found == after, "{found:?}");
-    kill(log);
+    drop(log);
     let _ = end.expect("is appended");
     let log = open(dir.path());
     let trims = |tx: &mut Transaction| (3..200).try_for_each(|stream| tx.trim(id(stream), 5));
@@ -791,7 +711,7 @@ fn a_transaction_trims_cuts_and_removes_with_what_it_appends() {
         assert_eq!((log.stream(id(stream)).first_seq(), log.stream(id(stream)).next_seq()), (5, 5));
     }
     let now = state(&log);
-    kill(log);
+    drop(log);
     assert_eq!(state(&open(dir.path())), now);
 }
 
@@ -828,21 +748,16 @@ fn a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound() {
 }
 
 /// Copies by the log, and trims, make room for records: they must not wait for the memory that such records hold while they wait for room.
-#[cfg(feature = "simulation")]
 #[test]
 fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
-    use seawall_sys::clock::monotonic_ns;
+    copies_and_trims_wait_for_no_memory(Duration::from_secs(10));
+}
+
+fn copies_and_trims_wait_for_no_memory(limit: Duration) {
     const TRIMMED: u32 = 1000;
-    /// Lets the copies go on when the test ends, also by a panic.
-    struct GoesOn<'a>(&'a seawall::faults::Faults);
-    impl Drop for GoesOn<'_> {
-        fn drop(&mut self) {
-            self.0.hold_copies(false);
-        }
-    }
     let dir = scratch();
-    let faults = std::sync::Arc::new(seawall::faults::Faults::default());
-    let log = Log::open(dir.path(), options().faults(faults.clone())).expect("opens");
+    let (faults, options) = faulty(options());
+    let log = Log::open(dir.path(), options).expect("opens");
     let large = vec![3; 60_000];
     let (lagging, fast) = (log.stream(id(1)), log.stream(id(2)));
     for stream in 100..100 + TRIMMED {
@@ -854,17 +769,16 @@ fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
     log.commit(log.appended_lsn()).expect("commits");
     faults.hold_copies(true);
     std::thread::scope(|scope| {
-        let _goes_on = GoesOn(&faults);
+        let _goes_on = Released(&faults);
         let copies = |least: u64, what: &str| {
-            let until_ns = monotonic_ns() + 10_000_000_000;
-            while faults.copies() < least {
-                assert!(monotonic_ns() < until_ns, "{what}");
+            until_in(limit, what, || {
+                let came = faults.copies() >= least;
                 // What the oldest segment holds is copied once enough segments follow it.
-                if let Ok(appended) = fast.append_no_wait(&[2; 3000]) {
+                if let Some(appended) = fast.append_no_wait(&[2; 3000]).ok().filter(|_| !came) {
                     log.commit(appended.end).and_then(|()| fast.trim(appended.seq)).expect("goes on");
                 }
-                std::thread::sleep(Duration::from_millis(1));
-            }
+                came
+            });
         };
         let (faults, before) = (&faults, faults.copies());
         // With these two the memory is taken.
@@ -875,11 +789,7 @@ fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
         copies(before + 2, "there is memory for both");
         copies(before + 3, "a copy waits for memory");
         let in_time = scope.spawn(move || {
-            let until_ns = monotonic_ns() + 10_000_000_000;
-            while faults.copies() < before + 4 && monotonic_ns() < until_ns {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let in_time = faults.copies() == before + 4;
+            let in_time = comes(limit, || faults.copies() >= before + 4) && faults.copies() == before + 4;
             faults.hold_copies(false);
             in_time
         });
@@ -897,7 +807,7 @@ fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
 fn the_mistakes_of_readers_and_of_lagging_streams_are_found() {
     use seawall::mutant::{Mutant, finds};
     let rows: [(Mutant, fn()); 4] = [
-        (Mutant::RoomWaitsForMemory, copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them),
+        (Mutant::RoomWaitsForMemory, || copies_and_trims_wait_for_no_memory(Duration::from_secs(3))),
         (Mutant::LagUnbounded, a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound),
         (Mutant::StreamGoesOnBehindCut, a_reader_of_a_stream_names_cuts_and_removals),
         (Mutant::StreamReadEndsEarly, a_stream_is_read_to_the_end_that_it_had_or_fails),

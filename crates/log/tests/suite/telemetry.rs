@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::scratch::scratch;
+use crate::fixture::scratch;
 use seawall::{Log, Lsn, Options};
 
 /// One test at a time: while there is one subscriber, `tracing` lets the thread that meets a span first say whether it is

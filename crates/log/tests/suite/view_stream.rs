@@ -1,14 +1,8 @@
 //! Tests that a stream of a view is that of the writer, record by record, and that its followers name trims, cuts and removals.
 
-use std::time::Duration;
-
-use crate::follow::{LONG, options};
-use crate::scratch::scratch;
-use seawall::{Error, Log, Lsn, StreamId, View, ViewStreamFollower};
-
-fn id(number: u32) -> StreamId {
-    StreamId::new(number).expect("is one")
-}
+use crate::fixture::{LIMIT, id, scratch, until};
+use crate::follow::options;
+use seawall::{Error, Log, Lsn, View, ViewStreamFollower};
 
 /// Which streams hold what, as the writer and as a view has it.
 fn agree(log: &Log, ids: u32) {
@@ -29,23 +23,19 @@ fn agree(log: &Log, ids: u32) {
 #[test]
 fn a_stream_of_a_view_is_that_of_the_writer() {
     let dir = scratch();
-    let mut draw = 1_u64;
-    let mut next = |below: u64| {
-        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (draw >> 33) % below
-    };
+    let mut chance = seawall::sim::rng::Rng::new(1);
     for life in 0..3 {
         let log = Log::open(dir.path(), options()).expect("opens");
         agree(&log, 6);
         for step in 0..400_u32 {
-            let stream = log.stream(id(u32::try_from(next(5)).expect("small")));
+            let stream = log.stream(id(u32::try_from(chance.below(5)).expect("small")));
             let (first, held) = (stream.first_seq(), stream.next_seq() - stream.first_seq());
-            let end = match next(12) {
-                0 => stream.trim(first + next(held + 1)),
-                1 => stream.truncate(first + next(held + 1)),
-                2 if next(6) == 0 => stream.remove(),
+            let end = match chance.below(12) {
+                0 => stream.trim(first + chance.below(held + 1)),
+                1 => stream.truncate(first + chance.below(held + 1)),
+                2 if chance.below(6) == 0 => stream.remove(),
                 _ => {
-                    let bytes = 200 + usize::try_from(next(3000)).expect("small");
+                    let bytes = 200 + usize::try_from(chance.below(3000)).expect("small");
                     let record = vec![u8::try_from(step % 251).expect("small"); bytes];
                     stream.append(&record).map(|appended| appended.end)
                 }
@@ -62,7 +52,7 @@ fn a_stream_of_a_view_is_that_of_the_writer() {
 }
 
 fn payload(follower: &mut ViewStreamFollower) -> Vec<u8> {
-    let record = follower.next_record_timeout(LONG).expect("reads");
+    let record = follower.next_record_timeout(LIMIT).expect("reads");
     record.expect("comes in time").payload.to_vec()
 }
 
@@ -178,11 +168,8 @@ fn a_follower_past_whose_place_the_log_was_trimmed_says_so() {
     log.commit(stream.trim(1).expect("trims")).expect("commits");
     log.trim(behind).expect("trims");
     log.append_commit(b"states the trim").expect("commits");
-    let mut looks = 0;
-    while View::open(dir.path()).expect("looks").first_lsn() == Lsn::ZERO && looks < 6000 {
-        std::thread::sleep(Duration::from_millis(5));
-        looks += 1;
-    }
+    let first_lsn = || View::open(dir.path()).expect("looks").first_lsn();
+    until("the trim is durable", || first_lsn() > Lsn::ZERO);
     for _ in 0..2 {
         let error = follower.try_next_record().map(|record| record.map(|record| record.payload.to_vec()));
         assert!(matches!(error, Err(Error::Trimmed { .. })), "{error:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seawall::format::segment_name;
 use seawall::{Log, Options};
 
-use crate::scratch::scratch;
+use crate::fixture::{scratch, tiny};
 
 pub(crate) const RECORDS: u8 = 30;
 pub(crate) const RECORD_BYTES: usize = 5000;
@@ -15,11 +15,7 @@ pub(crate) const SEGMENT: usize = 64 << 10;
 
 pub(crate) fn options() -> Options {
     // No idle marks: they would move the batches that these tests aim at.
-    Options::default()
-        .segment_bytes(SEGMENT as u64)
-        .batch_bytes(16 << 10)
-        .memory_bytes(64 << 10)
-        .idle_mark(Duration::from_mins(10))
+    tiny().batch_bytes(16 << 10).idle_mark(Duration::from_mins(10))
 }
 
 pub(crate) fn record(i: u8) -> Vec<u8> {
