@@ -516,12 +516,20 @@ impl Life {
         let last = records.len().saturating_sub(1);
         for (i, payload) in records.into_iter().enumerate() {
             let end = start.saturating_add((payload.len() + RECORD_HEADER_BYTES) as u64);
-            let (tagged, ends_transaction) = (false, i == last);
-            self.trace.push(Step::Issued(Issued { start, end, ends_transaction, tagged, payload }));
+            self.trace_issued((start, end), (i == last, false), payload);
             start = end;
         }
-        self.traced_to = start;
         self.ends.push(end);
+    }
+
+    fn trace_issued(
+        &mut self,
+        (start, end): (Lsn, Lsn),
+        (ends_transaction, tagged): (bool, bool),
+        payload: Vec<u8>,
+    ) {
+        self.trace.push(Step::Issued(Issued { start, end, ends_transaction, tagged, payload }));
+        self.traced_to = end;
     }
 
     /// There are no other appends while a record waits for its segment.

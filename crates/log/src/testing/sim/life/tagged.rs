@@ -3,7 +3,7 @@
 //! Invariant: every record that gets a place in the log is traced with its tag, also those that the core adds by itself, so
 //! that the oracle can apply all of them again.
 
-use super::{Issued, Life, Step};
+use super::{Life, Step};
 use crate::commit::state::{Core, Refusal};
 use crate::format::buffer::AlignedBuf;
 use crate::format::{
@@ -60,17 +60,10 @@ impl Life {
         {
             self.copy_of.insert(start, *original);
         }
-        self.trace.push(Step::Issued(Issued {
-            start,
-            end,
-            ends_transaction: true,
-            tagged: true,
-            payload: content,
-        }));
+        self.trace_issued((start, end), (true, true), content);
         if tag.kind == TagKind::LogCut {
             self.cuts.cut(Lsn::new(tag.number), start);
         }
-        self.traced_to = end;
         self.ends.push(end);
     }
 
@@ -95,9 +88,7 @@ impl Life {
                 self.note_cuts(end);
                 continue;
             }
-            let start = self.traced_to;
-            self.trace.push(Step::Issued(Issued { start, end, ends_transaction, tagged: true, payload }));
-            self.traced_to = end;
+            self.trace_issued((self.traced_to, end), (ends_transaction, true), payload);
         }
         self.note_cuts(start);
     }
@@ -109,15 +100,7 @@ impl Life {
         self.cuts.trim(self.core.cuts_from_here());
         let tag = Tag { kind: TagKind::LogCuts, stream: 0, number: 0 };
         let content = [&tag.encode(), &self.cuts.encode()[..]].concat();
-        let from = self.traced_to;
-        self.trace.push(Step::Issued(Issued {
-            start: from,
-            end: start,
-            ends_transaction: true,
-            tagged: true,
-            payload: content,
-        }));
-        self.traced_to = start;
+        self.trace_issued((self.traced_to, start), (true, true), content);
     }
 
     /// A record was refused: appends may wait for a segment.
@@ -210,17 +193,9 @@ impl Life {
             }
             content.extend_from_slice(payload);
             let to = start.saturating_add((RECORD_HEADER_BYTES + content.len()) as u64);
-            let (tagged, ends_transaction) = (tag.is_some(), i + 1 == records.len());
-            self.trace.push(Step::Issued(Issued {
-                start,
-                end: to,
-                ends_transaction,
-                tagged,
-                payload: content,
-            }));
+            self.trace_issued((start, to), (i + 1 == records.len(), tag.is_some()), content);
             start = to;
         }
-        self.traced_to = end;
         self.ends.push(end);
     }
 
