@@ -20,7 +20,7 @@ mod loom_scenes;
 pub mod mutant;
 #[cfg(feature = "oracle")]
 pub mod oracle;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, feature = "simulation", not(loom)))]
 mod read_counts;
 #[cfg(feature = "simulation")]
 pub mod sim;

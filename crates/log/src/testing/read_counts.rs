@@ -1,74 +1,14 @@
 //! Tests that what `verify` reads grows with the log and not with what its headers claim, by counting the bytes.
 
-use std::io;
-
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SegmentHeader, segment_name};
-use crate::lock::open_dir;
 use crate::lsn::Lsn;
 use crate::repair::verify::look;
-use crate::storage::disk::{Access, Completion, DirEntry, Disk, FileId, Op, Token};
-use crate::storage::os_disk::OsDisk;
+use crate::storage::disk::{Disk, write_all};
 use crate::testing::fixtures;
+use crate::testing::sim::SimDisk;
+use crate::testing::sim::media::Media;
 
 const BLOCK: u16 = 512;
-
-/// A disk that counts the bytes that are read.
-struct Counting {
-    disk: OsDisk,
-    read: u64,
-}
-
-impl Disk for Counting {
-    fn list(&mut self) -> io::Result<Vec<DirEntry>> {
-        self.disk.list()
-    }
-
-    fn open(&mut self, name: &str, access: Access) -> io::Result<FileId> {
-        self.disk.open(name, access)
-    }
-
-    fn create(&mut self, _: &str) -> io::Result<FileId> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn close(&mut self, file: FileId) {
-        self.disk.close(file);
-    }
-
-    fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn replace(&mut self, _: &str, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn remove(&mut self, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_dir(&mut self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn allocate(&mut self, _: FileId, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.disk.read_direct(file, offset, buf)?;
-        self.read += read as u64;
-        Ok(read)
-    }
-
-    fn submit(&mut self, op: Op<'_>) -> Token {
-        self.disk.submit(op)
-    }
-
-    fn complete(&mut self, block: bool) -> Option<Completion> {
-        self.disk.complete(block)
-    }
-}
 
 fn header(number: u64, segment_bytes: u64) -> SegmentHeader {
     fixtures::segment(number, BLOCK, segment_bytes, Lsn::new((number - 1) << 40))
@@ -104,7 +44,7 @@ fn segment(header: &SegmentHeader, claim: u64, sound: usize) -> Vec<u8> {
 
 /// Bytes read of a log of two segments, of which the one at `forged` is full of such batches, by `verify`.
 fn read(forged: u64, bytes: u64, (claim, sound): (u64, usize), wiped: bool) -> u64 {
-    let dir = tempfile::tempdir().expect("a directory");
+    let mut disk = SimDisk::idle(Media::default(), 0, None);
     for number in [1, 2] {
         let header = header(number, if number == forged { bytes } else { 64 << 10 });
         let mut content = if number == forged { segment(&header, claim, sound) } else { Vec::new() };
@@ -116,12 +56,13 @@ fn read(forged: u64, bytes: u64, (claim, sound): (u64, usize), wiped: bool) -> u
             content[..BATCH_HEADER_BYTES].fill(0);
             content[end..].fill(0);
         }
-        std::fs::write(dir.path().join(segment_name(number)), content).expect("writes");
+        let name = segment_name(number);
+        let file = disk.create(&name).expect("creates");
+        write_all(&mut disk, &name, (file, 0), &content, true).expect("writes");
     }
-    let mut disk = Counting { disk: OsDisk::read_only(open_dir(dir.path()).expect("opens")), read: 0 };
     let report = look(&mut disk).expect("verifies");
     assert!(!report.damage.is_empty() || forged == 2, "{report:?}");
-    disk.read
+    disk.bytes_read()
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub struct SimDisk {
     rng: Rng,
     fault: Option<FaultPlan>,
     operations: u64,
+    /// Bytes that were read.
+    read: u64,
     faults: u64,
     /// Openings that took another descriptor, so far.
     openings: u64,
@@ -159,6 +161,7 @@ impl SimDisk {
             rng: Rng::new(seed),
             fault,
             operations: 0,
+            read: 0,
             faults: 0,
             openings: 0,
             holds: false,
@@ -235,6 +238,12 @@ impl SimDisk {
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.faults
+    }
+
+    /// How many bytes were read.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.read
     }
 
     fn event(&mut self, event: Event) {
@@ -430,7 +439,9 @@ impl Disk for SimDisk {
             Some(view) => &view.direct[inode],
             None => &self.media.inodes[inode],
         };
-        Ok(content.read(usize::try_from(offset).unwrap_or(usize::MAX), buf))
+        let read = content.read(usize::try_from(offset).unwrap_or(usize::MAX), buf);
+        self.read += read as u64;
+        Ok(read)
     }
 
     fn submit(&mut self, op: Op<'_>) -> Token {

@@ -23,7 +23,7 @@ pub mod forged;
 pub mod images;
 mod judge;
 mod life;
-mod media;
+pub(crate) mod media;
 mod memory;
 mod names;
 pub mod outside;
