@@ -6,13 +6,13 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seawall::{Follower, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
+use seawall::{Follower, Log as Inner, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
 use seawall_sys::fork::Home;
 
 use crate::codes::SEAWALL_RECORD;
 use crate::error::{Failure, Result, call, quiet};
 use crate::log::{Log, SEAWALL_NO_STREAM, check, inner};
-use crate::pointers::{give, handle, into_handle, take};
+use crate::pointers::{free, give, handle, into_handle, made, take};
 
 /// The record is the last one of its transaction.
 pub const SEAWALL_ENDS_TRANSACTION: u32 = 1;
@@ -62,11 +62,31 @@ impl Record {
 }
 
 /// `record` with memory of its own.
-pub(crate) fn own_record(record: seawall::Record) -> Record {
+fn own_record(record: seawall::Record) -> Record {
     // The bytes lie behind the payload, which may move.
     let shown = Record::of(&record);
     let memory: *mut Payload = into_handle(record.payload);
     Record { memory: memory.cast(), ..shown }
+}
+
+/// Runs a call that gives a record, with memory of its own, which `find` finds in a log.
+///
+/// # Safety
+/// Both pointers are as the header asks.
+pub(crate) unsafe fn found(
+    record: *mut Record,
+    log: *const Log,
+    find: impl FnOnce(&Inner) -> Result<Option<seawall::Record>>,
+) -> i32 {
+    call(|| {
+        // SAFETY: as the caller says.
+        unsafe { give(record, Record::none(), "record is NULL") }?;
+        // SAFETY: as the caller says.
+        let Some(read) = find(unsafe { inner(log) }?)? else { return Ok(0) };
+        // SAFETY: as the caller says.
+        unsafe { give(record, own_record(read), "record is NULL") }?;
+        Ok(SEAWALL_RECORD)
+    })
 }
 
 /// What a cursor reads.
@@ -141,16 +161,13 @@ impl Cursor {
 /// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`, `SEAWALL_CORRUPT`, `SEAWALL_IO`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_read(log: *mut Log, lsn: u64, cursor: *mut *mut Cursor) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(cursor, std::ptr::null_mut(), "cursor is NULL") }?;
+    let follow = || {
         // SAFETY: as the header asks.
         let log = unsafe { inner(log) }?;
-        let made = into_handle(Cursor::new(Source::Log(Box::new(log.follow(Lsn::new(lsn))?))));
-        // SAFETY: as the header asks.
-        unsafe { give(cursor, made, "cursor is NULL") }?;
-        Ok(0)
-    })
+        Ok(Cursor::new(Source::Log(Box::new(log.follow(Lsn::new(lsn))?))))
+    };
+    // SAFETY: as the header asks.
+    unsafe { made(cursor, "cursor is NULL", follow) }
 }
 
 /// Hands out the next durable record: returns `SEAWALL_RECORD` (1), and `*record` is it, or 0 if there is none. `record->data` belongs to
@@ -188,10 +205,8 @@ pub unsafe extern "C" fn seawall_cursor_next(
 /// Frees a cursor, and what it handed out; NULL is fine. No other thread may be in a call with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_cursor_free(cursor: *mut Cursor) {
-    quiet((), || {
-        // SAFETY: as the header asks.
-        drop(unsafe { take(cursor) });
-    });
+    // SAFETY: as the header asks.
+    unsafe { free(cursor) }
 }
 
 /// Reads the durable record that starts at `lsn`, where the record before it ended, and returns `SEAWALL_RECORD` (1). `*record` is to be freed by
@@ -201,32 +216,16 @@ pub unsafe extern "C" fn seawall_cursor_free(cursor: *mut Cursor) {
 /// `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_read_at(log: *const Log, lsn: u64, record: *mut Record) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(record, Record::none(), "record is NULL") }?;
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        let read = own_record(log.read_at(Lsn::new(lsn))?);
-        // SAFETY: as the header asks.
-        unsafe { give(record, read, "record is NULL") }?;
-        Ok(SEAWALL_RECORD)
-    })
+    // SAFETY: as the header asks.
+    unsafe { found(record, log, |log| Ok(Some(log.read_at(Lsn::new(lsn))?))) }
 }
 
 /// Reads the durable record that ends at `lsn`, so, one after the other, the log backwards: returns `SEAWALL_RECORD` (1), or 0 at the
 /// first LSN that is left. Otherwise as `seawall_log_read_at`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_read_before(log: *const Log, lsn: u64, record: *mut Record) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(record, Record::none(), "record is NULL") }?;
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        let Some(read) = log.read_before(Lsn::new(lsn))? else { return Ok(0) };
-        // SAFETY: as the header asks.
-        unsafe { give(record, own_record(read), "record is NULL") }?;
-        Ok(SEAWALL_RECORD)
-    })
+    // SAFETY: as the header asks.
+    unsafe { found(record, log, |log| Ok(log.read_before(Lsn::new(lsn))?)) }
 }
 
 /// Frees the bytes of a record and makes it none; NULL, none, and records of cursors are fine.

@@ -9,9 +9,9 @@ use seawall::{Evidence, LeftInMemory, Log as Inner, Lsn, MethodOrigin, StreamId,
 use seawall_sys::fork::Home;
 use seawall_sys::signal::Signal;
 
-use crate::error::{Failure, Result, c_path, call, number, quiet};
+use crate::error::{Failure, Result, Returned, c_path, call, number, quiet};
 use crate::options::{Options, class};
-use crate::pointers::{Kept, Texts, give, handle, into_handle, items, path, slice, take};
+use crate::pointers::{Kept, Texts, free, handle, items, made, path, slice, take};
 
 /// A log that this process writes.
 pub struct Log {
@@ -185,6 +185,33 @@ pub(crate) unsafe fn inner<'a>(log: *const Log) -> Result<&'a Inner> {
     Ok(&log.inner)
 }
 
+/// Runs a call with the log behind a handle.
+///
+/// # Safety
+/// As [`inner`].
+#[inline]
+pub(crate) unsafe fn with<T: Returned>(log: *const Log, work: impl FnOnce(&Inner) -> Result<T>) -> T {
+    // SAFETY: as the caller says.
+    call(|| work(unsafe { inner(log) }?))
+}
+
+/// The same with a record that the caller hands in.
+///
+/// # Safety
+/// As [`inner`] and [`slice()`].
+#[inline]
+pub(crate) unsafe fn with_record<T: Returned>(
+    log: *const Log,
+    data: *const c_void,
+    bytes: u64,
+    work: impl FnOnce(&Inner, &[u8]) -> Result<T>,
+) -> T {
+    // SAFETY: as the caller says.
+    let work = |log: &Inner| work(log, unsafe { slice(data, bytes) }?);
+    // SAFETY: as the caller says.
+    unsafe { with(log, work) }
+}
+
 /// Opens the log in the directory `dir` for writing: locks it, finds out what is durable and makes the log ready. Without a log
 /// there it makes one.
 ///
@@ -200,18 +227,15 @@ pub unsafe extern "C" fn seawall_log_open(
     options: *const Options,
     log: *mut *mut Log,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(log, std::ptr::null_mut(), "log is NULL") }?;
+    let open = || {
         // SAFETY: as the header asks.
         let dir = unsafe { path(dir) }?;
         // SAFETY: as the header asks.
         let options = unsafe { options.as_ref() }.map(Options::get).unwrap_or_default();
-        let opened = into_handle(Log::new(Inner::open(dir, options)?));
-        // SAFETY: as the header asks.
-        unsafe { give(log, opened, "log is NULL") }?;
-        Ok(0)
-    })
+        Ok(Log::new(Inner::open(dir, options)?))
+    };
+    // SAFETY: as the header asks.
+    unsafe { made(log, "log is NULL", open) }
 }
 
 /// What opening found. It belongs to the log and stays until `seawall_log_free`. NULL for NULL.
@@ -229,13 +253,8 @@ pub unsafe extern "C" fn seawall_log_opened(log: *const Log) -> *const Opened {
 /// `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_append(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
-        number(log.append(record)?.end.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with_record(log, data, bytes, |log, record| number(log.append(record)?.end.get())) }
 }
 
 /// As `seawall_log_append`, but returns `SEAWALL_WOULD_BLOCK`, with nothing accepted, wherever that would wait or take long: when the
@@ -247,13 +266,8 @@ pub unsafe extern "C" fn seawall_log_append(log: *mut Log, data: *const c_void, 
 /// loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_try_append(log: *mut Log, data: *const c_void, bytes: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
-        number(log.try_append(record)?.end.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with_record(log, data, bytes, |log, record| number(log.try_append(record)?.end.get())) }
 }
 
 /// Appends a record and returns the LSN of its end when it is durable. Concurrent callers share one write. Appending waits as
@@ -269,11 +283,7 @@ pub unsafe extern "C" fn seawall_log_append_commit(
     bytes: u64,
     timeout_ns: i64,
 ) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
+    let append = |log: &Inner, record: &[u8]| {
         let end = match u64::try_from(timeout_ns) {
             Ok(timeout) => {
                 let end = log.append(record)?.end;
@@ -282,7 +292,9 @@ pub unsafe extern "C" fn seawall_log_append_commit(
             Err(_) => log.append_commit(record)?.end,
         };
         number(end.get())
-    })
+    };
+    // SAFETY: as the header asks.
+    unsafe { with_record(log, data, bytes, append) }
 }
 
 /// The stream of a record that belongs to none: it is one of the log itself.
@@ -497,11 +509,8 @@ pub unsafe extern "C" fn seawall_log_lsn_at(log: *const Log, unix_us: u64) -> i6
 /// Errors: `SEAWALL_BEYOND_END`, `SEAWALL_FAILED`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_trim(log: *mut Log, lsn: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        number(log.trim(Lsn::new(lsn))?.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| number(log.trim(Lsn::new(lsn))?.get())) }
 }
 
 /// Cuts off every record that belongs to no stream and starts at or behind `lsn`. Takes effect at once; durable when everything
@@ -510,11 +519,8 @@ pub unsafe extern "C" fn seawall_log_trim(log: *mut Log, lsn: u64) -> i64 {
 /// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`; as `seawall_log_append`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_truncate_after(log: *mut Log, lsn: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        number(log.truncate_after(Lsn::new(lsn))?.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| number(log.truncate_after(Lsn::new(lsn))?.get())) }
 }
 
 /// Holds records against trims, as long as it is not freed.
@@ -529,16 +535,10 @@ pub struct Pin {
 /// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`, `SEAWALL_FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_pin(log: *mut Log, lsn: u64, pin: *mut *mut Pin) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(pin, std::ptr::null_mut(), "pin is NULL") }?;
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        let held = into_handle(Pin { held: log.pin(Lsn::new(lsn))?, home: Home::here() });
-        // SAFETY: as the header asks.
-        unsafe { give(pin, held, "pin is NULL") }?;
-        Ok(0)
-    })
+    // SAFETY: as the header asks.
+    let hold = || Ok(Pin { held: unsafe { inner(log) }?.pin(Lsn::new(lsn))?, home: Home::here() });
+    // SAFETY: as the header asks.
+    unsafe { made(pin, "pin is NULL", hold) }
 }
 
 /// Lets go what a pin holds; NULL is fine. Before or after the log is freed.
@@ -566,12 +566,8 @@ pub unsafe extern "C" fn seawall_pin_free(pin: *mut Pin) {
 /// `SEAWALL_FORKED`; the log is released in either case but the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_close(log: *mut Log) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        log.close_async().wait()?;
-        Ok(0)
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| Ok(log.close_async().wait().map(|()| 0)?)) }
 }
 
 /// Frees the handle; NULL is fine. No other thread may be in a call with it or use it afterwards. Cursors, records and pins of the
@@ -581,8 +577,6 @@ pub unsafe extern "C" fn seawall_log_close(log: *mut Log) -> i32 {
 /// In a process that was forked off it frees memory and touches nothing of the parent's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_log_free(log: *mut Log) {
-    quiet((), || {
-        // SAFETY: as the header asks.
-        drop(unsafe { take(log) });
-    });
+    // SAFETY: as the header asks.
+    unsafe { free(log) }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use seawall::{Durability, EngineChoice, Error, MethodChoice, OnFull, Permissions, Retention};
 
 use crate::error::{Failure, Result, call, quiet};
-use crate::pointers::{handle, into_handle, take, text};
+use crate::pointers::{free, handle, into_handle, text};
 
 /// The process may end.
 pub const SEAWALL_PROCESS_CRASH: i32 = 1;
@@ -274,10 +274,8 @@ pub unsafe extern "C" fn seawall_options_set_text(
 /// Frees options; NULL is fine. A log that was opened with them keeps its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_options_free(options: *mut Options) {
-    quiet((), || {
-        // SAFETY: as the header asks.
-        drop(unsafe { take(options) });
-    });
+    // SAFETY: as the header asks.
+    unsafe { free(options) }
 }
 
 #[cfg(test)]

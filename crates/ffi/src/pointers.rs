@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
 
-use crate::error::{Failure, Result, c_text};
+use crate::error::{Failure, Result, c_text, call, quiet};
 
 /// What a handle points to.
 ///
@@ -144,6 +144,21 @@ pub(crate) fn into_handle<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
+/// Runs a call that makes a handle. The caller gets it at `out`, or null there if the call fails.
+///
+/// # Safety
+/// As [`give`].
+pub(crate) unsafe fn made<T>(out: *mut *mut T, null: &'static str, make: impl FnOnce() -> Result<T>) -> i32 {
+    call(|| {
+        // SAFETY: as the caller says.
+        unsafe { give(out, std::ptr::null_mut(), null) }?;
+        let handle = into_handle(make()?);
+        // SAFETY: as the caller says.
+        unsafe { give(out, handle, null) }?;
+        Ok(0)
+    })
+}
+
 /// Takes a handle back.
 ///
 /// # Safety
@@ -151,6 +166,15 @@ pub(crate) fn into_handle<T>(value: T) -> *mut T {
 pub(crate) unsafe fn take<T>(pointer: *mut T) -> Option<Box<T>> {
     // SAFETY: as the caller says.
     (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+}
+
+/// Runs a call that frees a handle; null is fine.
+///
+/// # Safety
+/// As [`take`].
+pub(crate) unsafe fn free<T>(pointer: *mut T) {
+    // SAFETY: as the caller says.
+    quiet((), || drop(unsafe { take(pointer) }));
 }
 
 /// Things that a structure points to. They are held by their address alone, because a box that moves may claim to be the only

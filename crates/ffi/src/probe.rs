@@ -6,9 +6,9 @@ use std::time::Duration;
 use seawall::{Promiser, Tried as InnerTried};
 use seawall_sys::clock::nanoseconds;
 
-use crate::error::{c_path, c_text, call, quiet};
+use crate::error::{c_path, c_text};
 use crate::options::class_number;
-use crate::pointers::{Kept, Texts, give, into_handle, path, take};
+use crate::pointers::{Kept, Texts, free, made, path};
 
 /// What one commit method showed.
 #[repr(C)]
@@ -59,7 +59,7 @@ struct Whole {
     _texts: Texts,
 }
 
-fn shown(found: &seawall::Probe) -> *const Probe {
+fn shown(found: &seawall::Probe) -> Whole {
     let mut texts = Texts::default();
     let mut row = |tried: &InnerTried| Tried {
         method: texts.keep(c_text(tried.method)),
@@ -87,7 +87,7 @@ fn shown(found: &seawall::Probe) -> *const Probe {
         problem: texts.keep_some(found.problem.as_deref()),
         left_behind: found.left_behind.as_deref().map_or(std::ptr::null(), |path| texts.keep(c_path(path))),
     };
-    into_handle(Whole { probe, _tried: tried, _fastest: fastest, _texts: texts }).cast_const().cast()
+    Whole { probe, _tried: tried, _fastest: fastest, _texts: texts }
 }
 
 /// Tries the widely supported commit methods on a small file of its own in the directory `dir`, a few commits of 4 KiB each, and
@@ -101,24 +101,18 @@ pub unsafe extern "C" fn seawall_probe_run(
     budget_ns: u64,
     probe: *mut *const Probe,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(probe, std::ptr::null(), "probe is NULL") }?;
+    let run = || {
         // SAFETY: as the header asks.
         let dir = unsafe { path(dir) }?;
-        let found = shown(&seawall::probe(&dir, Duration::from_nanos(budget_ns)));
-        // SAFETY: as the header asks.
-        unsafe { give(probe, found, "probe is NULL") }?;
-        Ok(0)
-    })
+        Ok(shown(&seawall::probe(&dir, Duration::from_nanos(budget_ns))))
+    };
+    // SAFETY: as the header asks; the probe comes first in what is made.
+    unsafe { made(probe.cast(), "probe is NULL", run) }
 }
 
 /// Frees what a probe found; NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_probe_free(probe: *const Probe) {
-    quiet((), || {
-        // SAFETY: as the header asks; it is the first field of what `shown` made.
-        let whole: Option<Box<Whole>> = unsafe { take(probe.cast_mut().cast()) };
-        drop(whole);
-    });
+    // SAFETY: as the header asks; it is the first field of what `shown` made.
+    unsafe { free(probe.cast_mut().cast::<Whole>()) }
 }

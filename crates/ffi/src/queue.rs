@@ -11,7 +11,7 @@ use seawall_sys::fork::Home;
 use crate::error::{Failure, Result, call, number, quiet};
 use crate::log::check;
 use crate::options::Options;
-use crate::pointers::{give, give_prefix, handle, into_handle, items, path, slice, take};
+use crate::pointers::{give, give_prefix, handle, into_handle, items, made, path, slice, take};
 
 /// A queue that this process has open.
 pub struct Queue {
@@ -135,6 +135,25 @@ unsafe fn given(
     number(count)
 }
 
+/// Runs a call that shows what `list` lists of a queue.
+///
+/// # Safety
+/// Both pointers are as the header asks.
+unsafe fn listed(
+    queue: *const Queue,
+    messages: *mut Message,
+    capacity: u64,
+    list: fn(&Inner, u32) -> seawall_queue::Result<Vec<DeadLetter>>,
+) -> i64 {
+    call(|| {
+        // SAFETY: as the caller says.
+        let queue = unsafe { inner(queue) }?;
+        let find = |most| Ok(list(queue, most)?.into_iter().map(Memory::Shown).collect());
+        // SAFETY: as the caller says.
+        unsafe { given(messages, capacity, find) }
+    })
+}
+
 /// Opens the queue in the directory `dir`, or makes one, for any number of processes at once: the first that opens it owns its log and
 /// serves the others, which call the same functions; when it closes the queue or ends, another one takes over. On Windows one
 /// process alone uses it.
@@ -154,9 +173,7 @@ pub unsafe extern "C" fn seawall_queue_open(
     max_attempts: u32,
     queue: *mut *mut Queue,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(queue, std::ptr::null_mut(), "queue is NULL") }?;
+    let open = || {
         // SAFETY: as the header asks.
         let dir = unsafe { path(dir) }?;
         let mut chosen = seawall_queue::Options::default();
@@ -168,11 +185,10 @@ pub unsafe extern "C" fn seawall_queue_open(
         if max_attempts > 0 {
             chosen.max_attempts = max_attempts;
         }
-        let opened = into_handle(Queue { inner: Inner::open(dir, chosen)?, home: Home::here() });
-        // SAFETY: as the header asks.
-        unsafe { give(queue, opened, "queue is NULL") }?;
-        Ok(0)
-    })
+        Ok(Queue { inner: Inner::open(dir, chosen)?, home: Home::here() })
+    };
+    // SAFETY: as the header asks.
+    unsafe { made(queue, "queue is NULL", open) }
 }
 
 /// Puts `count` messages, all or none, which are not handed out before `delay_ns` is over; returns the ID of the first one when they
@@ -272,13 +288,8 @@ pub unsafe extern "C" fn seawall_queue_nack(queue: *mut Queue, message: *mut Mes
 /// `seawall_message_free`. Errors: as `seawall_queue_put`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_queue_peek(queue: *mut Queue, messages: *mut Message, capacity: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let queue = unsafe { inner(queue) }?;
-        let find = |most| Ok(queue.peek(most)?.into_iter().map(Memory::Shown).collect());
-        // SAFETY: as the header asks.
-        unsafe { given(messages, capacity, find) }
-    })
+    // SAFETY: as the header asks.
+    unsafe { listed(queue, messages, capacity, Inner::peek) }
 }
 
 /// As `seawall_queue_peek`, the messages that were tried too often, in the order in which that happened.
@@ -288,13 +299,8 @@ pub unsafe extern "C" fn seawall_queue_dead_letters(
     messages: *mut Message,
     capacity: u64,
 ) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let queue = unsafe { inner(queue) }?;
-        let find = |most| Ok(queue.dead_letters(most)?.into_iter().map(Memory::Shown).collect());
-        // SAFETY: as the header asks.
-        unsafe { given(messages, capacity, find) }
-    })
+    // SAFETY: as the header asks.
+    unsafe { listed(queue, messages, capacity, Inner::dead_letters) }
 }
 
 /// Puts all dead letters into the queue again, as new messages; returns how many. Errors: as `seawall_queue_put`.

@@ -4,10 +4,10 @@ use std::ffi::c_char;
 
 use seawall::{Backup, Report as Inner};
 
-use crate::error::{c_path, c_text, call, number, quiet};
+use crate::error::{Result, c_path, c_text, call, number};
 use crate::log::{Log, inner, tail_numbers};
 use crate::options::{Options, class_number};
-use crate::pointers::{Kept, Texts, give, give_if_wanted, into_handle, path, take};
+use crate::pointers::{Kept, Texts, free, give_if_wanted, into_handle, made, path};
 
 /// A damaged place.
 #[repr(C)]
@@ -85,7 +85,7 @@ struct Whole {
 }
 
 /// A report as a caller gets it.
-fn shown(found: &Inner, backup: Option<&Backup>) -> *const Report {
+fn shown(found: &Inner, backup: Option<&Backup>) -> Whole {
     let mut texts = Texts::default();
     let damage = found.damage.iter().map(|damage| Damage {
         path: texts.keep(c_path(&damage.path)),
@@ -122,7 +122,7 @@ fn shown(found: &Inner, backup: Option<&Backup>) -> *const Report {
         damage: damage.as_ptr(),
         foreign_file_names: names.as_ptr(),
     };
-    into_handle(Whole { report, _damage: damage, _names: names, _texts: texts }).cast_const().cast()
+    Whole { report, _damage: damage, _names: names, _texts: texts }
 }
 
 /// Reads all of the log in the directory `dir`, past the page cache, and reports every damaged place. It writes nothing and needs no
@@ -132,16 +132,13 @@ fn shown(found: &Inner, backup: Option<&Backup>) -> *const Report {
 /// Errors: `SEAWALL_NOT_A_LOG`, `SEAWALL_NEWER_FORMAT`, `SEAWALL_OLDER_FORMAT`, `SEAWALL_FOREIGN_SEGMENT`, `SEAWALL_IO`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_verify(dir: *const c_char, report: *mut *const Report) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(report, std::ptr::null(), "report is NULL") }?;
+    let verify = || {
         // SAFETY: as the header asks.
         let dir = unsafe { path(dir) }?;
-        let found = shown(&seawall::verify(dir)?, None);
-        // SAFETY: as the header asks.
-        unsafe { give(report, found, "report is NULL") }?;
-        Ok(0)
-    })
+        Ok(shown(&seawall::verify(dir)?, None))
+    };
+    // SAFETY: as the header asks; the report comes first in what is made.
+    unsafe { made(report.cast(), "report is NULL", verify) }
 }
 
 /// Copies the log in the directory `from`, which any process may be writing, into the directory `to`, which opens as the same log with
@@ -163,7 +160,8 @@ pub unsafe extern "C" fn seawall_backup(
         let to = unsafe { path(to) }?;
         let done = seawall::backup(from, to);
         // SAFETY: as the header asks.
-        unsafe { report_backup(done, report) }
+        unsafe { reported(done, report, |done| shown(&done.report, Some(done))) }?;
+        Ok(0)
     })
 }
 
@@ -183,7 +181,8 @@ pub unsafe extern "C" fn seawall_log_backup(
         let to = unsafe { path(to) }?;
         let done = log.backup(to);
         // SAFETY: as the header asks.
-        unsafe { report_backup(done, report) }
+        unsafe { reported(done, report, |done| shown(&done.report, Some(done))) }?;
+        Ok(0)
     })
 }
 
@@ -209,38 +208,32 @@ pub unsafe extern "C" fn seawall_salvage(
         let to = unsafe { path(to) }?;
         // SAFETY: as the header asks.
         let options = unsafe { options.as_ref() }.map(Options::get).unwrap_or_default();
-        let salvaged = seawall::salvage(from, to, options)?;
-        if !report.is_null() {
-            // SAFETY: as the header asks.
-            unsafe { give_if_wanted(report, shown(&salvaged.report, None)) };
-        }
-        number(salvaged.records)
+        let done = seawall::salvage(from, to, options);
+        // SAFETY: as the header asks.
+        number(unsafe { reported(done, report, |done| shown(&done.report, None)) }?.records)
     })
 }
 
+/// What was done; `show` shows it in a report if the caller wants one, who gets null if it failed.
+///
 /// # Safety
 /// `report` is null or the caller's.
-unsafe fn report_backup(
-    done: seawall::Result<Backup>,
+unsafe fn reported<T>(
+    done: seawall::Result<T>,
     report: *mut *const Report,
-) -> crate::error::Result<i32> {
-    let found =
-        done.map(|done| if report.is_null() { std::ptr::null() } else { shown(&done.report, Some(&done)) });
+    show: fn(&T) -> Whole,
+) -> Result<T> {
     if !report.is_null() {
-        let value = *found.as_ref().unwrap_or(&std::ptr::null());
-        // SAFETY: as the caller says.
-        unsafe { give(report, value, "report is NULL") }?;
+        let whole = done.as_ref().map_or(std::ptr::null_mut(), |done| into_handle(show(done)));
+        // SAFETY: as the caller says; the report is the first field of it.
+        unsafe { give_if_wanted(report, whole.cast_const().cast()) };
     }
-    found?;
-    Ok(0)
+    Ok(done?)
 }
 
 /// Frees a report; NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_report_free(report: *const Report) {
-    quiet((), || {
-        // SAFETY: as the header asks; it is the first field of what `shown` made.
-        let whole: Option<Box<Whole>> = unsafe { take(report.cast_mut().cast()) };
-        drop(whole);
-    });
+    // SAFETY: as the header asks; it is the first field of what `shown` made.
+    unsafe { free(report.cast_mut().cast::<Whole>()) }
 }

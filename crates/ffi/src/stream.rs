@@ -2,16 +2,37 @@
 
 use std::ffi::c_void;
 
-use seawall::{Log as Inner, Stream};
+use seawall::{Log as Inner, Stream, StreamAppend};
 
-use crate::codes::SEAWALL_RECORD;
-use crate::cursor::{Cursor, Record, Source, own_record};
+use crate::cursor::{Cursor, Record, Source, found};
 use crate::error::{Result, call, number};
-use crate::log::{Log, inner, stream_id};
-use crate::pointers::{give, give_if_wanted, into_handle, slice};
+use crate::log::{Log, inner, stream_id, with, with_record};
+use crate::pointers::{give, give_if_wanted, made};
 
 fn stream(log: &Inner, number: u32) -> Result<Stream<'_>> {
     Ok(log.stream(stream_id(number)?))
+}
+
+/// Runs a call that appends to a stream by `append`.
+///
+/// # Safety
+/// All pointers are as the header asks.
+unsafe fn append(
+    log: *const Log,
+    stream_number: u32,
+    data: *const c_void,
+    bytes: u64,
+    seq: *mut u64,
+    append: impl FnOnce(Stream<'_>, &[u8]) -> seawall::Result<StreamAppend>,
+) -> i64 {
+    let work = |log: &Inner, record: &[u8]| {
+        let appended = append(stream(log, stream_number)?, record)?;
+        // SAFETY: as the caller says.
+        unsafe { give_if_wanted(seq, appended.seq) };
+        number(appended.end.get())
+    };
+    // SAFETY: as the caller says.
+    unsafe { with_record(log, data, bytes, work) }
 }
 
 /// As `seawall_log_append`, to a stream, which is there with its first record. `*seq` becomes the number of the record in its stream;
@@ -24,16 +45,8 @@ pub unsafe extern "C" fn seawall_stream_append(
     bytes: u64,
     seq: *mut u64,
 ) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
-        let appended = stream(log, stream_number)?.append(record)?;
-        // SAFETY: as the header asks.
-        unsafe { give_if_wanted(seq, appended.seq) };
-        number(appended.end.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { append(log, stream_number, data, bytes, seq, |stream, record| stream.append(record)) }
 }
 
 /// As `seawall_log_try_append`, to a stream. The first record of an open log that goes to any stream is refused so too.
@@ -45,16 +58,8 @@ pub unsafe extern "C" fn seawall_stream_try_append(
     bytes: u64,
     seq: *mut u64,
 ) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        // SAFETY: as the header asks.
-        let record = unsafe { slice(data, bytes) }?;
-        let appended = stream(log, stream_number)?.try_append(record)?;
-        // SAFETY: as the header asks.
-        unsafe { give_if_wanted(seq, appended.seq) };
-        number(appended.end.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { append(log, stream_number, data, bytes, seq, |stream, record| stream.try_append(record)) }
 }
 
 /// The numbers of the first record that is left in a stream and of the next one that it gets, both 0 for a stream that the log does
@@ -107,16 +112,8 @@ pub unsafe extern "C" fn seawall_stream_get(
     seq: u64,
     record: *mut Record,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(record, Record::none(), "record is NULL") }?;
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        let read = stream(log, stream_number)?.get(seq)?;
-        // SAFETY: as the header asks.
-        unsafe { give(record, own_record(read), "record is NULL") }?;
-        Ok(SEAWALL_RECORD)
-    })
+    // SAFETY: as the header asks.
+    unsafe { found(record, log, |log| Ok(Some(stream(log, stream_number)?.get(seq)?))) }
 }
 
 /// Reads a stream from the record number `seq` on, and waits for more at its end: see `seawall_cursor_next`. `*cursor` becomes the
@@ -130,17 +127,13 @@ pub unsafe extern "C" fn seawall_stream_read(
     seq: u64,
     cursor: *mut *mut Cursor,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(cursor, std::ptr::null_mut(), "cursor is NULL") }?;
+    let follow = || {
         // SAFETY: as the header asks.
         let log = unsafe { inner(log) }?;
-        let follower = stream(log, stream_number)?.follow(seq)?;
-        let made = into_handle(Cursor::new(Source::Stream(follower)));
-        // SAFETY: as the header asks.
-        unsafe { give(cursor, made, "cursor is NULL") }?;
-        Ok(0)
-    })
+        Ok(Cursor::new(Source::Stream(stream(log, stream_number)?.follow(seq)?)))
+    };
+    // SAFETY: as the header asks.
+    unsafe { made(cursor, "cursor is NULL", follow) }
 }
 
 /// Trims the records of a stream before the number `seq`. Takes effect at once; durable when everything before the returned LSN is.
@@ -148,11 +141,8 @@ pub unsafe extern "C" fn seawall_stream_read(
 /// Errors: `SEAWALL_STREAM_END` past the next record; as `seawall_log_append`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_stream_trim(log: *mut Log, stream_number: u32, seq: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        number(stream(log, stream_number)?.trim(seq)?.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| number(stream(log, stream_number)?.trim(seq)?.get())) }
 }
 
 /// Cuts off the record of a stream with the number `seq` and all behind it: the next record gets that number. Takes effect at once;
@@ -161,11 +151,8 @@ pub unsafe extern "C" fn seawall_stream_trim(log: *mut Log, stream_number: u32, 
 /// Errors: `SEAWALL_STREAM_TRIMMED`, `SEAWALL_STREAM_END`; as `seawall_log_append`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_stream_truncate(log: *mut Log, stream_number: u32, seq: u64) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        number(stream(log, stream_number)?.truncate(seq)?.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| number(stream(log, stream_number)?.truncate(seq)?.get())) }
 }
 
 /// Removes a stream with all its records; one of the same number that is written to later starts with number 0. Durable when
@@ -174,9 +161,6 @@ pub unsafe extern "C" fn seawall_stream_truncate(log: *mut Log, stream_number: u
 /// Errors: as `seawall_log_append`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_stream_remove(log: *mut Log, stream_number: u32) -> i64 {
-    call(|| {
-        // SAFETY: as the header asks.
-        let log = unsafe { inner(log) }?;
-        number(stream(log, stream_number)?.remove()?.get())
-    })
+    // SAFETY: as the header asks.
+    unsafe { with(log, |log| number(stream(log, stream_number)?.remove()?.get())) }
 }

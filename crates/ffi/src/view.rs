@@ -7,10 +7,10 @@ use seawall::{Lsn, View as Inner};
 use seawall_sys::fork::Home;
 
 use crate::cursor::{Cursor, Source};
-use crate::error::{Failure, Result, call, quiet};
+use crate::error::{Failure, Result, call};
 use crate::log::{SEAWALL_TAIL_WRITTEN, check, stream_id, tail_numbers};
 use crate::options::class_number;
-use crate::pointers::{give, give_if_wanted, give_prefix, handle, into_handle, path, take};
+use crate::pointers::{free, give_if_wanted, give_prefix, handle, made, path};
 
 /// A look at a log at one moment.
 pub struct View {
@@ -61,16 +61,13 @@ unsafe fn locked<'a>(view: *const View) -> Result<std::sync::MutexGuard<'a, Inne
 /// Errors: `SEAWALL_NOT_A_LOG`, `SEAWALL_CORRUPT`, `SEAWALL_NEWER_FORMAT`, `SEAWALL_OLDER_FORMAT`, `SEAWALL_FOREIGN_SEGMENT`, `SEAWALL_IO`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_view_open(dir: *const c_char, view: *mut *mut View) -> i32 {
-    call(|| {
-        // SAFETY: as the header asks.
-        unsafe { give(view, std::ptr::null_mut(), "view is NULL") }?;
+    let open = || {
         // SAFETY: as the header asks.
         let dir = unsafe { path(dir) }?;
-        let opened = into_handle(View { home: Home::here(), view: Mutex::new(Inner::open(dir)?) });
-        // SAFETY: as the header asks.
-        unsafe { give(view, opened, "view is NULL") }?;
-        Ok(0)
-    })
+        Ok(View { home: Home::here(), view: Mutex::new(Inner::open(dir)?) })
+    };
+    // SAFETY: as the header asks.
+    unsafe { made(view, "view is NULL", open) }
 }
 
 /// Brings a view up to date; returns 1 if anything may have changed, 0 if not. Threads that call at once take turns.
@@ -188,9 +185,7 @@ unsafe fn read(
     cursor: *mut *mut Cursor,
     source: impl FnOnce(&Inner, bool) -> Result<Source>,
 ) -> i32 {
-    call(|| {
-        // SAFETY: as the caller says.
-        unsafe { give(cursor, std::ptr::null_mut(), "cursor is NULL") }?;
+    let follow = || {
         let ends = match ends_with_writer {
             0 => false,
             1 => true,
@@ -198,18 +193,15 @@ unsafe fn read(
         };
         // SAFETY: as the caller says.
         let view = unsafe { locked(view) }?;
-        let made = into_handle(Cursor::new(source(&view, ends)?));
-        // SAFETY: as the caller says.
-        unsafe { give(cursor, made, "cursor is NULL") }?;
-        Ok(0)
-    })
+        Ok(Cursor::new(source(&view, ends)?))
+    };
+    // SAFETY: as the caller says.
+    unsafe { made(cursor, "cursor is NULL", follow) }
 }
 
 /// Frees a view; NULL is fine. Its cursors live on. No other thread may be in a call with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seawall_view_free(view: *mut View) {
-    quiet((), || {
-        // SAFETY: as the header asks.
-        drop(unsafe { take(view) });
-    });
+    // SAFETY: as the header asks.
+    unsafe { free(view) }
 }
