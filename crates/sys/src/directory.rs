@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::os::directory as os;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
@@ -290,6 +290,26 @@ impl Directory {
     /// The system's error, and that what had that name is a directory.
     pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         os::replace(&self.handle, &self.path, from, to).map_err(|error| self.or_is_directory(to, error))
+    }
+
+    /// Makes `bytes` the whole content of the file `name` and syncs it: a crash leaves the old content or the new one. It is written
+    /// under the name `staging`, where a crash may leave it, so that no link that has the name is written through. The new name is
+    /// durable after [`Directory::sync`].
+    ///
+    /// # Errors
+    /// As [`Directory::replace`].
+    pub fn replace_content(
+        &self,
+        (name, staging): (&str, &str),
+        permissions: Permissions,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.remove_if_there(staging)?;
+        let mut file = self.make_file(staging, permissions)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        drop(file);
+        // The error that counts is the first one.
+        written.and_then(|()| self.replace(staging, name)).inspect_err(|_| drop(self.remove(staging)))
     }
 
     /// Removes the name of a file.

@@ -37,6 +37,8 @@ use crate::options::{EngineChoice, MethodChoice, Options};
 
 /// The file that keeps the selected methods.
 pub(crate) const METHOD_FILE: &str = "METHOD";
+/// The same while it is being written, by the writer of the log.
+pub(crate) const METHOD_STAGING: &str = "METHOD.new";
 /// The most that is read of it, bytes.
 const METHOD_BYTES_MAX: u64 = 4096;
 /// The scratch file of the trial.
@@ -301,30 +303,9 @@ struct Known {
 
 const ALONE: &str = "only ";
 
-/// Writes a staging file and renames it, so that a crash leaves the old file or the new one, and a link that was put in
-/// its place is never written through.
 fn remember(dir: &Directory, known: &Known, options: &Options) -> Result<()> {
-    use std::hash::{BuildHasher, RandomState};
-    use std::io::Write;
-    for old in dir.list().unwrap_or_default().into_iter().filter(|entry| is_method_staging(&entry.name)) {
-        // Left over from a crash; one that stays does no harm.
-        let _ = dir.remove(&old.name);
-    }
-    let staging = format!("{METHOD_FILE}-{:016x}.new", RandomState::new().hash_one(METHOD_FILE));
-    let written = dir.make_file(&staging, options.permissions).and_then(|mut file| {
-        file.write_all(known.text().as_bytes())?;
-        file.sync_all()
-    });
-    let written = written.and_then(|()| dir.replace(&staging, METHOD_FILE));
-    let written = written.inspect_err(|_| drop(dir.remove(&staging)));
-    written.map_err(|source| Error::io("write", dir.path().join(METHOD_FILE), source))
-}
-
-/// Whether a name is that of the staging file of `METHOD`.
-pub(crate) fn is_method_staging(name: &str) -> bool {
-    let digits = name.strip_prefix(METHOD_FILE).and_then(|rest| rest.strip_prefix('-'));
-    let digits = digits.and_then(|rest| rest.strip_suffix(".new"));
-    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    dir.replace_content((METHOD_FILE, METHOD_STAGING), options.permissions, known.text().as_bytes())
+        .map_err(|source| Error::io("write", dir.path().join(METHOD_FILE), source))
 }
 
 /// The text of `METHOD`; empty if there is none.
@@ -410,7 +391,7 @@ fn judge(trials: &[Trial], kept: Option<&'static Method>) -> Vec<&'static Method
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, METHOD_FILE, Trial, is_method_staging, judge, remember, remembered};
+    use super::{Known, METHOD_FILE, METHOD_STAGING, Trial, judge, remember, remembered};
     use crate::method::eligible::drivable;
     use crate::options::Options;
     use seawall_sys::method::{Depth, Method};
@@ -525,24 +506,13 @@ mod tests {
         let held = seawall_sys::Directory::open(dir.path()).expect("opens");
         assert_eq!(Known::read(&held).expect("reads"), known);
         assert_eq!(remembered(&held).expect("reads"), Some(a));
-        // Written again it is the same, and no staging file is left.
+        // Written again it is the same, and no staging file is left, nor one of a crash.
+        std::fs::write(dir.path().join(METHOD_STAGING), "half").expect("writes");
         remember(&held, &known, &Options::default()).expect("writes");
         assert_eq!(Known::read(&held).expect("reads"), known);
         assert_eq!(held.list().expect("lists").len(), 1);
         std::fs::write(dir.path().join(METHOD_FILE), [b'x'; 4097]).expect("writes");
         let refused = remembered(&held).expect_err("is too long").to_string();
         assert!(refused.contains("METHOD") && refused.contains("remove it"), "{refused}");
-    }
-
-    #[test]
-    fn what_a_crash_leaves_of_it_is_known() {
-        for (name, is) in [
-            ("METHOD-0123456789abcdef.new", true),
-            ("METHOD-0123456789abcdeg.new", false),
-            ("METHOD-1.new", false),
-            ("METHOD", false),
-        ] {
-            assert_eq!(is_method_staging(name), is, "{name}");
-        }
     }
 }

@@ -14,7 +14,7 @@
 //! gets the name, and a hold that a crash sets back holds more.
 
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use seawall_sys::directory::{Directory, Permissions};
@@ -61,16 +61,11 @@ impl Hold {
     pub fn write(&self, dir: impl AsRef<Path>, name: &str) -> Result<()> {
         let dir = open_any_dir(dir.as_ref())?;
         let (file, staging) = (file_name(name)?, format!("{HOLD_STAGING_PREFIX}{name}"));
-        let write = || {
-            dir.remove_if_there(&staging)?;
-            let mut made = dir.make_file(&staging, Permissions::OwnerOnly)?;
-            write!(made, "hold {}\n{}", self.lsn, self.note)?;
-            made.sync_all()?;
-            drop(made);
-            dir.replace(&staging, &file)?;
-            dir.sync()
-        };
-        write().map_err(|source| Error::io("write", dir.path().join(&file), source))
+        let text = format!("hold {}\n{}", self.lsn, self.note);
+        let written = dir
+            .replace_content((&file, &staging), Permissions::OwnerOnly, text.as_bytes())
+            .and_then(|()| dir.sync());
+        written.map_err(|source| Error::io("write", dir.path().join(&file), source))
     }
 
     /// Locks the hold called `name`, which need not exist, until the lock is dropped or the process ends; `None` if it is locked already.

@@ -22,9 +22,10 @@ use seawall_sys::planted;
 
 /// The log's own files that are no segments: the lock, the selected method, the scratch file of its trial, crash memory, trims
 /// that a log at its cap could not state.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     crate::format::names::LOCK_FILE,
     crate::method::select::METHOD_FILE,
+    crate::method::select::METHOD_STAGING,
     crate::method::select::SCRATCH_FILE,
     crate::crash_memory::MEMORY_FILE,
     crate::recovery::held_trims::HELD_FILE,
@@ -34,7 +35,6 @@ const OURS: [&str; 6] = [
 /// Whether a name is that of one of the log's own files that are no segments.
 pub(crate) fn is_ours(name: &str) -> bool {
     OURS.contains(&name)
-        || crate::method::select::is_method_staging(name)
         || crate::format::names::is_hold(name)
         || crate::format::names::is_rebuild_marker(name)
         || name.starts_with(NOTE_PREFIX)

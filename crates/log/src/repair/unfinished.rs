@@ -11,7 +11,7 @@
 //! Invariants: the file is there, durably, before the first segment, and goes when everything else is durable; it is moved on by a
 //! rename, so that each look finds the old one or the new one.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use seawall_sys::directory::{Directory, Permissions};
@@ -62,16 +62,11 @@ fn parse(text: &str) -> Option<(Option<Saved>, String)> {
 /// Makes the marker durable, in place of an older one.
 pub(crate) fn write(dir: &Directory, saved: Option<Saved>, note: &str) -> Result<()> {
     let head = saved.map_or_else(String::new, |at| format!(" {} {} {}", at.segment, at.offset, at.link));
-    let put = || {
-        dir.remove_if_there(REBUILD_STAGING)?;
-        let mut made = dir.make_file(REBUILD_STAGING, Permissions::OwnerOnly)?;
-        write!(made, "rebuilding{head}\n{note}")?;
-        made.sync_all()?;
-        drop(made);
-        dir.replace(REBUILD_STAGING, REBUILD_MARKER)?;
-        dir.sync()
-    };
-    put().map_err(|source| Error::io("write", dir.path().join(REBUILD_MARKER), source))
+    let text = format!("rebuilding{head}\n{note}");
+    let written = dir
+        .replace_content((REBUILD_MARKER, REBUILD_STAGING), Permissions::OwnerOnly, text.as_bytes())
+        .and_then(|()| dir.sync());
+    written.map_err(|source| Error::io("write", dir.path().join(REBUILD_MARKER), source))
 }
 
 /// What a file system puts into its root.

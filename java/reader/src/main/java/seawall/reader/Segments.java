@@ -47,7 +47,7 @@ final class Segments {
     }
 
     /** Files of the log that are no segments. */
-    private static final Set<String> OURS = Set.of("LOCK", "METHOD", "PROBE", "MEMORY");
+    private static final Set<String> OURS = Set.of("LOCK", "METHOD", "METHOD.new", "PROBE", "MEMORY");
 
     final Path dir;
     /** In the order of their numbers. */
@@ -85,13 +85,9 @@ final class Segments {
         long number = number(name);
         if (number != 0 && name.endsWith(".seg")) {
             files.add(new File(path, number, Files.size(path)));
-        } else if (number == 0 && !isOurs(name)) {
+        } else if (number == 0 && !OURS.contains(name)) {
             foreign.add(name);
         }
-    }
-
-    private static boolean isOurs(String name) {
-        return OURS.contains(name) || (name.startsWith("METHOD-") && name.endsWith(".new"));
     }
 
     /** The number in a name of 20 digits and a known ending, 0 if it has none. */
