@@ -176,6 +176,7 @@ mod switch {
         CutsPrunedUnseen
         MovingByNumber
         DurableSeenBefore
+        IndexRunsOver
         RewriteStale = true
         LagUnbounded
         RoomWaitsForMemory = true

@@ -274,6 +274,15 @@ impl Blocks<'_> {
     }
 }
 
+/// Where the durable records of segment `number` end.
+pub(crate) fn durable_end(group: &Group, number: u64) -> Lsn {
+    let next = || group.successor(number).map_or(Lsn::MAX, |next| next.first_lsn);
+    // Before the look for the next segment: what becomes durable after that may lie in one that starts meanwhile.
+    let early = planted!(IndexRunsOver(next()), None);
+    let durable = group.durable();
+    early.unwrap_or_else(next).min(durable)
+}
+
 /// A segment that is read from.
 #[derive(Debug)]
 struct Indexed {
@@ -401,8 +410,8 @@ impl RecordIndex {
         if grows {
             drop(held);
             let mut growing = index.write().unwrap_or_else(PoisonError::into_inner);
-            let next = group.successor(header.number).map_or(Lsn::MAX, |next| next.first_lsn);
-            growing.extend(&mut Files::new(Arc::clone(dir), Arc::clone(group)), next.min(group.durable()))?;
+            let mut files = Files::new(Arc::clone(dir), Arc::clone(group));
+            growing.extend(&mut files, durable_end(group, header.number))?;
             drop(growing);
             held = index.read().unwrap_or_else(PoisonError::into_inner);
         }

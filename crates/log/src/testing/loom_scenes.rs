@@ -26,6 +26,7 @@ use crate::format::{BatchKind, SegmentHeader, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::method::relaxed::Rows;
+use crate::read::index::durable_end;
 use crate::read::reader::segment_of;
 use crate::read::stream::durable_places;
 use crate::segment::inventory::SegmentInventory;
@@ -369,6 +370,28 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     read_during_a_trim();
 }
 
+/// While the next segment starts, the index of the one before ends where that one ends.
+fn index_during_a_start() {
+    explore_in(3, || {
+        let group = three_segments();
+        let writer = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                let next = fixtures::segment(4, 512, 1 << 30, Lsn::new(300));
+                group.housekeeping().inventory().started(next);
+                group.waiters().publish_durable(Lsn::new(400));
+            })
+        };
+        assert_eq!(durable_end(&group, 3), Lsn::new(300));
+        writer.join().expect("ends");
+    });
+}
+
+#[test]
+fn an_index_stays_within_its_segment() {
+    index_during_a_start();
+}
+
 /// A log with one durable record of one stream, and where that lies.
 fn one_in_a_stream() -> (Arc<Group>, StreamId, RecordPlace) {
     let group = group(NEVER, 2);
@@ -554,7 +577,7 @@ fn two_followers_of_other_processes_miss_nothing() {
 #[test]
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
-    let scenes: [(Mutant, fn()); 9] = [
+    let scenes: [(Mutant, fn()); 10] = [
         (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
         (Mutant::RequestBehindOffer, append_during_an_offer),
         (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
@@ -563,6 +586,7 @@ fn planted_mistakes_are_found() {
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
         (Mutant::AppendBehindClose, append_during_a_close),
         (Mutant::DurableSeenBefore, read_during_a_copy),
+        (Mutant::IndexRunsOver, index_during_a_start),
         (Mutant::MovingByNumber, read_behind_a_cut),
     ];
     for (mutant, scene) in scenes {

@@ -22,9 +22,10 @@ pub const EQUIVALENT: [(Mutant, &str); 4] = [
 
 /// Mistakes that only a certain order of threads shows: the scenes of `loom_scenes.rs` find them, with the feature
 /// `mutants`, where the campaign, which has no threads, cannot.
-pub const FOUND_BY_ORDERS: [(Mutant, &str); 6] = [
+pub const FOUND_BY_ORDERS: [(Mutant, &str); 7] = [
     (Mutant::TrimDuringRead, "a_reader_during_a_trim_starts_at_its_lsn_or_fails"),
     (Mutant::DurableSeenBefore, "a_durable_record_is_read_while_it_is_copied"),
+    (Mutant::IndexRunsOver, "an_index_stays_within_its_segment"),
     (Mutant::AppendWaitsUnseen, "an_append_future_sees_room_that_came_before_it_waited"),
     (Mutant::RequestBehindOffer, "an_offered_segment_is_not_requested_again"),
     (Mutant::SleepAfterOneLook, "a_follower_of_another_process_misses_nothing"),

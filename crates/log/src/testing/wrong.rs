@@ -42,7 +42,8 @@ pub(crate) use std::convert::{
     identity as RelaxedStartWithoutSync, identity as RetainPinned, identity as RetireBeforeMark,
     identity as RetireLiveSegment, identity as TrimCountsBacklog, identity as ViewCutsAhead,
 };
-pub(crate) use std::{option::Option::Some as KeepEpoch, result::Result::Ok as DeadlineIsSuccess};
+pub(crate) use std::option::Option::{Some as IndexRunsOver, Some as KeepEpoch};
+pub(crate) use std::result::Result::Ok as DeadlineIsSuccess;
 
 pub(crate) fn either(right: bool, other: bool) -> bool {
     right || other
