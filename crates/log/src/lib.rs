@@ -93,7 +93,7 @@ pub use method::probe::{
 };
 pub use method::select::MethodOrigin;
 pub use options::{EngineChoice, MethodChoice, Options};
-pub use read::follower::{Follower, NextRecordFuture};
+pub use read::follower::Follower;
 pub use read::hold::{Hold, HoldLock};
 pub use read::pin::ReadPin;
 pub use read::reader::{Payload, Reader, Record};

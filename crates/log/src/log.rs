@@ -26,7 +26,7 @@ use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
 use crate::options::Options;
 use crate::read::follow_thread::FollowThread;
-use crate::read::follower::Follower;
+use crate::read::follower::{Follower, LogRecords};
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::pin::{Pins, ReadPin};
 use crate::read::reader::{Reader, Record, check_within};
@@ -406,7 +406,8 @@ impl Log {
     /// As [`Log::read`].
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let reader = self.read(from)?;
-        Ok(Follower::new(reader, Arc::clone(&self.follow_thread), from))
+        let group = || Arc::clone(&self.group);
+        Ok(Follower::new(group(), LogRecords::new(group(), reader, Arc::clone(&self.follow_thread), from)))
     }
 
     /// Holds everything from `lsn` on, which must not be trimmed yet, until the pin is dropped: for a slow reader, or one that

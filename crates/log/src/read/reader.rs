@@ -487,11 +487,6 @@ impl Reader {
         self.records.at()
     }
 
-    /// The log that it reads.
-    pub(crate) fn group(&self) -> &Arc<Group> {
-        &self.group
-    }
-
     /// Reports a segment that was recycled during the read as trimmed: it looks damaged, and is not.
     fn explain(&self, error: Error) -> Error {
         let (lsn, first) = (self.records.at(), self.group.core().trim());

@@ -8,24 +8,22 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use seawall_sys::directory::Directory;
 use seawall_sys::planted;
 
-use crate::commit::deadline;
 use crate::commit::group::Group;
 use crate::commit::stream_cuts::CutWatch;
-use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::format::{Tag, TagKind};
 use crate::log::Log;
 use crate::lsn::Lsn;
+use crate::read::follower::{Followed, Follower};
 use crate::read::index::{RecordIndex, Wanted};
 use crate::read::reader::Record;
 use crate::stream::StreamId;
 use crate::stream::places::RecordPlace;
+use crate::stream::table::StreamTable;
 
 /// Records whose places a reader looks up at once, in the end: it begins with one, which may be all that is read.
 const PLACES_MAX: usize = 64;
@@ -144,12 +142,7 @@ impl<'a> Stream<'a> {
             if watches { core.tagged().streams.durable_end(self.id, core.acknowledged()) } else { next };
         let cut = watches.then(|| group.stream_cuts().watch(self.id));
         drop(core);
-        if from < first {
-            return Err(Error::StreamTrimmed { stream: self.id, seq: from, first });
-        }
-        if from > next {
-            return Err(Error::StreamEnd { stream: self.id, seq: from, next });
-        }
+        check_seq(self.id, from, (first, next))?;
         let (group, dir, index) = self.log.shared();
         Ok(StreamReader {
             group,
@@ -171,7 +164,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// As [`Stream::read`].
     pub fn follow(&self, from: u64) -> Result<StreamFollower> {
-        self.read(from).map(|reader| StreamFollower { reader, registration: Registration::default() })
+        self.read(from).map(|reader| Follower::new(Arc::clone(&reader.group), reader))
     }
 
     /// Trims the records before `seq`. Takes effect at once; durable when everything before the returned LSN is. The disk
@@ -341,18 +334,37 @@ pub(crate) fn durable_places(
     if let Some(goes_on) = cut.and_then(|cut| cut.look(next)) {
         return Err(Error::StreamEnd { stream: id, seq: next, next: goes_on });
     }
-    let Some(state) = core.tagged().streams.get(id) else { return Ok((cuts, Vec::new())) };
-    if next < state.first() {
-        return Err(Error::StreamTrimmed { stream: id, seq: next, first: state.first() });
+    let Some((first, _)) = core.tagged().streams.bounds(id) else { return Ok((cuts, Vec::new())) };
+    check_seq(id, next, (first, u64::MAX))?;
+    Ok((cuts, places_from(&core.tagged().streams, (id, next), count, durable)?))
+}
+
+/// Refuses a number at which a stream has nothing: trimmed, or after the next record.
+pub(crate) fn check_seq(stream: StreamId, seq: u64, (first, next): (u64, u64)) -> Result<()> {
+    if seq < first {
+        return Err(Error::StreamTrimmed { stream, seq, first });
     }
-    let places = core.tagged().streams.readable(id, next, count, durable);
-    if places.is_empty() {
-        let found = state.places().range(next, 1).first().map_or(state.next(), |(number, _)| *number);
-        if found > next {
-            return Err(Error::StreamGap { stream: id, seq: next, next: found });
+    if seq > next { Err(Error::StreamEnd { stream, seq, next }) } else { Ok(()) }
+}
+
+/// Where the records of a stream from `seq` on are that can be read when everything before `durable` is durable, `count` at most.
+/// Refuses to continue where a salvaged log lacks the next one.
+pub(crate) fn places_from(
+    streams: &StreamTable,
+    (stream, seq): (StreamId, u64),
+    count: usize,
+    durable: Lsn,
+) -> Result<Vec<RecordPlace>> {
+    let places = streams.readable(stream, seq, count, durable);
+    if places.is_empty()
+        && let Some(state) = streams.get(stream)
+    {
+        let next = state.places().range(seq, 1).first().map_or(state.next(), |(number, _)| *number);
+        if next > seq {
+            return Err(Error::StreamGap { stream, seq, next });
         }
     }
-    Ok((cuts, places))
+    Ok(places)
 }
 
 impl Iterator for StreamReader {
@@ -372,91 +384,22 @@ impl Iterator for StreamReader {
 impl std::iter::FusedIterator for StreamReader {}
 
 /// Reads the durable records of a stream as they come.
-pub struct StreamFollower {
-    reader: StreamReader,
-    registration: Registration,
-}
-
-impl std::fmt::Debug for StreamFollower {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamFollower").field("reader", &self.reader).finish_non_exhaustive()
-    }
-}
+pub type StreamFollower = Follower<StreamReader>;
 
 impl StreamFollower {
     /// The sequence number of the record that it hands out next.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
-        self.reader.next
-    }
-
-    /// The next durable record if there is one now.
-    ///
-    /// # Errors
-    /// As [`StreamReader::next_record`].
-    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
-        self.reader.next_record()
-    }
-
-    /// The next durable record; waits for it. `None` when the log was closed and everything has been handed out.
-    ///
-    /// # Errors
-    /// As [`StreamReader::next_record`], and [`Error::Failed`] when the log has failed and everything durable has been
-    /// handed out.
-    pub fn next_record(&mut self) -> Result<Option<Record>> {
-        let group = Arc::clone(&self.reader.group);
-        crate::read::follower::wait_for(&group, || self.reader.next_record())
-    }
-
-    /// As [`StreamFollower::next_record`], but waits for at most `timeout`; a later call continues where this one stopped. The caller
-    /// reads the disk itself where it must, which nothing interrupts.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`] when the time is over, with the durable LSN after which the next record is. Otherwise as
-    /// [`StreamFollower::next_record`].
-    pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let found = deadline::wait(Some(timeout), |context| self.poll_next_record(context));
-        found.unwrap_or_else(|| Err(Error::TimedOut { lsn: self.reader.group.durable(), timeout }))
-    }
-
-    /// As [`StreamFollower::next_record`], for a task: of several wakers the last one is called. What is in no cache is read from
-    /// the disk in the poll, a record at a time.
-    ///
-    /// # Errors
-    /// As [`StreamFollower::next_record`], [`Error::Forked`].
-    pub fn poll_next_record(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Record>>> {
-        let group = Arc::clone(&self.reader.group);
-        group.status().check_process()?;
-        let mut registered = false;
-        loop {
-            // Before the look for a record: what becomes durable last does so before either is true.
-            let (failed, stopping) = (group.status().failed(), group.status().is_stopping());
-            let durable = group.durable();
-            if let Some(record) = self.reader.next_record()? {
-                return Poll::Ready(Ok(Some(record)));
-            }
-            if let Some(failed) = failed {
-                return Poll::Ready(Err(failed));
-            }
-            if stopping {
-                return Poll::Ready(Ok(None));
-            }
-            if registered {
-                return Poll::Pending;
-            }
-            let more = (group.config().own(), durable.saturating_add(1));
-            group.waiters().register(&mut self.registration, more, context.waker());
-            // More may have become durable before that.
-            registered = true;
-        }
+        self.records.next
     }
 }
 
-impl Drop for StreamFollower {
-    fn drop(&mut self) {
-        // In a process that was forked off, a lock may be held for ever.
-        if self.reader.group.status().is_owner_process() {
-            self.reader.group.waiters().forget(&mut self.registration);
-        }
+impl Followed for StreamReader {
+    fn next_now(&mut self) -> Result<Option<Record>> {
+        self.next_record()
+    }
+
+    fn at(&self) -> Lsn {
+        self.group.durable()
     }
 }
