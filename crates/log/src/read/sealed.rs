@@ -27,7 +27,7 @@ use crate::format::{
 use crate::lsn::Lsn;
 use crate::read::scan::ScannedBatch;
 use crate::read::view::View;
-use crate::read::view_follower::ViewFollower;
+use crate::read::view_follower::{ViewFollower, ViewRecords};
 
 /// How long a follower waits at its beginning for an LSN after what the log itself proves durable.
 const PROVEN_WITHIN: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ pub struct SealedFollower(ViewFollower);
 impl SealedFollower {
     pub(crate) fn new(view: View, from: Lsn) -> Result<Self> {
         let (records, end) = (view.scan_sealed(from)?, view.end_lsn());
-        let mut follower = Self(ViewFollower::with(view, records));
+        let mut follower = Self(ViewFollower::new(view, ViewRecords::new(records)));
         // A writer knows more to be durable than the log itself proves.
         while follower.lsn() < from && end < from {
             if follower.next_batch(PROVEN_WITHIN)?.is_none() {

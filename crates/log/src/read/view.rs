@@ -30,7 +30,7 @@ use crate::method::evidence::Evidence;
 use crate::read::changes::{Names, Watch, peek};
 use crate::read::reader::{Files, Record, RecordScan, SegmentLookup};
 use crate::read::sealed::SealedFollower;
-use crate::read::view_follower::ViewFollower;
+use crate::read::view_follower::{ViewFollower, ViewRecords};
 use crate::recovery::directory::{damage, forget_cached, open_cold, scan_directory, split_members};
 use crate::recovery::replay::replay_cuts;
 use crate::recovery::tail::{Tail, Window, check_orphans, judge, walk};
@@ -401,7 +401,7 @@ impl View {
     /// # Errors
     /// [`Error::Trimmed`], [`Error::Corrupt`], [`Error::Io`].
     pub fn follow(&self, from: Lsn) -> Result<ViewFollower> {
-        ViewFollower::new(self.clone(), from)
+        Ok(ViewFollower::new(self.clone(), ViewRecords::new(self.scan(from)?)))
     }
 
     /// Follows the log batch by batch, as the batches lie on the disk: from `from` on, where a batch ends or the log begins. With
@@ -429,10 +429,7 @@ impl View {
         }
         // Not the segment that begins there: marks after the batch that ends there may be before that.
         let segment = headers.iter().rev().find(|header| header.first_lsn < from).unwrap_or(first);
-        let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
-        let (records, sought) = RecordScan::new(files, (*segment, READ_BYTES), from, self.end);
-        sought.map_err(|error| explain(&records, error))?;
-        Ok(records)
+        self.scan_in(*segment, from)
     }
 
     /// Begins with the first record at or after `from`.
@@ -442,6 +439,10 @@ impl View {
         }
         let segment = self.segments.headers.iter().rev().find(|header| header.first_lsn <= from);
         let segment = *segment.ok_or_else(|| Error::NotALog { path: self.dir.path().to_path_buf() })?;
+        self.scan_in(segment, from)
+    }
+
+    fn scan_in(&self, segment: SegmentHeader, from: Lsn) -> Result<RecordScan<Arc<ViewedSegments>>> {
         let files = Files::new(Arc::clone(&self.dir), Arc::clone(&self.segments));
         let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, self.end);
         sought.map_err(|error| explain(&records, error))?;

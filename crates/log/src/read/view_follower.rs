@@ -21,7 +21,7 @@ use crate::channel::subscriber::Subscriber;
 use crate::channel::words::Published;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
-use crate::format::{FileRole, SegmentHeader, file_role};
+use crate::format::{FileRole, file_role};
 use crate::lock::is_held;
 use crate::lsn::Lsn;
 use crate::read::reader::{Record, RecordScan};
@@ -37,78 +37,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often it looks whether the writer lives that is to wake it.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Follows a log without its lock: see [`View::follow`].
-pub struct ViewFollower {
-    view: View,
-    records: RecordScan<Arc<ViewedSegments>>,
-    /// Records before this are shown.
-    end: Lsn,
-    source: Source,
-    /// How many cuts its page counted when the segments were looked at last.
-    cuts: u64,
-    /// That count had changed: it may be ahead of what was durable then.
-    cuts_changed: bool,
+/// What a [`ViewFollower`] reads.
+pub trait Viewed {
+    /// The next record before the end of `log`, which looks for more if there is none.
+    fn next_now(&mut self, log: &mut LiveView) -> Result<Option<Record>>;
+
+    /// Where the next record starts, or lies after.
+    fn lsn(&self) -> Lsn;
+}
+
+/// Follows a log, or a stream of it ([`ViewStreamFollower`](crate::ViewStreamFollower)), without the log's lock: see [`View::follow`].
+pub struct ViewFollower<R = ViewRecords> {
+    log: LiveView,
+    pub(crate) records: R,
     ends_with_writer: bool,
-    /// When to look whether the writer lives.
-    check_at_ns: u64,
-    /// The page that `LOCK` named before the last look at the directory: each writer leaves another name there.
-    left: Option<String>,
-    /// A page that is not believed any more, and why.
-    refused: Option<(String, String)>,
-    /// Where reading failed last, and was tried again.
-    failed_at: Option<Lsn>,
-    looks: u64,
 }
 
-/// Where it learns what is durable.
-enum Source {
-    /// From the page of the writer, and what that said last.
-    Page(Subscriber, Published),
-    /// From the disk, for this reason.
-    Disk(String),
-    /// There is no writer.
-    Ended,
-}
-
-impl std::fmt::Debug for ViewFollower {
+impl<R: std::fmt::Debug> std::fmt::Debug for ViewFollower<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("ViewFollower");
-        self.records.show(&mut shown);
-        shown.field("end", &self.end).field("looks", &self.looks).finish_non_exhaustive()
+        shown.field("records", &self.records).field("end", &self.log.end).field("looks", &self.log.looks);
+        shown.finish_non_exhaustive()
     }
 }
 
-/// When a wait that begins now is over.
-pub(crate) fn until_ns(timeout: Duration) -> u64 {
-    monotonic_ns().saturating_add(nanoseconds(timeout))
-}
-
-impl ViewFollower {
-    pub(crate) fn new(view: View, from: Lsn) -> Result<Self> {
-        let records = view.scan(from)?;
-        Ok(Self::with(view, records))
-    }
-
-    /// Hands out what `records` finds.
-    pub(crate) fn with(view: View, records: RecordScan<Arc<ViewedSegments>>) -> Self {
-        let source = Source::Ended;
-        let end = view.end_lsn();
-        let mut follower = Self {
-            view,
-            records,
-            end,
-            source,
-            cuts: 0,
-            cuts_changed: false,
-            ends_with_writer: false,
-            check_at_ns: 0,
-            left: None,
-            refused: None,
-            failed_at: None,
-            looks: 0,
-        };
-        follower.connect();
-        follower
+impl<R: Viewed> ViewFollower<R> {
+    /// Hands out what `records` finds in the log of `view` and what comes after that.
+    pub(crate) fn new(view: View, records: R) -> Self {
+        Self { log: LiveView::new(view), records, ends_with_writer: false }
     }
 
     /// Whether [`ViewFollower::next_record`] ends with `None` once there is no writer and every record was returned. Default:
@@ -125,29 +81,12 @@ impl ViewFollower {
     /// [`Error::Trimmed`] if the log was trimmed past this follower, with the first LSN that is left:
     /// [`ViewFollower::skip_trimmed`] continues there; [`Error::Corrupt`], [`Error::OtherLog`], [`Error::Io`]. After any other error than
     /// `Trimmed` a later call retries.
+    ///
+    /// Of a stream also [`Error::StreamTrimmed`] if it was trimmed past this follower; [`Error::StreamEnd`] if records that it has
+    /// handed out were cut, with the number at which the stream continues: a new follower takes that. `Trimmed` then says that the
+    /// log was trimmed past what it has looked at, where a cut may have been.
     pub fn try_next_record(&mut self) -> Result<Option<Record>> {
-        self.poll(|records, end| records.next(|| end))
-    }
-
-    /// What `next` finds before the end, which is looked for if there is nothing.
-    fn poll<T>(
-        &mut self,
-        next: impl Fn(&mut RecordScan<Arc<ViewedSegments>>, Lsn) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        loop {
-            match next(&mut self.records, self.end) {
-                Ok(Some(found)) => {
-                    self.failed_at = None;
-                    return Ok(Some(found));
-                }
-                Ok(None) => {
-                    if !self.look().map_err(|error| error.in_dir(self.view.dir()))? {
-                        return Ok(None);
-                    }
-                }
-                Err(error) => self.go_on_after(error)?,
-            }
-        }
+        self.records.next_now(&mut self.log)
     }
 
     /// The next durable record; waits for it. `None` only at the end of the last writer, if that was chosen by
@@ -156,7 +95,7 @@ impl ViewFollower {
     /// # Errors
     /// As [`ViewFollower::try_next_record`].
     pub fn next_record(&mut self) -> Result<Option<Record>> {
-        self.wait_until(u64::MAX, Self::try_next_record)
+        self.wait_until(u64::MAX, R::next_now)
     }
 
     /// As [`ViewFollower::next_record`], but waits for at most `timeout`.
@@ -164,95 +103,28 @@ impl ViewFollower {
     /// # Errors
     /// [`Error::TimedOut`] when the time is over, and as [`ViewFollower::try_next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let found = self.wait_until(until_ns(timeout), Self::try_next_record)?;
-        self.in_time(found, self.lsn(), timeout)
-    }
-
-    /// What was found at `lsn` within `timeout`: nothing is an error, but after the last writer where it was to end there.
-    pub(crate) fn in_time<T>(&self, found: Option<T>, lsn: Lsn, timeout: Duration) -> Result<Option<T>> {
-        if found.is_some() || self.has_ended() { Ok(found) } else { Err(Error::TimedOut { lsn, timeout }) }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ends_with_writer && self.has_no_writer()
-    }
-
-    /// The next batch as it lies on the disk; waits for it at most for `limit`. A follower hands out either batches or records.
-    pub(crate) fn next_sealed(&mut self, limit: Duration) -> Result<Option<SealedBatch>> {
-        let poll = |follower: &mut Self| follower.poll(RecordScan::next_sealed);
-        self.wait_until(until_ns(limit), poll)
-    }
-
-    /// Where the next batch lies, and what it is linked to.
-    pub(crate) fn cursor(&self) -> &Cursor {
-        self.records.cursor()
-    }
-
-    /// The end of what it knows to be durable.
-    pub(crate) fn known_end(&self) -> Lsn {
-        self.end
-    }
-
-    /// Waits until more than `end` is durable, at most until then; returns whether more is.
-    pub(crate) fn wait_past(&mut self, end: Lsn, until_ns: u64) -> Result<bool> {
-        let more = |follower: &mut Self| {
-            if follower.end <= end {
-                follower.look().map_err(|error| error.in_dir(follower.view.dir()))?;
-            }
-            Ok((follower.end > end).then_some(()))
-        };
-        self.wait_until(until_ns, more).map(|more| more.is_some())
-    }
-
-    /// The segments that it knows, oldest first.
-    pub(crate) fn segments(&self) -> &[SegmentHeader] {
-        &self.records.files.segments.headers
-    }
-
-    fn wait_until<T>(
-        &mut self,
-        until_ns: u64,
-        mut poll: impl FnMut(&mut Self) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        loop {
-            let found = poll(self)?;
-            let now = monotonic_ns();
-            if found.is_some() || now >= until_ns || self.has_ended() {
-                return Ok(found);
-            }
-            self.sleep(Duration::from_nanos(until_ns - now));
-        }
-    }
-
-    /// Goes on after what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
-    ///
-    /// # Errors
-    /// As [`ViewFollower::try_next_record`]; a trim that overtakes it again is `Trimmed` again.
-    pub fn skip_trimmed(&mut self) -> Result<Lsn> {
-        let at = self.lsn();
-        self.look_anew().map_err(|error| error.in_dir(self.view.dir()))?;
-        let from = at.max(self.view.first_lsn());
-        self.records = self.view.scan(from)?;
-        Ok(from)
+        let found = self.wait_until(until_ns(timeout), R::next_now)?;
+        let in_time = found.is_some() || self.has_ended();
+        if in_time { Ok(found) } else { Err(Error::TimedOut { lsn: self.lsn(), timeout }) }
     }
 
     /// Where the next record that it returns starts, or lies after.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
-        self.records.place()
+        self.records.lsn()
     }
 
     /// Whether there was no writer when it looked last.
     #[must_use]
     pub fn has_no_writer(&self) -> bool {
-        matches!(self.source, Source::Ended)
+        self.log.has_no_writer()
     }
 
     /// Why it looks at the disk again and again while there is a writer, if it does; `None` if the writer wakes it, or if
     /// there is none.
     #[must_use]
     pub fn polls(&self) -> Option<&str> {
-        if let Source::Disk(reason) = &self.source { Some(reason) } else { None }
+        if let Source::Disk(reason) = &self.log.source { Some(reason) } else { None }
     }
 
     /// How often it has looked for more. While nothing happens, that is once a second if [`ViewFollower::polls`] is `None`
@@ -260,11 +132,225 @@ impl ViewFollower {
     /// [`ViewFollower::next_record_timeout`].
     #[must_use]
     pub fn looks(&self) -> u64 {
-        self.looks
+        self.log.looks
     }
 
-    /// Looks for more; returns whether there may be some.
-    fn look(&mut self) -> Result<bool> {
+    fn has_ended(&self) -> bool {
+        self.ends_with_writer && self.has_no_writer()
+    }
+
+    fn wait_until<T>(
+        &mut self,
+        until_ns: u64,
+        next: impl Fn(&mut R, &mut LiveView) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let found = next(&mut self.records, &mut self.log)?;
+            if found.is_some() || self.has_ended() {
+                return Ok(found);
+            }
+            let left_ns = until_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
+                return Ok(None);
+            }
+            self.log.sleep(Duration::from_nanos(left_ns));
+        }
+    }
+}
+
+impl ViewFollower {
+    /// Goes on after what was trimmed, after [`Error::Trimmed`]: with the first record that is left; returns its LSN.
+    ///
+    /// # Errors
+    /// As [`ViewFollower::try_next_record`]; a trim that overtakes it again is `Trimmed` again.
+    pub fn skip_trimmed(&mut self) -> Result<Lsn> {
+        let at = self.lsn();
+        self.log.look_anew().map_err(|error| error.in_dir(self.log.view.dir()))?;
+        let from = at.max(self.log.view.first_lsn());
+        self.records.scan = self.log.view.scan(from)?;
+        Ok(from)
+    }
+
+    /// The next batch as it lies on the disk; waits for it at most for `limit`. A follower hands out either batches or records.
+    pub(crate) fn next_sealed(&mut self, limit: Duration) -> Result<Option<SealedBatch>> {
+        self.wait_until(until_ns(limit), |records, log| records.next(log, RecordScan::next_sealed))
+    }
+
+    /// Where the next batch lies, and what it is linked to.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        self.records.scan.cursor()
+    }
+
+    /// The end of what it knows to be durable.
+    pub(crate) fn known_end(&self) -> Lsn {
+        self.log.end
+    }
+}
+
+/// When a wait that begins now is over.
+fn until_ns(timeout: Duration) -> u64 {
+    monotonic_ns().saturating_add(nanoseconds(timeout))
+}
+
+/// The records of a log, in any process.
+pub struct ViewRecords {
+    scan: RecordScan<Arc<ViewedSegments>>,
+    /// Where reading failed last, and was tried again.
+    failed_at: Option<Lsn>,
+}
+
+impl std::fmt::Debug for ViewRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ViewRecords");
+        self.scan.show(&mut shown);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Viewed for ViewRecords {
+    fn next_now(&mut self, log: &mut LiveView) -> Result<Option<Record>> {
+        self.next(log, |scan, end| scan.next(|| end))
+    }
+
+    fn lsn(&self) -> Lsn {
+        self.scan.place()
+    }
+}
+
+impl ViewRecords {
+    /// What `scan` finds.
+    pub(crate) fn new(scan: RecordScan<Arc<ViewedSegments>>) -> Self {
+        Self { scan, failed_at: None }
+    }
+
+    /// What `next` finds before the end, which is looked for if there is nothing.
+    fn next<T>(
+        &mut self,
+        log: &mut LiveView,
+        next: impl Fn(&mut RecordScan<Arc<ViewedSegments>>, Lsn) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            match next(&mut self.scan, log.end) {
+                Ok(Some(found)) => {
+                    self.failed_at = None;
+                    return Ok(Some(found));
+                }
+                Ok(None) => {
+                    let more = log.look(self.scan.segment());
+                    self.adopt(log);
+                    if !more? {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => self.go_on_after(error, log)?,
+            }
+        }
+    }
+
+    /// Continues in the segments of `log`.
+    fn adopt(&mut self, log: &LiveView) {
+        if !Arc::ptr_eq(&self.scan.files.dir, log.view.directory()) {
+            self.scan.files.dir = Arc::clone(log.view.directory());
+            self.scan.forget();
+        }
+        self.scan.files.segments = Arc::clone(&log.segments);
+    }
+
+    /// Decides what a failed read means: the log was trimmed past it, segments changed meanwhile, the page claims more than
+    /// the log holds, or the log is damaged.
+    fn go_on_after(&mut self, error: Error, log: &mut LiveView) -> Result<()> {
+        let (lsn, again) = (self.scan.at(), self.failed_at);
+        let dir = log.view.dir().to_path_buf();
+        let Ok(now) = View::open_in(log.view.directory()) else { return Err(error.in_dir(&dir)) };
+        if lsn < now.first_lsn() {
+            return Err(Error::Trimmed { lsn, first: now.first_lsn() });
+        }
+        if again == Some(lsn) && lsn < now.end_lsn() {
+            return Err(error.in_dir(&dir));
+        }
+        self.failed_at = Some(lsn);
+        self.scan.forget();
+        log.view = now;
+        if lsn <= log.view.end_lsn() {
+            // The segment that it read may have been replaced by another one that begins at the same LSN.
+            self.scan = log.view.scan(lsn)?;
+        }
+        // Nothing past what the log itself proves is read again, unless a page says so.
+        log.end = lsn.max(log.view.end_lsn());
+        log.adopt();
+        self.adopt(log);
+        if again == Some(lsn) {
+            let reason = format!("the writer's page claims more than the log has after LSN {lsn}: {error}");
+            tracing::warn!(dir = %dir.display(), reason);
+            if let Source::Page(page, _) = &log.source {
+                log.refused = Some((page.name().to_owned(), reason));
+                log.connect();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A view of a log that keeps up with it.
+pub struct LiveView {
+    view: View,
+    pub(crate) segments: Arc<ViewedSegments>,
+    /// Records before this are shown.
+    pub(crate) end: Lsn,
+    source: Source,
+    /// How many cuts its page counted when the segments were looked at last.
+    cuts: u64,
+    /// That count had changed: it may be ahead of what was durable then.
+    cuts_changed: bool,
+    /// When to look whether the writer lives.
+    check_at_ns: u64,
+    /// The page that `LOCK` named before the last look at the directory: each writer leaves another name there.
+    left: Option<String>,
+    /// A page that is not believed any more, and why.
+    refused: Option<(String, String)>,
+    looks: u64,
+}
+
+/// Where it learns what is durable.
+enum Source {
+    /// From the page of the writer, and what that said last.
+    Page(Subscriber, Published),
+    /// From the disk, for this reason.
+    Disk(String),
+    /// There is no writer.
+    Ended,
+}
+
+impl LiveView {
+    fn new(view: View) -> Self {
+        let (segments, end) = (view.segments_shared(), view.end_lsn());
+        let mut log = Self {
+            view,
+            segments,
+            end,
+            source: Source::Ended,
+            cuts: 0,
+            cuts_changed: false,
+            check_at_ns: 0,
+            left: None,
+            refused: None,
+            looks: 0,
+        };
+        log.connect();
+        log
+    }
+
+    fn has_no_writer(&self) -> bool {
+        matches!(self.source, Source::Ended)
+    }
+
+    /// Looks for more; returns whether there may be some. Segments before `reads`, which is being read, are forgotten where others
+    /// are added.
+    pub(crate) fn look(&mut self, reads: u64) -> Result<bool> {
+        self.look_now(reads).map_err(|error| error.in_dir(self.view.dir()))
+    }
+
+    fn look_now(&mut self, reads: u64) -> Result<bool> {
         self.looks += 1;
         let due = monotonic_ns() >= self.check_at_ns;
         let Source::Page(page, last) = &mut self.source else { return self.look_at_disk(due) };
@@ -281,11 +367,11 @@ impl ViewFollower {
                 // LSN has moved is seen when it has.
                 self.cuts_changed = changed;
                 self.view = View::open_in(self.view.directory())?;
-                self.records.files.segments = self.view.segments_shared();
+                self.segments = self.view.segments_shared();
                 self.cuts = published.cuts;
             }
             if self.newest() < published.segment {
-                self.add_segments()?;
+                self.add_segments(reads)?;
             }
             self.end = durable;
             return Ok(true);
@@ -351,11 +437,7 @@ impl ViewFollower {
 
     /// Continues to the end of the view, in its segments.
     fn adopt(&mut self) {
-        if !Arc::ptr_eq(&self.records.files.dir, self.view.directory()) {
-            self.records.files.dir = Arc::clone(self.view.directory());
-            self.records.forget();
-        }
-        self.records.files.segments = self.view.segments_shared();
+        self.segments = self.view.segments_shared();
         self.end = self.end.max(self.view.end_lsn());
         self.connect();
     }
@@ -381,22 +463,14 @@ impl ViewFollower {
 
     /// The number of the newest segment that it knows.
     fn newest(&self) -> u64 {
-        self.records.files.segments.headers.last().map_or(0, |header| header.number)
+        self.segments.headers.last().map_or(0, |header| header.number)
     }
 
     /// Adds the segments that were started since, and forgets those before the one that is being read.
-    fn add_segments(&mut self) -> Result<()> {
+    fn add_segments(&mut self, reads: u64) -> Result<()> {
         let mut disk = OsDisk::read_only(Arc::clone(self.view.directory()));
-        let reads = self.records.segment();
-        let mut segments: Vec<_> = self
-            .records
-            .files
-            .segments
-            .headers
-            .iter()
-            .filter(|header| header.number >= reads)
-            .copied()
-            .collect();
+        let read = self.segments.headers.iter().filter(|header| header.number >= reads);
+        let mut segments: Vec<_> = read.copied().collect();
         let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
         let after = self.newest();
         let later = |name: &str| match file_role(name) {
@@ -415,41 +489,8 @@ impl ViewFollower {
             let Ok(Some(header)) = header else { break };
             segments.push(header);
         }
-        let cuts = self.records.files.segments.cuts.clone();
-        self.records.files.segments = Arc::new(ViewedSegments { headers: segments, cuts });
-        Ok(())
-    }
-
-    /// Decides what a failed read means: the log was trimmed past it, segments changed meanwhile, the page claims more than
-    /// the log holds, or the log is damaged.
-    fn go_on_after(&mut self, error: Error) -> Result<()> {
-        let (lsn, again) = (self.records.at(), self.failed_at);
-        let dir = self.view.dir().to_path_buf();
-        let Ok(now) = View::open_in(self.view.directory()) else { return Err(error.in_dir(&dir)) };
-        if lsn < now.first_lsn() {
-            return Err(Error::Trimmed { lsn, first: now.first_lsn() });
-        }
-        if again == Some(lsn) && lsn < now.end_lsn() {
-            return Err(error.in_dir(&dir));
-        }
-        self.failed_at = Some(lsn);
-        self.records.forget();
-        self.view = now;
-        if lsn <= self.view.end_lsn() {
-            // The segment that it read may have been replaced by another one that begins at the same LSN.
-            self.records = self.view.scan(lsn)?;
-        }
-        // Nothing past what the log itself proves is read again, unless a page says so.
-        self.end = lsn.max(self.view.end_lsn());
-        self.adopt();
-        if again == Some(lsn) {
-            let reason = format!("the writer's page claims more than the log has after LSN {lsn}: {error}");
-            tracing::warn!(dir = %dir.display(), reason);
-            if let Source::Page(page, _) = &self.source {
-                self.refused = Some((page.name().to_owned(), reason));
-                self.connect();
-            }
-        }
+        let cuts = self.segments.cuts.clone();
+        self.segments = Arc::new(ViewedSegments { headers: segments, cuts });
         Ok(())
     }
 

@@ -11,7 +11,6 @@
 //! place was cut says so, and skips nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use seawall_sys::planted;
 
@@ -20,8 +19,9 @@ use crate::format::cursor::Cursor;
 use crate::format::{SegmentHeader, Tag, TagKind};
 use crate::lsn::Lsn;
 use crate::read::reader::{Files, Record, RecordScan};
+use crate::read::stream::{check_seq, places_from};
 use crate::read::view::{View, ViewedSegments};
-use crate::read::view_follower::{ViewFollower, until_ns};
+use crate::read::view_follower::{LiveView, ViewFollower, Viewed};
 use crate::recovery::replay::replay_stream;
 use crate::storage::os_disk::OsDisk;
 use crate::stream::StreamId;
@@ -168,30 +168,18 @@ impl ViewStream {
     /// # Errors
     /// As [`ViewStream::read`], and those of [`View::follow`].
     pub fn follow(&self, from: u64) -> Result<ViewStreamFollower> {
-        let reader = self.read(from)?;
-        let log = self.view.follow(self.view.end_lsn())?;
-        Ok(ViewStreamFollower { reader, log })
+        Ok(ViewFollower::new(self.view.clone(), self.read(from)?))
     }
 
     fn check(&self, seq: u64) -> Result<()> {
-        let (stream, first, next) = (self.id, self.first_seq(), self.next_seq());
-        if seq < first {
-            return Err(Error::StreamTrimmed { stream, seq, first });
-        }
-        if seq > next {
-            return Err(Error::StreamEnd { stream, seq, next });
-        }
-        Ok(())
+        check_seq(self.id, seq, (self.first_seq(), self.next_seq()))
     }
 
     /// The record `seq`, if it is there; `scan` continues where the last one was found.
     fn record(&mut self, seq: u64, scan: &mut Option<Scan>) -> Result<Option<Record>> {
         self.check(seq)?;
-        let Some(place) = self.state.streams.readable(self.id, seq, 1, Lsn::MAX).first().copied() else {
-            let places = self.state.streams.get(self.id).map(|state| state.places().range(seq, 1));
-            let next = places.and_then(|places| places.first().map(|(number, _)| *number));
-            return next.map_or(Ok(None), |next| Err(Error::StreamGap { stream: self.id, seq, next }));
-        };
+        let places = places_from(&self.state.streams, (self.id, seq), 1, Lsn::MAX)?;
+        let Some(place) = places.first().copied() else { return Ok(None) };
         let mut records = match scan.take() {
             // A record that was rewritten lies after the one that follows it.
             Some(records) if records.place() <= place.lsn => records,
@@ -204,6 +192,11 @@ impl ViewStream {
             }
         }
         Err(Error::NoRecord { lsn: place.lsn })
+    }
+
+    /// The number of the newest segment.
+    fn newest(&self) -> u64 {
+        self.segments.last().map_or(0, |header| header.number)
     }
 
     fn shared_segments(&self) -> Arc<ViewedSegments> {
@@ -274,97 +267,47 @@ impl Iterator for ViewStreamReader {
 impl std::iter::FusedIterator for ViewStreamReader {}
 
 /// Reads the durable records of a stream as they come, in any process: see [`ViewStream::follow`].
-pub struct ViewStreamFollower {
-    reader: ViewStreamReader,
-    log: ViewFollower,
-}
-
-impl std::fmt::Debug for ViewStreamFollower {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ViewStreamFollower").field("reader", &self.reader).finish_non_exhaustive()
-    }
-}
+pub type ViewStreamFollower = ViewFollower<ViewStreamReader>;
 
 impl ViewStreamFollower {
     /// The sequence number of the record that it hands out next.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
-        self.reader.next
+        self.records.next
     }
+}
 
-    /// Whether [`ViewStreamFollower::next_record`] ends with `None` once there is no writer and every record was returned. Default:
-    /// no, it waits for the next writer.
-    #[must_use]
-    pub fn ends_with_writer(mut self, ends: bool) -> Self {
-        self.log = self.log.ends_with_writer(ends);
-        self
-    }
-
-    /// The end of what it has looked at: what it hands out next lies after that.
-    #[must_use]
-    pub fn lsn(&self) -> Lsn {
-        self.reader.stream.end
-    }
-
-    /// Whether there was no writer when it looked last.
-    #[must_use]
-    pub fn has_no_writer(&self) -> bool {
-        self.log.has_no_writer()
-    }
-
-    /// As [`ViewFollower::polls`].
-    #[must_use]
-    pub fn polls(&self) -> Option<&str> {
-        self.log.polls()
-    }
-
-    /// The next durable record if there is one now.
-    ///
-    /// # Errors
-    /// [`Error::StreamTrimmed`] if the stream was trimmed past this follower; [`Error::StreamEnd`] if records that it has handed out
-    /// were cut, with the number at which the stream continues: a new follower takes that; [`Error::Trimmed`] if the log was trimmed
-    /// past what it has looked at, where a cut may have been; otherwise as [`ViewFollower::try_next_record`].
-    pub fn try_next_record(&mut self) -> Result<Option<Record>> {
-        self.next_until(0)
-    }
-
-    /// The next durable record; waits for it. `None` only at the end of the last writer, if that was chosen.
-    ///
-    /// # Errors
-    /// As [`ViewStreamFollower::try_next_record`].
-    pub fn next_record(&mut self) -> Result<Option<Record>> {
-        self.next_until(u64::MAX)
-    }
-
-    /// As [`ViewStreamFollower::next_record`], but waits for at most `timeout`.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`] when the time is over, and as [`ViewStreamFollower::try_next_record`].
-    pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let found = self.next_until(until_ns(timeout))?;
-        self.log.in_time(found, self.lsn(), timeout)
-    }
-
-    fn next_until(&mut self, until_ns: u64) -> Result<Option<Record>> {
+impl Viewed for ViewStreamReader {
+    fn next_now(&mut self, log: &mut LiveView) -> Result<Option<Record>> {
         loop {
             self.check_cut()?;
-            if let Some(record) = self.reader.next_record()? {
+            if let Some(record) = self.next_record()? {
                 return Ok(Some(record));
             }
-            if !self.log.wait_past(self.reader.stream.end, until_ns)? {
+            if log.end <= self.stream.end {
+                log.look(self.stream.newest())?;
+            }
+            if log.end <= self.stream.end {
                 return Ok(None);
             }
-            self.take_more()?;
+            self.take_more(log)?;
         }
     }
 
+    /// The end of what it has looked at.
+    fn lsn(&self) -> Lsn {
+        self.stream.end
+    }
+}
+
+impl ViewStreamReader {
     /// Takes in what has become durable since.
-    fn take_more(&mut self) -> Result<()> {
-        let (log, stream) = (&self.log, &mut self.reader.stream);
-        let newest = stream.segments.last().map_or(0, |header| header.number);
-        stream.segments.extend(log.segments().iter().filter(|header| header.number > newest));
-        stream.end = stream.end.max(log.known_end());
-        if let Some(scan) = &mut self.reader.scan {
+    fn take_more(&mut self, log: &LiveView) -> Result<()> {
+        let stream = &mut self.stream;
+        let newest = stream.newest();
+        stream.segments.extend(log.segments.headers.iter().filter(|header| header.number > newest));
+        stream.end = log.end;
+        if let Some(scan) = &mut self.scan {
             scan.files.segments = stream.shared_segments();
         }
         stream.look_again_while_trimmed(ViewStream::replay)
@@ -373,7 +316,7 @@ impl ViewStreamFollower {
     /// Refuses to continue after a cut before the place that it has reached. One that lies after is of no concern: what is read
     /// there from now on follows it.
     fn check_cut(&mut self) -> Result<()> {
-        let (stream, seq) = (&mut self.reader.stream, self.reader.next);
+        let (stream, seq) = (&mut self.stream, self.next);
         stream.check_seen()?;
         let cut = planted!(ViewStreamGoesOnBehindCut, stream.cut);
         stream.cut = cut.filter(|next| planted!(ViewStreamKeepsCut, *next < seq));
