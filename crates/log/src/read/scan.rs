@@ -126,11 +126,8 @@ impl Scan {
             if self.cursor.lsn >= limit {
                 return Ok(None);
             }
-            if let Some(next) = source.successor(self.cursor.segment.number)
-                && next.first_lsn == self.cursor.lsn
-            {
-                self.cursor = Cursor::start(next);
-                self.filled = 0;
+            if let Some(next) = self.next_segment(source) {
+                self.enter(next);
                 continue;
             }
             let batch = self.step(source, limit)?;
@@ -151,11 +148,8 @@ impl Scan {
             return Ok(None);
         }
         // A segment may end with marks: the link says which batch was its last one.
-        while let Some(next) = source.successor(self.cursor.segment.number)
-            && (next.first_lsn, next.link) == (self.cursor.lsn, self.cursor.link)
-        {
-            self.cursor = Cursor::start(next);
-            self.filled = 0;
+        while let Some(next) = self.next_segment(source).filter(|next| next.link == self.cursor.link) {
+            self.enter(next);
         }
         self.step(source, limit).map(Some)
     }
@@ -163,11 +157,8 @@ impl Scan {
     /// Skips batches that end at or before `lsn` without checking their records, as long as their headers are sound.
     pub(crate) fn seek<S: Source>(&mut self, source: &mut S, lsn: Lsn, limit: Lsn) -> Result<()> {
         while self.cursor.lsn < lsn.min(limit) {
-            if let Some(next) = source.successor(self.cursor.segment.number)
-                && next.first_lsn == self.cursor.lsn
-            {
-                self.cursor = Cursor::start(next);
-                self.filled = 0;
+            if let Some(next) = self.next_segment(source) {
+                self.enter(next);
                 continue;
             }
             let checked = self.header(source, limit)?;
@@ -183,14 +174,23 @@ impl Scan {
     /// Steps over the next batch of the segment below `limit` by its header alone, which it returns; `None` where the next
     /// segment begins.
     pub(crate) fn step_over<S: Source>(&mut self, source: &mut S, limit: Lsn) -> Result<Option<BatchHeader>> {
-        let next = source.successor(self.cursor.segment.number);
-        if next.is_some_and(|next| next.first_lsn == self.cursor.lsn) {
+        if self.next_segment(source).is_some() {
             return Ok(None);
         }
         let checked = self.header(source, limit)?;
         let (header, checksum) = checked.map_err(|fault| self.damage(fault))?;
         self.cursor.advance(&header, checksum);
         Ok(Some(header))
+    }
+
+    /// The next segment, if it begins at the cursor.
+    fn next_segment<S: Source>(&self, source: &mut S) -> Option<SegmentHeader> {
+        source.successor(self.cursor.segment.number).filter(|next| next.first_lsn == self.cursor.lsn)
+    }
+
+    fn enter(&mut self, segment: SegmentHeader) {
+        self.cursor = Cursor::start(segment);
+        self.filled = 0;
     }
 
     fn header<S: Source>(
