@@ -54,35 +54,14 @@ type SetWord = fn(Settings, &str) -> Option<Settings>;
 
 /// The settings that are numbers.
 const NUMBERS: [(&str, SetNumber); 18] = [
-    ("segment_bytes", |settings, value| settings.with(|options| options.segment_bytes(value))),
-    ("block_bytes", |settings, value| {
-        let bytes = u16::try_from(value).ok()?;
-        settings.with(|options| options.block_bytes(bytes))
-    }),
-    ("batch_bytes", |settings, value| {
-        let bytes = usize::try_from(value).ok()?;
-        settings.with(|options| options.batch_bytes(bytes))
-    }),
-    ("memory_bytes", |settings, value| {
-        let bytes = usize::try_from(value).ok()?;
-        settings.with(|options| options.memory_bytes(bytes))
-    }),
-    ("crash_memory_bytes", |settings, value| {
-        let bytes = usize::try_from(value).ok()?;
-        settings.with(|options| options.crash_memory_bytes(bytes))
-    }),
-    ("record_bytes_max", |settings, value| {
-        let bytes = usize::try_from(value).ok()?;
-        settings.with(|options| options.record_bytes_max(bytes))
-    }),
-    ("in_flight_max", |settings, value| {
-        let batches = usize::try_from(value).ok()?;
-        settings.with(|options| options.in_flight_max(batches))
-    }),
-    ("spares", |settings, value| {
-        let segments = usize::try_from(value).ok()?;
-        settings.with(|options| options.spares(segments))
-    }),
+    ("segment_bytes", |settings, value| number(settings, value, seawall::Options::segment_bytes)),
+    ("block_bytes", |settings, value| number(settings, value, seawall::Options::block_bytes)),
+    ("batch_bytes", |settings, value| number(settings, value, seawall::Options::batch_bytes)),
+    ("memory_bytes", |settings, value| number(settings, value, seawall::Options::memory_bytes)),
+    ("crash_memory_bytes", |settings, value| number(settings, value, seawall::Options::crash_memory_bytes)),
+    ("record_bytes_max", |settings, value| number(settings, value, seawall::Options::record_bytes_max)),
+    ("in_flight_max", |settings, value| number(settings, value, seawall::Options::in_flight_max)),
+    ("spares", |settings, value| number(settings, value, seawall::Options::spares)),
     ("idle_mark_ns", |settings, value| {
         settings.with(|options| options.idle_mark(Duration::from_nanos(value)))
     }),
@@ -93,7 +72,7 @@ const NUMBERS: [(&str, SetNumber); 18] = [
         let age = Duration::from_nanos(value);
         Some(Settings { retention: settings.retention.age(age), ..settings })
     }),
-    ("disk_bytes_max", |settings, value| settings.with(|options| options.disk_bytes_max(value))),
+    ("disk_bytes_max", |settings, value| number(settings, value, seawall::Options::disk_bytes_max)),
     ("full_is_error", |settings, value| {
         let choice = if flag(value)? { OnFull::Error } else { OnFull::Wait };
         settings.with(|options| options.on_full(choice))
@@ -102,10 +81,7 @@ const NUMBERS: [(&str, SetNumber); 18] = [
         let class = class(i32::try_from(value).ok()?).ok()??;
         settings.with(|options| options.durability(class))
     }),
-    ("create", |settings, value| {
-        let create = flag(value)?;
-        settings.with(|options| options.create(create))
-    }),
+    ("create", |settings, value| switch(settings, value, seawall::Options::create)),
     ("permissions", |settings, value| {
         let permissions = match value {
             0 => Permissions::OwnerOnly,
@@ -115,10 +91,7 @@ const NUMBERS: [(&str, SetNumber); 18] = [
         };
         settings.with(|options| options.permissions(permissions))
     }),
-    ("network_file_system", |settings, value| {
-        let allowed = flag(value)?;
-        settings.with(|options| options.network_file_system(allowed))
-    }),
+    ("network_file_system", |settings, value| switch(settings, value, seawall::Options::network_file_system)),
     ("stall_threshold_ns", |settings, value| {
         settings.with(|options| options.stall_threshold(Duration::from_nanos(value)))
     }),
@@ -143,6 +116,26 @@ const WORDS: [(&str, SetWord); 2] = [
         settings.with(|options| options.engine(choice))
     }),
 ];
+
+/// Sets an option that is a number of its own type.
+fn number<T: TryFrom<u64>>(
+    settings: Settings,
+    value: u64,
+    set: fn(seawall::Options, T) -> seawall::Options,
+) -> Option<Settings> {
+    let value = T::try_from(value).ok()?;
+    settings.with(|options| set(options, value))
+}
+
+/// Sets an option that is on or off.
+fn switch(
+    settings: Settings,
+    value: u64,
+    set: fn(seawall::Options, bool) -> seawall::Options,
+) -> Option<Settings> {
+    let on = flag(value)?;
+    settings.with(|options| set(options, on))
+}
 
 fn flag(value: u64) -> Option<bool> {
     match value {
