@@ -45,18 +45,9 @@ final class Behaviour {
         this.out = out;
     }
 
+    /** Is the child of a case: CASES ROOT child LINE. */
     public static void main(String[] arguments) throws Exception {
-        boolean isChild = arguments.length == 4 && arguments[2].equals("child");
-        if (!isChild && (arguments.length != 3 || !Set.of("write", "check").contains(arguments[2]))) {
-            System.err.println("usage: Behaviour CASES ROOT write | check | child LINE");
-            System.exit(2);
-        }
-        Behaviour run = new Behaviour(Path.of(arguments[0]), Path.of(arguments[1]), System.out);
-        if (isChild) {
-            run.beChild(Integer.parseInt(arguments[3]));
-        } else {
-            System.exit(run.all(arguments[2].equals("write")) == 0 ? 0 : 1);
-        }
+        new Behaviour(Path.of(arguments[0]), Path.of(arguments[1]), System.out).beChild(Integer.parseInt(arguments[3]));
     }
 
     /** Runs all cases, or what is behind `then` in each; gives how many failed. */
