@@ -10,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
 import java.util.zip.CRC32C;
 
 final class SegmentFile implements AutoCloseable {
@@ -23,18 +24,6 @@ final class SegmentFile implements AutoCloseable {
     SegmentFile(Path path) throws IOException {
         this.file = FileChannel.open(path, StandardOpenOption.READ);
         this.window = new byte[(int) Math.min(WINDOW_BYTES, Math.max(file.size(), Layout.LARGEST_BLOCK))];
-    }
-
-    /** As many of {@code length} bytes at {@code at} as the file has; no more than the least window. */
-    byte[] read(long at, int length) throws IOException {
-        if (!within(at, length)) {
-            fill(at);
-        }
-        int from = (int) (at - windowAt);
-        int here = Math.max(0, Math.min(length, windowFilled - from));
-        byte[] bytes = new byte[here];
-        System.arraycopy(window, from, bytes, 0, here);
-        return bytes;
     }
 
     private boolean within(long at, int length) {
@@ -68,9 +57,13 @@ final class SegmentFile implements AutoCloseable {
         return found;
     }
 
-    /** The bytes of the header at {@code at}, which need not be one. */
+    /** The bytes of the header at {@code at}, which need not be one; fewer if the file ends before. */
     byte[] header(long at) throws IOException {
-        return read(at, Layout.HEADER_BYTES);
+        if (!within(at, Layout.HEADER_BYTES)) {
+            fill(at);
+        }
+        int from = (int) (at - windowAt);
+        return Arrays.copyOfRange(window, from, Math.max(from, Math.min(from + Layout.HEADER_BYTES, windowFilled)));
     }
 
     /** The header of a batch at {@code at}, whatever place it was written for; null if there is none. */
