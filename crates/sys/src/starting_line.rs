@@ -1,70 +1,18 @@
-//! Starts threads that begin together, or not at all if one of them cannot be started: a barrier that can be called off.
+//! Starts threads that begin together, or not at all if one of them cannot be started or panics before.
 //!
-//! Invariants: no thread waits for one that does not exist: a failure to start a thread calls the start off, and so does
-//! a panic before the line; once called off, always called off.
+//! Invariant: no thread waits for one that does not exist. The calling thread holds a lock until all have prepared, and whatever
+//! ends it earlier gives the lock back unchanged, which calls the beginning off.
 
 use crate::error::{Error, Result};
 use std::cell::Cell;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{RwLock, mpsc};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// What an [`Error`] of [`spawn_scoped`] names as its operation.
 pub(crate) const START_THREAD: &str = "start a thread for";
-
-#[derive(Debug)]
-pub(crate) struct StartingLine {
-    expected: usize,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    arrived: usize,
-    called_off: bool,
-}
-
-impl StartingLine {
-    pub(crate) fn new(expected: usize) -> Self {
-        Self { expected, state: Mutex::default(), changed: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until all threads have arrived; returns whether to begin, `false` if it was called off.
-    pub(crate) fn wait(&self) -> bool {
-        let mut state = self.lock();
-        state.arrived += 1;
-        self.changed.notify_all();
-        while state.arrived < self.expected && !state.called_off {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        !state.called_off
-    }
-
-    /// Calls it off: every thread that waits or arrives later returns at once.
-    pub(crate) fn call_off(&self) {
-        self.lock().called_off = true;
-        self.changed.notify_all();
-    }
-}
-
-/// Calls the starts off if its thread panics.
-#[derive(Debug)]
-pub(crate) struct CallOffOnPanic<'a, const N: usize>(pub [&'a StartingLine; N]);
-
-impl<const N: usize> Drop for CallOffOnPanic<'_, N> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.iter().for_each(|line| line.call_off());
-        }
-    }
-}
 
 thread_local! {
     static SPAWNS_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
@@ -125,32 +73,31 @@ pub fn run_together<W: Send, P, T: Send, B>(
     work: impl Fn(P) -> Result<T> + Sync,
 ) -> Result<(B, Result<Vec<T>>)> {
     let count = writers.len();
-    let lines = [StartingLine::new(count + 1), StartingLine::new(count + 1)];
-    let [ready, go] = [&lines[0], &lines[1]];
-    let run = |index, writer| {
-        let _guard = CallOffOnPanic([ready, go]);
+    let (go, (arrive, arrived)) = (RwLock::new(false), mpsc::channel());
+    let run = |index, writer, arrive: mpsc::Sender<()>| {
         let prepared = prepare(index, writer);
-        // Both lines are passed even after an error, because the other threads wait there.
-        if ready.wait() && go.wait() { prepared.and_then(&work).map(Some) } else { Ok(None) }
+        // Nobody counts any more if the beginning was called off, which the lock says.
+        let _ = arrive.send(());
+        drop(arrive);
+        if go.read().is_ok_and(|go| *go) { prepared.and_then(&work).map(Some) } else { Ok(None) }
     };
     let run = &run;
     std::thread::scope(|scope| {
-        let _guard = CallOffOnPanic([ready, go]);
+        let mut begins = go.write().expect("no other thread writes it");
         let mut threads = Vec::new();
         for (index, writer) in writers.into_iter().enumerate() {
-            let name = format!("writer {} of {count}", index + 1);
-            threads.push(spawn_scoped(scope, &name, move || run(index, writer)).inspect_err(|_| {
-                ready.call_off();
-                go.call_off();
-            })?);
+            let (name, arrive) = (format!("writer {} of {count}", index + 1), arrive.clone());
+            threads.push(spawn_scoped(scope, &name, move || run(index, writer, arrive))?);
         }
-        // Called off only by a panic, which the joins below pass on.
-        let _ = ready.wait();
-        let between = begin();
-        let _ = go.wait();
+        drop(arrive);
+        // Fewer come if one panics, which its join passes on.
+        let between = (arrived.iter().count() == count).then(begin);
+        *begins = between.is_some();
+        drop(begins);
         let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
         let results = joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         let results: Result<Vec<Option<T>>> = results.collect();
+        let between = between.expect("all arrived, as none panicked");
         Ok((between, results.map(|results| results.into_iter().flatten().collect())))
     })
 }
@@ -206,46 +153,15 @@ mod tests {
         plant_spawn_failure(None);
         let error = result.expect_err("the third writer");
         assert_eq!((error.operation(), error.path()), (START_THREAD, Path::new("writer 3 of 4")));
+        assert!(error.to_string().contains("ulimit -u"), "{error}");
     }
 
     #[test]
-    fn all_begin_together_once_the_last_has_come() {
-        let line = StartingLine::new(4);
-        let began = std::thread::scope(|scope| {
-            let others: Vec<_> =
-                (0..3).map(|_| spawn_scoped(scope, "a test", || line.wait()).expect("started")).collect();
-            let own = line.wait();
-            others.into_iter().all(|other| other.join().expect("ended")) && own
-        });
-        assert!(began);
-    }
-
-    #[test]
-    fn a_thread_that_cannot_be_started_or_panics_keeps_no_other_waiting() {
-        let line = StartingLine::new(4);
-        plant_spawn_failure(Some(2));
-        std::thread::scope(|scope| {
-            let mut started = Vec::new();
-            let failure = loop {
-                match spawn_scoped(scope, "writer 3", || line.wait()) {
-                    Ok(thread) => started.push(thread),
-                    Err(error) => break error,
-                }
-            };
-            line.call_off();
-            assert!(started.into_iter().all(|thread| !thread.join().expect("ended")));
-            assert!(failure.to_string().contains("writer 3") && failure.to_string().contains("ulimit -u"));
-        });
-        plant_spawn_failure(None);
-        let line = StartingLine::new(2);
-        let panics = || {
-            let _guard = CallOffOnPanic([&line]);
-            panic!("on its way");
-        };
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(panics);
-            assert!(!line.wait());
-            assert!(thread.join().is_err());
-        });
+    fn a_thread_that_panics_before_the_beginning_keeps_no_other_waiting() {
+        let prepare = |index, ()| if index == 1 { panic!("on its way") } else { Ok(()) };
+        let work = |()| -> Result<()> { unreachable!("called off") };
+        let run = || run_together(vec![(); 3], prepare, || unreachable!("called off"), work).map(drop);
+        let panicked = std::panic::catch_unwind(run).expect_err("passed on");
+        assert_eq!(panicked.downcast_ref(), Some(&"on its way"));
     }
 }
