@@ -16,6 +16,7 @@ pub(crate) use crate::os::unix::{
 use crate::CommitHandle;
 use crate::commit::{SyncCall, write_all};
 use crate::error::Result;
+use std::ffi::c_char;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -38,6 +39,13 @@ pub(crate) mod scratch {
 pub(crate) mod store {
     pub(crate) use crate::os::fallback::store::*;
     pub(crate) use crate::os::unix::store::*;
+}
+
+pub(crate) fn text(array: &[c_char]) -> String {
+    // A letter is signed on some processors and unsigned on others.
+    let bytes: Vec<u8> =
+        array.iter().map(|unit| unit.to_le_bytes()[0]).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Positional writes, then at most one sync call on the same descriptor.

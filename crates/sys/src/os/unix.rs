@@ -11,10 +11,10 @@ pub(crate) mod signal;
 pub(crate) mod store;
 pub(crate) mod thread;
 
-use crate::commit::{SyncCall, again};
+use crate::commit::SyncCall;
 use crate::error::{Error, Result};
 use crate::planted;
-use std::ffi::c_char;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
@@ -27,12 +27,9 @@ pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
     if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes a call that returns -1 or a number; again while a signal interrupts it.
-pub(crate) fn repeat(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::c_int> {
-    again(|| {
-        let code = call();
-        check(code).map(|()| code)
-    })
+/// Makes a call again while a signal interrupts it.
+pub(crate) fn repeat<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    rustix::io::retry_on_intr(call).map_err(io::Error::from)
 }
 
 /// Takes the numbers of standard input, output and error, if a program has closed these, by the root directory: the next file that
@@ -58,12 +55,10 @@ pub(crate) fn take_low_descriptors() {
     }
 }
 
-/// The file that `open` opens, which returns a new descriptor that nothing else owns: where every file is opened by a call.
-pub(crate) fn opened(open: impl FnMut() -> libc::c_int) -> io::Result<File> {
+/// The file that `open` opens: where every file is opened by a call.
+pub(crate) fn opened(open: impl FnMut() -> rustix::io::Result<OwnedFd>) -> io::Result<File> {
     take_low_descriptors();
-    let fd = repeat(open)?;
-    // SAFETY: a descriptor that was just opened and that nothing else owns.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    repeat(open).map(File::from)
 }
 
 /// The same by the standard library, which opens again when a signal interrupts it.
@@ -99,21 +94,6 @@ pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     metadata.file_type().is_block_device()
 }
 
-pub(crate) fn uname() -> io::Result<libc::utsname> {
-    // SAFETY: all zeros is a valid `utsname`.
-    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live, writable structure of the right type. illumos returns 1 for success.
-    check(unsafe { libc::uname(&raw mut name) })?;
-    Ok(name)
-}
-
-pub(crate) fn text(array: &[c_char]) -> String {
-    // A letter is signed on some processors and unsigned on others.
-    let bytes: Vec<u8> =
-        array.iter().map(|unit| unit.to_le_bytes()[0]).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Ignores `SIGXFSZ`: write(2) then answers `EFBIG`.
 pub(crate) fn outlive_the_file_size_limit() {
     // SAFETY: SIG_IGN is a disposition that every signal but KILL and STOP can have; no handler is installed.
@@ -127,8 +107,8 @@ pub(crate) fn shield_from_ctrl_c(command: &mut Command) {
 
 /// Whether nothing will read from standard output any more: poll(2) reports the error of the next write.
 pub(crate) fn is_standard_output_closed() -> bool {
-    let mut output = libc::pollfd { fd: libc::STDOUT_FILENO, events: 0, revents: 0 };
-    // SAFETY: one structure, which is writable and outlives the call; without a wait.
-    let ready = unsafe { libc::poll(&raw mut output, 1, 0) };
-    ready == 1 && output.revents & (libc::POLLERR | libc::POLLHUP) != 0
+    let stdout = io::stdout();
+    let mut output = [PollFd::new(&stdout, PollFlags::empty())];
+    let ready = poll(&mut output, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    ready == Ok(1) && output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }

@@ -3,14 +3,21 @@
 //! Invariant: what belongs to a ZFS dataset and not to its mount (`sync`, `logbias`, a separate log device) is not
 //! visible here: `sync=disabled` goes undetected, and a result must be judged together with `zfs get sync,logbias`.
 
+use crate::commit::again;
 use crate::durability::{Medium, WeakCalls};
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::inspect::environment as environment_of;
 pub(crate) use crate::os::fallback::inspect::mount_instance;
 pub(crate) use crate::os::posix::inspect::pressure;
-use crate::os::posix::inspect::{real, system};
-use crate::os::unix::{check, text};
+use crate::os::posix::inspect::system;
+use crate::os::posix::text;
+use crate::os::unix::check;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 const MNTTAB: &str = "/etc/mnttab";
@@ -21,7 +28,7 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         memory_bytes: memory_bytes(),
         pressure: pressure(),
         devices: devices(&file_system),
-        ..environment_of(system()?, file_system)
+        ..environment_of(system(), file_system)
     })
 }
 
@@ -32,7 +39,9 @@ struct Mount {
 }
 
 fn file_system(path: &Path) -> Result<FileSystem> {
-    let (real, for_c) = real(path)?;
+    let real = again(|| std::fs::canonicalize(path)).map_err(|error| Error::new("realpath", path, error))?;
+    let for_c = CString::new(real.as_os_str().as_bytes())
+        .map_err(|_| Error::new("realpath", path, io::ErrorKind::InvalidInput.into()))?;
     // SAFETY: all zeros is a valid `statvfs`.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
@@ -79,6 +88,15 @@ fn medium(kind: &str) -> Medium {
         "zfs" | "ufs" | "pcfs" => Medium::Block,
         _ => Medium::Unknown,
     }
+}
+
+/// The name of the network file system on which a directory lies; `None` for a local one.
+pub(in crate::os) fn network_file_system(directory: &File) -> io::Result<Option<&'static str>> {
+    // SAFETY: a structure of integers, for which zeros are valid.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is writable and outlives the call.
+    check(unsafe { libc::fstatvfs(directory.as_raw_fd(), &raw mut stat) })?;
+    Ok((medium(&text(&stat.f_basetype)) == Medium::Server).then_some("a network file system"))
 }
 
 /// The pool or slice that is mounted; the disks under it are not reported.

@@ -2,7 +2,6 @@
 //!
 //! On ZFS each of them is a commit of the intent log, open(2) and `O_DSYNC` there.
 
-pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod thread;

@@ -32,13 +32,16 @@ mod stack;
 mod tests;
 mod tools;
 
+pub(in crate::os) use calls::magic_of;
+
 use crate::commit::again;
 use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
 use mounts::{Key, Mount};
 use roots::Roots;
 use stack::{Below, Walk};
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -63,6 +66,11 @@ pub(crate) fn mount_instance(path: &Path) -> Option<String> {
 
 pub(crate) fn pressure() -> Pressure {
     machine::pressure(&live())
+}
+
+/// The name of the network file system on which a directory lies; `None` for a local one.
+pub(in crate::os) fn network_file_system(directory: &File) -> io::Result<Option<&'static str>> {
+    Ok(kinds::network_by_magic(magic_of(directory)?))
 }
 
 /// The places and questions of this system.

@@ -8,39 +8,36 @@
 //!   fe_logical u64 | fe_physical u64 | fe_length u64 | reserved [u64; 2] | fe_flags u32 | reserved [u32; 3]
 //! ```
 
-use super::call;
 use crate::commit::{OpenError, uninterrupted};
 use crate::error::{Error, Result};
 use crate::journal::Layout;
 use crate::os::unix::check;
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// `FALLOC_FL_WRITE_ZEROES` of `linux/falloc.h`, Linux 6.17.
-const FALLOC_FL_WRITE_ZEROES: libc::c_int = 0x80;
+const WRITE_ZEROES: FallocateFlags = FallocateFlags::from_bits_retain(0x80);
 
 /// Reserves blocks that read as zeros and are marked unwritten: fallocate(2) with mode 0.
 pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Result<(), OpenError> {
-    fallocate(file, path, 0, bytes, "this file system cannot reserve blocks (fallocate)")
+    allocate(file, path, FallocateFlags::empty(), bytes, "this file system cannot reserve blocks (fallocate)")
 }
 
 pub(crate) fn write_zeroes(file: &File, path: &Path, bytes: u64) -> std::result::Result<(), OpenError> {
     let reason = "FALLOC_FL_WRITE_ZEROES needs Linux 6.17, a file system with it, and a device that zeroes blocks itself";
-    fallocate(file, path, FALLOC_FL_WRITE_ZEROES, bytes, reason)
+    allocate(file, path, WRITE_ZEROES, bytes, reason)
 }
 
-fn fallocate(
+fn allocate(
     file: &File,
     path: &Path,
-    mode: libc::c_int,
+    mode: FallocateFlags,
     bytes: u64,
     lacking: &str,
 ) -> std::result::Result<(), OpenError> {
-    let result = uninterrupted("fallocate", path, || {
-        // SAFETY: takes any integers; wrong ones are errors, not undefined behaviour.
-        check(unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, bytes.cast_signed()) })
-    });
+    let result = uninterrupted("fallocate", path, || Ok(fallocate(file, mode, 0, bytes)?));
     result.map_err(|error| match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => OpenError::unavailable(lacking),
         _ => OpenError::Failed(error),
@@ -48,7 +45,7 @@ fn fallocate(
 }
 
 pub(crate) fn drop_cache(file: &File, path: &Path) -> Result<()> {
-    call::drop_pages(file.as_raw_fd(), 0, 0).map_err(|error| Error::new("posix_fadvise", path, error))
+    fadvise(file, 0, None, Advice::DontNeed).map_err(|error| Error::new("posix_fadvise", path, error.into()))
 }
 
 const EXTENTS: usize = 256;

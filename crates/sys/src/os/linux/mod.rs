@@ -7,7 +7,6 @@ mod call;
 pub mod confinement;
 pub(crate) mod counters;
 pub(crate) mod crash_memory;
-pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub mod isolation;
 pub(crate) mod journal;
@@ -29,27 +28,27 @@ pub mod seccomp;
 pub(crate) mod shared_memory;
 pub(crate) mod store;
 pub(crate) mod thread;
-pub(crate) mod wait;
 
 pub(crate) use crate::os::unix::{
     DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
 };
+pub(crate) use atomic_wait as wait;
 
 use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
 use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
 use crate::os::mapping::Map;
-use crate::os::unix::{FSYNC, text, uname};
+use crate::os::unix::FSYNC;
 use crate::write_call::Put;
 use crate::{CommitHandle, Error};
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
-use std::os::fd::AsRawFd as _;
 
 pub(crate) const SYSTEM: System = System::Linux;
 
 pub(crate) const WRITE_VECTOR: Option<Put> =
-    Some(|file, offset, bytes| call::write_vector(file.as_raw_fd(), offset, bytes, 0));
+    Some(|file, offset, bytes| call::write_vector(file, offset, bytes, ReadWriteFlags::empty()));
 
 pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] =
     &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, call::FDATASYNC), (Flush::Range, call::SYNC_FILE_RANGE)];
@@ -61,7 +60,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn CommitHandle>, OpenError> {
     let file = open_journal(method, target, directory)?;
     match method.write {
-        Write::Positional => Ok(Box::new(positional::open(file, 0, method, target)?)),
+        Write::Positional => Ok(Box::new(positional::open(file, ReadWriteFlags::empty(), method, target)?)),
         Write::Flagged(flag) => Ok(Box::new(positional::open(file, rwf(flag), method, target)?)),
         Write::Mapped => Ok(Box::new(Map::<map::Shared>::open(file, target)?)),
         Write::Ring { flag, registered, poll } => {
@@ -95,19 +94,17 @@ fn no_direct(method: &Method, error: Error) -> OpenError {
 }
 
 /// The kernel's `RWF_*` bit for a flag (`linux/fs.h`).
-fn rwf(flag: WriteFlag) -> libc::c_int {
-    const RWF_ATOMIC: libc::c_int = 0x40;
-    const RWF_DONTCACHE: libc::c_int = 0x80;
+fn rwf(flag: WriteFlag) -> ReadWriteFlags {
     match flag {
-        WriteFlag::None => 0,
-        WriteFlag::Dsync => libc::RWF_DSYNC,
-        WriteFlag::Sync => libc::RWF_SYNC,
-        WriteFlag::DontCache => RWF_DONTCACHE,
-        WriteFlag::Atomic => RWF_ATOMIC,
+        WriteFlag::None => ReadWriteFlags::empty(),
+        WriteFlag::Dsync => ReadWriteFlags::DSYNC,
+        WriteFlag::Sync => ReadWriteFlags::SYNC,
+        WriteFlag::DontCache => ReadWriteFlags::from_bits_retain(0x80),
+        WriteFlag::Atomic => ReadWriteFlags::from_bits_retain(0x40),
     }
 }
 
-/// The kernel's release, as uname(2) returns it; empty if it fails.
+/// The kernel's release, as uname(2) returns it.
 fn release() -> String {
-    uname().map(|name| text(&name.release)).unwrap_or_default()
+    rustix::system::uname().release().to_string_lossy().into_owned()
 }

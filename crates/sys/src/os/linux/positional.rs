@@ -8,9 +8,9 @@ use crate::commit::{OpenError, SyncCall, Target, extend, read_into_cache, uninte
 use crate::error::{Error, Result};
 use crate::method::{Method, Sync};
 use crate::os::unix::{FSYNC, open_file};
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 pub(super) struct Positional {
     file: File,
     path: PathBuf,
-    flags: libc::c_int,
+    flags: ReadWriteFlags,
     sync: Syncing,
     /// From the first to the last byte written since the last sync, for calls that sync a range.
     unsynced: Range<u64>,
@@ -47,7 +47,7 @@ struct Helper {
 
 pub(super) fn open(
     file: File,
-    flags: libc::c_int,
+    flags: ReadWriteFlags,
     method: &Method,
     target: &Target,
 ) -> std::result::Result<Positional, OpenError> {
@@ -69,11 +69,10 @@ pub(super) fn open(
 
 impl CommitHandle for Positional {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let (fd, flags) = (self.file.as_raw_fd(), self.flags);
-        let operation = if flags == 0 { "pwrite" } else { "pwritev2" };
+        let operation = if self.flags.is_empty() { "pwrite" } else { "pwritev2" };
         extend(&mut self.unsynced, offset..offset + bytes.len() as u64);
         write_all(operation, &self.path, offset, bytes, |offset, bytes| {
-            call::write_at(fd, offset, bytes, flags)
+            call::write_at(&self.file, offset, bytes, self.flags)
         })
     }
 

@@ -3,8 +3,9 @@
 //! Invariants: what is followed is killed with the follower (`PTRACE_O_EXITKILL`); every call is made by the thread that
 //! started the program, because the kernel wants that (a [`Tracer`] is not `Send`).
 
+use super::inspect::magic_of;
 use super::seccomp::Filter;
-use crate::os::unix::check;
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
@@ -103,6 +104,11 @@ fn request(what: libc::c_long, thread: Thread, address: usize, data: usize) -> i
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) }
 }
 
+fn kill(process: Thread) {
+    // One that has ended meanwhile is no error.
+    let _ = Pid::from_raw(process).map(|process| kill_process(process, Signal::KILL));
+}
+
 impl Tracer {
     /// Starts `command` under `filter`, and follows it from its first instruction on.
     ///
@@ -113,8 +119,7 @@ impl Tracer {
         let (wait, go) = io::pipe()?;
         let (tell_descriptor, wait_descriptor) = (tell.as_raw_fd(), wait.as_raw_fd());
         let prepare = move || {
-            // SAFETY: takes no argument.
-            let own = unsafe { libc::getpid() };
+            let own = std::process::id().cast_signed();
             let mut word = own.to_le_bytes();
             // SAFETY: writes four live bytes to a pipe.
             let written = unsafe { libc::write(tell_descriptor, word.as_ptr().cast(), 4) };
@@ -145,8 +150,7 @@ impl Tracer {
         let root = Thread::from_le_bytes(word);
         let seized = request(SEIZE, root, 0, OPTIONS);
         if let Err(error) = seized.and_then(|_| (&go).write_all(&[1])) {
-            // SAFETY: takes any integers; the child is there, because its parent has not waited for it.
-            unsafe { libc::kill(root, libc::SIGKILL) };
+            kill(root);
             let _ = starter.join();
             return Err(error);
         }
@@ -234,8 +238,7 @@ impl Tracer {
 
     /// Ends a process and waits for nothing: its end is a stop.
     pub fn kill(&self, process: Thread) {
-        // SAFETY: takes any integers.
-        unsafe { libc::kill(process, libc::SIGKILL) };
+        kill(process);
     }
 
     /// Ctrl-C at the terminal is for the program: this process waits for what the program makes of it.
@@ -328,8 +331,8 @@ pub fn read_string(thread: Thread, address: u64) -> io::Result<OsString> {
 #[must_use]
 pub fn dirty_bytes(file: &File) -> Option<u64> {
     // Of other file systems the page cache is not the whole truth: overlayfs keeps pages elsewhere, tmpfs and FUSE tag none.
-    const TELLING: [i128; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
-    if !TELLING.contains(&kind(file)?) {
+    const TELLING: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+    if !TELLING.contains(&magic_of(file).ok()?) {
         return None;
     }
     super::residency::dirty_bytes(file)
@@ -338,15 +341,6 @@ pub fn dirty_bytes(file: &File) -> Option<u64> {
 /// Whether what is in this folder outlives a power cut at all: not in memory, not made by the kernel.
 #[must_use]
 pub fn is_on_a_disk(file: &File) -> bool {
-    const IN_MEMORY: [i128; 4] = [0x0102_1994, 0x8584_58F6, 0x9FA0, 0x6265_6572];
-    kind(file).is_some_and(|kind| !IN_MEMORY.contains(&kind))
-}
-
-/// The number of its file system (`linux/magic.h`); its type differs between libraries of C, its 32 bits do not.
-fn kind(file: &File) -> Option<i128> {
-    // SAFETY: all zeros are a valid value of this structure of integers.
-    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the structure live.
-    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) }).ok()?;
-    Some(i128::from(system.f_type) & i128::from(u32::MAX))
+    const IN_MEMORY: [u32; 4] = [0x0102_1994, 0x8584_58F6, 0x9FA0, 0x6265_6572];
+    magic_of(file).is_ok_and(|magic| !IN_MEMORY.contains(&magic))
 }

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::method::{RingPoll, Sync};
 use crate::os::unix::take_low_descriptors;
 use io_uring::{IoUring, opcode, squeue, types};
+use rustix::io::ReadWriteFlags;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -40,7 +41,7 @@ pub(super) struct Queue {
 /// What a row says about its requests.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
-    pub(super) rw_flags: libc::c_int,
+    pub(super) rw_flags: ReadWriteFlags,
     pub(super) registered: bool,
     pub(super) poll: RingPoll,
     pub(super) sync: Sync,
@@ -312,7 +313,8 @@ fn entry(
     let rest = piece.bytes.get(done..)?;
     // Bytes that do not fit into a request go in several: the kernel would cut them too.
     let len = u32::try_from(rest.len()).unwrap_or(1 << 30);
-    let (address, offset, flags) = (rest.as_ptr(), piece.offset + done as u64, settings.rw_flags);
+    let (address, offset, flags) =
+        (rest.as_ptr(), piece.offset + done as u64, settings.rw_flags.bits().cast_signed());
     let fixed = types::Fixed(0);
     let registered = |number: &u16| registered.get(usize::from(*number)) == Some(&true);
     Some(match piece.buffer.map(|buffer| buffer.number).filter(registered) {

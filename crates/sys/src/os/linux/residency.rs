@@ -29,9 +29,7 @@ struct Pages {
 const _: () = assert!(size_of::<Pages>() == 40 && size_of::<Range>() == 16);
 
 fn page_bytes() -> u64 {
-    // SAFETY: takes any integer.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).unwrap_or(4096)
+    rustix::param::page_size() as u64
 }
 
 fn pages(file: &File, offset: u64, length: u64) -> std::io::Result<Pages> {

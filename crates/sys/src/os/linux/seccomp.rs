@@ -3,7 +3,6 @@
 //! Invariants: only calls of the native architecture are matched, because another one numbers its calls otherwise; the
 //! program is complete before it is installed, so that a child between fork and exec installs it without allocating.
 
-use crate::os::unix::check;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -129,8 +128,7 @@ impl Filter {
         let mut code = install();
         // Who has no CAP_SYS_ADMIN has to give up set-uid programs for it.
         if code == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) {
-            // SAFETY: takes integers only.
-            check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+            rustix::thread::set_no_new_privs(true)?;
             code = install();
         }
         match libc::c_int::try_from(code) {

@@ -5,7 +5,6 @@
 
 use crate::commit::again;
 use crate::directory::Directory;
-use crate::os::unix::repeat;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -18,19 +17,14 @@ use std::time::Duration;
 const FOLDER: &str = "/dev/shm";
 
 /// statfs(2)'s number for tmpfs, from `linux/magic.h`.
-const TMPFS_MAGIC: libc::c_long = 0x0102_1994;
+const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// The rights to read of the group and of others.
 const OTHERS_READ: u32 = 0o044;
 
 pub(crate) fn folder() -> io::Result<Directory> {
     let folder = crate::os::unix::open_to_sync(Path::new(FOLDER))?;
-    // SAFETY: a structure of integers, for which zeros are valid.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is writable and outlives the call.
-    repeat(|| unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut stat) })?;
-    #[allow(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
-    if stat.f_type as libc::c_long != TMPFS_MAGIC {
+    if super::inspect::magic_of(&folder)? != TMPFS_MAGIC {
         let why = "/dev/shm does not lie in memory: mount a tmpfs there";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }

@@ -7,9 +7,10 @@ pub(crate) use crate::os::unix::store::{read_at, sync_directory, write_at};
 
 use crate::directory::{Create, Directory, OpenHow};
 use crate::os::unix::{open_with, repeat};
+use rustix::fs::{Advice, FallocateFlags, IFlags, fadvise, fallocate, ioctl_getflags, ioctl_setflags};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -37,26 +38,23 @@ pub(crate) fn open_direct_in(directory: &Directory, name: &str, how: OpenHow) ->
 
 /// Pages that cannot be dropped are dirty and still to be written back.
 pub(crate) fn forget_cached(file: &File) {
-    advise(file, libc::POSIX_FADV_DONTNEED);
+    advise(file, Advice::DontNeed);
 }
 
 pub(crate) fn read_no_more(file: &File) {
-    advise(file, libc::POSIX_FADV_RANDOM);
+    advise(file, Advice::Random);
 }
 
 /// The result of the call does not matter: it is advice.
-fn advise(file: &File, advice: libc::c_int) {
-    // SAFETY: takes any integers; a wrong descriptor is an error, not undefined behaviour.
-    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
+fn advise(file: &File, advice: Advice) {
+    let _ = fadvise(file, 0, None, advice);
 }
 
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    // SAFETY: fallocate takes any integers; a stale descriptor is an error, not undefined behaviour.
-    match repeat(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) }) {
+    match rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
         // Without fallocate a full disk shows when the file is filled.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
-        result => result.map(drop),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        result => Ok(result?),
     }
 }
 
@@ -64,14 +62,7 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 /// commit needs new blocks, and a full disk is met by a commit instead of by the preparation of a segment. Others
 /// refuse the attribute because they write in place anyway.
 pub(crate) fn write_in_place(file: &File) {
-    const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
-    // The request's number says `long`, the kernel reads and writes an `int`: room for both.
-    let mut flags: [libc::c_int; 2] = [0; 2];
-    // SAFETY: the request writes at most a `long`, for which the array has room.
-    let got = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) });
-    if got.is_ok() {
-        flags[0] |= FS_NOCOW_FL;
-        // SAFETY: the request reads at most a `long`, which the array holds.
-        let _ = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, flags.as_ptr()) });
+    if let Ok(flags) = repeat(|| ioctl_getflags(file)) {
+        let _ = repeat(|| ioctl_setflags(file, flags | IFlags::NOCOW));
     }
 }

@@ -9,6 +9,7 @@ pub(crate) use crate::os::unix::thread::{CancelState, cpu_ns, process_cpu_ns};
 use crate::error::{Error, Result};
 use crate::os::unix::thread::usage;
 use crate::thread::{Pinned, Times};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -36,15 +37,14 @@ pub(crate) fn times() -> Times {
 
 /// Pins the calling thread to `cpu`: `sched_setaffinity(2)`.
 pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
-    if cpu >= 1024 {
+    if cpu >= CpuSet::MAX_CPU {
         let absurd = io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}"));
         return Err(Error::new("sched_setaffinity", "thread", absurd));
     }
-    // SAFETY: all zeros is a valid, empty CPU set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` is below the 1,024 bits of the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is live and its size is passed with it; 0 means the calling thread.
-    let code = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    if code == 0 { Ok(Pinned::To(cpu)) } else { Err(Error::last_os("sched_setaffinity", "thread")) }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    match sched_setaffinity(None, &set) {
+        Ok(()) => Ok(Pinned::To(cpu)),
+        Err(error) => Err(Error::new("sched_setaffinity", "thread", error.into())),
+    }
 }

@@ -10,9 +10,12 @@ use crate::os::fallback::cpuid;
 use crate::os::fallback::inspect::environment as environment_of;
 pub(crate) use crate::os::fallback::inspect::mount_instance;
 pub(crate) use crate::os::posix::inspect::pressure;
-use crate::os::posix::inspect::{real, system};
-use crate::os::unix::{check, text};
+use crate::os::posix::inspect::system;
+use crate::os::posix::text;
+use crate::os::unix::{check, repeat};
 use std::ffi::CStr;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 /// The mount flags of statfs(2) that matter to a journal, in words.
@@ -35,17 +38,12 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
         pressure: pressure(),
         devices: devices(&file_system),
         cpu_model: sysctl_text(c"machdep.cpu.brand_string").or_else(cpuid::brand),
-        ..environment_of(system()?, file_system)
+        ..environment_of(system(), file_system)
     })
 }
 
 fn file_system(path: &Path) -> Result<FileSystem> {
-    let (_, for_c) = real(path)?;
-    // SAFETY: all zeros is a valid `statfs`.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is live and zero-terminated, the structure live and of the right type.
-    check(unsafe { libc::statfs(for_c.as_ptr(), &raw mut stat) })
-        .map_err(|error| Error::new("statfs", path, error))?;
+    let stat = repeat(|| rustix::fs::statfs(path)).map_err(|error| Error::new("statfs", path, error))?;
     let has = |flag: libc::c_int| stat.f_flags & flag.cast_unsigned() != 0;
     let kind = text(&stat.f_fstypename);
     let block_bytes = u64::from(stat.f_bsize);
@@ -64,6 +62,12 @@ fn file_system(path: &Path) -> Result<FileSystem> {
         total_bytes: stat.f_blocks.saturating_mul(block_bytes),
         kind,
     })
+}
+
+/// The name of the network file system on which a directory lies; `None` for a local one.
+pub(in crate::os) fn network_file_system(directory: &File) -> io::Result<Option<&'static str>> {
+    let flags = rustix::fs::fstatfs(directory)?.f_flags;
+    Ok((flags & libc::MNT_LOCAL.cast_unsigned() == 0).then_some("a network file system"))
 }
 
 fn medium(kind: &str, source: &str, local: bool) -> Medium {

@@ -3,7 +3,6 @@
 //! Apple's fsync(2): data goes to the drive, which may keep it in its cache; `F_FULLFSYNC` asks the drive to
 //! flush it, `F_BARRIERFSYNC` (fcntl(2)) to keep the order.
 
-pub(in crate::os) mod descriptor;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod thread;

@@ -4,77 +4,77 @@
 //! itself, so that many signals do not begin a long list anew; `O_NONBLOCK` is there while a file is opened, so
 //! that a FIFO does not block, and is gone afterwards, because `io_uring` would give up writes that had to wait.
 
-use std::ffi::{CStr, CString, OsStr};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd as _, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::{opened, repeat};
 use crate::commit::again;
 use crate::directory::{Create, Entry, Locking, OpenHow, Permissions, not_regular};
-use crate::os::system::descriptor;
 
 #[derive(Debug)]
 pub(crate) struct Handle(File);
 
-pub(crate) fn open(path: &Path) -> io::Result<Handle> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC);
-    super::open_with(&options, path).map(Handle)
-}
-
-pub(crate) fn make(path: &Path, permissions: Permissions) -> io::Result<()> {
-    again(|| DirBuilder::new().mode(permissions.directory_mode()).create(path))
-}
-
-fn c_name(name: impl AsRef<OsStr>) -> io::Result<CString> {
-    let name = name.as_ref().as_bytes();
-    if name.contains(&b'/') {
-        return Err(io::ErrorKind::InvalidFilename.into());
-    }
-    CString::new(name).map_err(|_| io::ErrorKind::InvalidFilename.into())
-}
-
-/// How a directory is opened to reach what is in it: where the system can, without the right to list it.
+/// How a directory is opened to be listed, locked and synced.
+const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How it is opened to reach what is in it: where the system can, without the right to list it.
 #[cfg(target_os = "linux")]
-const REACH: libc::c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+const REACH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const REACH: libc::c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+const REACH: OFlags = LIST;
 
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-fn user() -> u32 {
-    // SAFETY: takes nothing and always succeeds.
-    unsafe { libc::geteuid() }
+pub(crate) fn open(path: &Path) -> io::Result<Handle> {
+    opened(|| rustix::fs::openat(CWD, path, LIST, Mode::empty())).map(Handle)
 }
 
 /// Opens the directory at which a path begins.
 pub(crate) fn start(path: &Path) -> io::Result<Handle> {
-    super::open_with(OpenOptions::new().read(true).custom_flags(REACH), path).map(Handle)
+    opened(|| rustix::fs::openat(CWD, path, REACH, Mode::empty())).map(Handle)
+}
+
+pub(crate) fn make(path: &Path, permissions: Permissions) -> io::Result<()> {
+    repeat(|| rustix::fs::mkdirat(CWD, path, mode(permissions.directory_mode())))
+}
+
+fn mode(bits: u32) -> Mode {
+    #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
+    Mode::from_bits_retain(bits.try_into().unwrap_or(0o700))
+}
+
+/// One name, which is no path.
+fn one(name: &(impl AsRef<OsStr> + ?Sized)) -> io::Result<&OsStr> {
+    let name = name.as_ref();
+    let is_odd = name.as_bytes().iter().any(|byte| matches!(byte, b'/' | 0));
+    if is_odd { Err(io::ErrorKind::InvalidFilename.into()) } else { Ok(name) }
 }
 
 /// Whether a link of this owner in the directory may be followed: nobody but this user and root can have made it.
 fn follows(directory: &Metadata, link_owner: u32) -> bool {
-    let (user, mode) = (user(), directory.mode());
+    let (user, mode) = (geteuid().as_raw(), directory.mode());
     let own = |owner: u32| owner == user || owner == 0;
     // Many systems give every user a group of their own, but none but root is in root's.
     let others = if user == 0 { GROUP_WRITES | OTHERS_WRITE } else { OTHERS_WRITE };
     own(directory.uid()) && (mode & others == 0 || (mode & STICKY != 0 && own(link_owner)))
 }
 
-/// The flag that keeps a link from being followed, or 0 if it is one that may be.
-fn no_follow(handle: &Handle, name: &CStr) -> io::Result<libc::c_int> {
+/// The flag that keeps a link from being followed, or none if it is one that may be.
+fn no_follow(handle: &Handle, name: &OsStr) -> io::Result<OFlags> {
     let stat = handle.stat(name)?;
-    if stat.st_mode & libc::S_IFMT != libc::S_IFLNK {
-        return Ok(libc::O_NOFOLLOW);
+    if kind(&stat) != FileType::Symlink {
+        return Ok(OFlags::NOFOLLOW);
     }
     if follows(&handle.metadata()?, stat.st_uid) {
-        return Ok(0);
+        return Ok(OFlags::empty());
     }
     let name = name.to_string_lossy();
     Err(io::Error::other(format!(
@@ -83,36 +83,28 @@ fn no_follow(handle: &Handle, name: &CStr) -> io::Result<libc::c_int> {
 }
 
 pub(crate) fn enter(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<Handle> {
-    let name = c_name(name)?;
-    let flags = REACH | no_follow(handle, &name)?;
-    // SAFETY: the name is zero-terminated and outlives the call.
-    opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) }).map(Handle)
+    let name = one(name)?;
+    handle.open(name, REACH | no_follow(handle, name)?, Mode::empty()).map(Handle)
 }
 
 pub(crate) fn make_in(handle: &Handle, _: &Path, name: &OsStr, permissions: Permissions) -> io::Result<()> {
-    let name = c_name(name)?;
-    let mode = permissions.directory_mode();
-    #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
-    let mode = libc::mode_t::try_from(mode).unwrap_or(0o700);
-    // SAFETY: the name is zero-terminated and outlives the call.
-    repeat(|| unsafe { libc::mkdirat(handle.fd(), name.as_ptr(), mode) }).map(drop)
+    let name = one(name)?;
+    repeat(|| rustix::fs::mkdirat(&handle.0, name, mode(permissions.directory_mode())))
 }
 
 /// Removes a directory in it, which must be empty.
 pub(crate) fn remove_directory(handle: &Handle, _: &Path, name: &OsStr) -> io::Result<()> {
-    let name = c_name(name)?;
-    // SAFETY: the name is zero-terminated and outlives the call.
-    repeat(|| unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), libc::AT_REMOVEDIR) }).map(drop)
+    let name = one(name)?;
+    repeat(|| rustix::fs::unlinkat(&handle.0, name, AtFlags::REMOVEDIR))
 }
 
 /// Opens for writing what is there, of whatever kind, and without waiting for a reader of a pipe; whether it was
 /// reached by a link.
 pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result<(File, bool)> {
-    let name = c_name(name)?;
-    let link = no_follow(handle, &name)?;
-    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | link;
-    // SAFETY: the name is zero-terminated and outlives the call.
-    let file = opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags) })?;
+    let name = one(name)?;
+    let link = no_follow(handle, name)?;
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | link;
+    let file = handle.open(name, flags, Mode::empty())?;
     block(&file)?;
     let metadata = metadata(&file)?;
     if metadata.is_file() && metadata.nlink() > 1 && !follows(&handle.metadata()?, metadata.uid()) {
@@ -120,18 +112,18 @@ pub(crate) fn open_existing(handle: &Handle, _: &Path, name: &str) -> io::Result
             "it has another name too, and another user can have given it this one: name another file",
         ));
     }
-    Ok((file, link == 0))
+    Ok((file, link.is_empty()))
 }
 
 pub(crate) fn is_own(handle: &Handle) -> io::Result<bool> {
-    Ok(handle.metadata()?.uid() == user())
+    Ok(handle.metadata()?.uid() == geteuid().as_raw())
 }
 
 /// Why root should keep nothing in it.
 pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
     let metadata = handle.metadata()?;
     let (owner, mode) = (metadata.uid(), metadata.mode());
-    Ok(if user() != 0 {
+    Ok(if !geteuid().is_root() {
         None
     } else if owner != 0 {
         Some(format!("it belongs to user {owner}, who could replace what root keeps in it"))
@@ -148,22 +140,17 @@ pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
 }
 
 impl Handle {
-    fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-
     fn metadata(&self) -> io::Result<Metadata> {
         metadata(&self.0)
     }
 
     /// What a name stands for, links not followed.
-    fn stat(&self, name: &CStr) -> io::Result<libc::stat> {
-        // SAFETY: a structure of integers, for which zeros are valid.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        let flags = libc::AT_SYMLINK_NOFOLLOW;
-        // SAFETY: the name is zero-terminated and the structure writable; both outlive the call.
-        repeat(|| unsafe { libc::fstatat(self.fd(), name.as_ptr(), &raw mut stat, flags) })?;
-        Ok(stat)
+    fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        repeat(|| rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+
+    fn open(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
+        opened(|| rustix::fs::openat(&self.0, name, flags, mode))
     }
 }
 
@@ -171,57 +158,50 @@ fn metadata(file: &File) -> io::Result<Metadata> {
     again(|| file.metadata())
 }
 
-/// What a mode stands for, in words; `None` for a regular file.
-fn kind(mode: libc::mode_t) -> Option<&'static str> {
-    Some(match mode & libc::S_IFMT {
-        libc::S_IFREG => return None,
-        libc::S_IFDIR => "a directory",
-        libc::S_IFLNK => "a symbolic link",
-        libc::S_IFIFO => "a FIFO",
-        libc::S_IFSOCK => "a socket",
-        libc::S_IFBLK | libc::S_IFCHR => "a device",
-        _ => "something else",
-    })
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
 }
 
-fn regular(mode: libc::mode_t) -> io::Result<()> {
-    kind(mode).map_or(Ok(()), |kind| Err(not_regular(kind)))
+fn regular(kind: FileType) -> io::Result<()> {
+    Err(not_regular(match kind {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        FileType::Unknown => "something else",
+    }))
 }
 
 pub(crate) fn open_with(handle: &Handle, _: &Path, name: &str, how: OpenHow) -> io::Result<File> {
-    let name = c_name(name)?;
+    let name = one(name)?;
     let (create, permissions) = match how.create {
-        Create::No => (0, None),
-        Create::Missing(permissions) => (libc::O_CREAT, Some(permissions)),
-        Create::New(permissions) => (libc::O_CREAT | libc::O_EXCL, Some(permissions)),
+        Create::No => (OFlags::empty(), None),
+        Create::Missing(permissions) => (OFlags::CREATE, Some(permissions)),
+        Create::New(permissions) => (OFlags::CREATE | OFlags::EXCL, Some(permissions)),
     };
     // Looked at first, because opening alone does something to some devices.
     if !matches!(how.create, Create::New(_)) {
-        match handle.stat(&name) {
-            Ok(stat) => regular(stat.st_mode)?,
+        match handle.stat(name) {
+            Ok(stat) => regular(kind(&stat))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    let access = if how.write { libc::O_RDWR } else { libc::O_RDONLY };
-    let flags = access | create | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | how.flags;
-    let mode = libc::c_uint::from(permissions.map_or(0, Permissions::file_mode));
-    // SAFETY: the name is zero-terminated and outlives the call.
-    let file = opened(|| unsafe { libc::openat(handle.fd(), name.as_ptr(), flags, mode) })?;
-    let metadata = metadata(&file)?;
-    #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
-    let mode = libc::mode_t::try_from(metadata.mode()).unwrap_or(0);
-    regular(mode)?;
+    let access = if how.write { OFlags::RDWR } else { OFlags::RDONLY };
+    let fixed = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = access | create | fixed | OFlags::from_bits_retain(how.flags.cast_unsigned());
+    let file = handle.open(name, flags, mode(permissions.map_or(0, Permissions::file_mode)))?;
+    regular(kind(&repeat(|| rustix::fs::fstat(&file))?))?;
     block(&file)?;
     Ok(file)
 }
 
 /// Takes `O_NONBLOCK` away.
 fn block(file: &File) -> io::Result<()> {
-    // SAFETY: takes integers only; a stale descriptor is an error, not undefined behaviour.
-    let flags = repeat(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
-    // SAFETY: as above.
-    repeat(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+    let flags = repeat(|| fcntl_getfl(file))?;
+    repeat(|| fcntl_setfl(file, flags - OFlags::NONBLOCK))
 }
 
 pub(crate) fn is_at(handle: &Handle, path: &Path) -> io::Result<bool> {
@@ -239,59 +219,24 @@ fn is_missing(error: &io::Error) -> bool {
 #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "these are signed on some systems")]
 pub(crate) fn is_named(handle: &Handle, name: &str, file: &File) -> io::Result<bool> {
     let opened = metadata(file)?;
-    match handle.stat(&c_name(name)?) {
+    match handle.stat(one(name)?) {
         Ok(named) => Ok((named.st_dev as u64, named.st_ino as u64) == (opened.dev(), opened.ino())),
         Err(error) if is_missing(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// A stream of names, closed when it is dropped.
-struct Stream(*mut libc::DIR);
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // SAFETY: opened by fdopendir, closed once, here.
-        let _ = unsafe { libc::closedir(self.0) };
-    }
-}
-
 pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
-    // An own descriptor, because the place of a stream belongs to the open directory.
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the name is zero-terminated and static.
-    let own = opened(|| unsafe { libc::openat(handle.fd(), c".".as_ptr(), flags) })?;
-    // SAFETY: a descriptor of a directory, which the stream takes over if there is one.
-    let open = || match unsafe { libc::fdopendir(own.as_raw_fd()) } {
-        null if null.is_null() => Err(io::Error::last_os_error()),
-        stream => Ok(stream),
-    };
-    let stream = again(open)?;
-    let (stream, _) = (Stream(stream), own.into_raw_fd());
+    // It has a descriptor of its own, because the place of a stream belongs to the open directory.
+    super::take_low_descriptors();
     let mut entries = Vec::new();
-    // SAFETY: has no preconditions.
-    let errno = unsafe { descriptor::errno_location() };
-    loop {
-        // SAFETY: the address of this thread's own error number; readdir(3) leaves it at 0 at the end of the stream.
-        unsafe { errno.write(0) };
-        // SAFETY: the stream is open and used by this thread alone.
-        let entry = unsafe { libc::readdir(stream.0) };
-        if entry.is_null() {
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(0) => return Ok(entries),
-                Some(libc::EINTR) => continue,
-                _ => return Err(error),
-            }
-        }
-        // SAFETY: a live entry; only the address of its field is formed.
-        let name = unsafe { &raw const (*entry).d_name };
-        // SAFETY: the name is zero-terminated and lives until the next call on the stream.
-        let name = unsafe { CStr::from_ptr(name.cast()) };
+    for entry in repeat(|| Dir::read_from(&handle.0))? {
+        let entry = entry?;
+        let name = entry.file_name();
         if name == c"." || name == c".." {
             continue;
         }
-        match handle.stat(name) {
+        match handle.stat(OsStr::from_bytes(name.to_bytes())) {
             Ok(stat) => {
                 let bytes = u64::try_from(stat.st_size).unwrap_or(0);
                 entries.extend(name.to_str().ok().map(|name| Entry { name: name.to_owned(), bytes }));
@@ -301,23 +246,32 @@ pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
             Err(error) => return Err(error),
         }
     }
+    Ok(entries)
 }
 
+#[cfg(not(target_os = "illumos"))]
 pub(crate) fn rename_new(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
-    let (from, to) = (c_name(from)?, c_name(to)?);
-    again(|| descriptor::rename_new(handle.fd(), &from, &to)).map_err(|error| match error.raw_os_error() {
+    let (from, to) = (one(from)?, one(to)?);
+    let flags = rustix::fs::RenameFlags::NOREPLACE;
+    let renamed = repeat(|| rustix::fs::renameat_with(&handle.0, from, &handle.0, to, flags));
+    renamed.map_err(|error| match Errno::from_io_error(&error) {
         // The call or its flag is unknown to the kernel or to the file system.
-        Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP) => io::ErrorKind::Unsupported.into(),
+        Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => io::ErrorKind::Unsupported.into(),
         _ => error,
     })
 }
 
+/// illumos has no rename that leaves alone what is there.
+#[cfg(target_os = "illumos")]
+pub(crate) fn rename_new(_: &Handle, _: &Path, _: &str, _: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(crate) fn link(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
-    let (from, to) = (c_name(from)?, c_name(to)?);
-    // SAFETY: both names are zero-terminated and outlive the call.
-    let linked = repeat(|| unsafe { libc::linkat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr(), 0) });
-    linked.map(drop).map_err(|error| match error.raw_os_error() {
-        Some(libc::EPERM | libc::ENOSYS | libc::ENOTSUP) => io::Error::new(
+    let (from, to) = (one(from)?, one(to)?);
+    let linked = repeat(|| rustix::fs::linkat(&handle.0, from, &handle.0, to, AtFlags::empty()));
+    linked.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => io::Error::new(
             io::ErrorKind::Unsupported,
             "this file system can neither rename a file without replacing another one nor link it",
         ),
@@ -326,20 +280,18 @@ pub(crate) fn link(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Resul
 }
 
 pub(crate) fn replace(handle: &Handle, _: &Path, from: &str, to: &str) -> io::Result<()> {
-    let (from, to) = (c_name(from)?, c_name(to)?);
-    // SAFETY: both names are zero-terminated and outlive the call.
-    repeat(|| unsafe { libc::renameat(handle.fd(), from.as_ptr(), handle.fd(), to.as_ptr()) }).map(drop)
+    let (from, to) = (one(from)?, one(to)?);
+    repeat(|| rustix::fs::renameat(&handle.0, from, &handle.0, to))
 }
 
 pub(crate) fn remove(handle: &Handle, _: &Path, name: &str) -> io::Result<()> {
-    let name = c_name(name)?;
-    // SAFETY: the name is zero-terminated and outlives the call.
-    repeat(|| unsafe { libc::unlinkat(handle.fd(), name.as_ptr(), 0) }).map(drop)
+    let name = one(name)?;
+    repeat(|| rustix::fs::unlinkat(&handle.0, name, AtFlags::empty()))
 }
 
 pub(crate) fn is_directory(handle: &Handle, _: &Path, name: &str) -> bool {
-    let stat = c_name(name).and_then(|name| handle.stat(&name));
-    stat.is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+    let stat = one(name).and_then(|name| handle.stat(name));
+    stat.is_ok_and(|stat| kind(&stat) == FileType::Directory)
 }
 
 pub(crate) fn sync(handle: &Handle) -> io::Result<()> {
@@ -361,16 +313,11 @@ pub(crate) fn try_lock(handle: &Handle, shared: bool) -> io::Result<Locking> {
         Ok(()) => Ok(Locking::Taken),
         Err(TryLockError::WouldBlock) => Ok(Locking::Held),
         // NFS makes a lock of a range of it, for which a directory cannot be opened.
-        Err(TryLockError::Error(error))
-            if error.kind() == io::ErrorKind::Unsupported
-                || matches!(
-                    error.raw_os_error(),
-                    Some(libc::EBADF | libc::EINVAL | libc::ENOSYS | libc::ENOTSUP)
-                ) =>
-        {
-            Ok(Locking::Unavailable)
-        }
-        Err(TryLockError::Error(error)) => Err(error),
+        Err(TryLockError::Error(error)) => match Errno::from_io_error(&error) {
+            Some(Errno::BADF | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(Locking::Unavailable),
+            _ if error.kind() == io::ErrorKind::Unsupported => Ok(Locking::Unavailable),
+            _ => Err(error),
+        },
     }
 }
 
@@ -379,5 +326,5 @@ pub(crate) fn unlock(handle: &Handle) -> io::Result<()> {
 }
 
 pub(crate) fn network_file_system(handle: &Handle, _: &Path) -> io::Result<Option<&'static str>> {
-    again(|| descriptor::network_file_system(handle.fd()))
+    again(|| crate::os::inspect::network_file_system(&handle.0))
 }

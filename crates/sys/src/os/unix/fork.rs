@@ -1,6 +1,7 @@
 //! Counts forks by a handler of `pthread_atfork(3)`, which runs in the child.
 
-use super::check;
+use super::{check, repeat};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +33,7 @@ pub(crate) fn close_below(number: u8) {
 }
 
 #[derive(Debug)]
-pub(crate) struct Child(libc::pid_t);
+pub(crate) struct Child(Option<Pid>);
 
 impl Child {
     pub(crate) fn run(work: impl FnOnce() -> u8) -> io::Result<Self> {
@@ -44,20 +45,12 @@ impl Child {
             // SAFETY: ends the process without running what belongs to its parent.
             unsafe { libc::_exit(worked.map_or(99, i32::from)) };
         }
-        Ok(Self(pid))
+        Ok(Self(Pid::from_raw(pid)))
     }
 
     pub(crate) fn wait(self) -> io::Result<Option<u8>> {
-        let mut status = 0;
-        loop {
-            // SAFETY: the status is writable and outlives the call.
-            match check(unsafe { libc::waitpid(self.0, &raw mut status, 0) }) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => {
-                    let ended = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
-                    return result.map(|()| ended.and_then(|code| u8::try_from(code).ok()));
-                }
-            }
-        }
+        let ended = repeat(|| waitpid(self.0, WaitOptions::empty()))?;
+        let code = ended.and_then(|(_, status)| status.exit_status());
+        Ok(code.and_then(|code| u8::try_from(code).ok()))
     }
 }

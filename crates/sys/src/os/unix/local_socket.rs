@@ -1,5 +1,6 @@
 //! Unix domain sockets.
 
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
@@ -63,8 +64,7 @@ impl Listener {
 
     pub(crate) fn wake(&self, dir: &Path, name: &str) -> bool {
         if cfg!(target_os = "linux") {
-            // SAFETY: the descriptor is open as long as `self` lives.
-            unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR) == 0 }
+            shutdown(&self.0, Shutdown::Both).is_ok()
         } else {
             Socket::connect(dir, name).is_ok()
         }
@@ -78,20 +78,7 @@ impl Socket {
     )]
     fn new(stream: UnixStream) -> io::Result<Self> {
         #[cfg(target_os = "macos")]
-        {
-            let on: libc::c_int = 1;
-            let bytes = libc::socklen_t::try_from(size_of_val(&on)).map_err(io::Error::other)?;
-            // SAFETY: the option is an int, which outlives the call, and this is its size.
-            super::check(unsafe {
-                libc::setsockopt(
-                    stream.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    libc::SO_NOSIGPIPE,
-                    (&raw const on).cast(),
-                    bytes,
-                )
-            })?;
-        }
+        rustix::net::sockopt::set_socket_nosigpipe(&stream, true)?;
         Ok(Self(stream))
     }
 
@@ -120,11 +107,9 @@ impl Socket {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(target_os = "macos")]
-        let flags = 0;
+        let flags = SendFlags::empty();
         #[cfg(not(target_os = "macos"))]
-        let flags = libc::MSG_NOSIGNAL;
-        // SAFETY: the pointer and the length are those of a slice that outlives the call.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        let flags = SendFlags::NOSIGNAL;
+        send(&self.0, bytes, flags).map_err(io::Error::from)
     }
 }

@@ -12,8 +12,7 @@ pub(crate) fn make_folder(name: &Path) -> io::Result<()> {
 
 /// Whether it is a folder of this user that no other user can write to.
 pub(crate) fn is_own_folder(metadata: &Metadata) -> bool {
-    // SAFETY: takes nothing and always succeeds.
-    let user = unsafe { libc::geteuid() };
+    let user = rustix::process::geteuid().as_raw();
     metadata.is_dir() && metadata.uid() == user && metadata.mode() & 0o022 == 0
 }
 

@@ -1,6 +1,7 @@
 //! A pipe of two descriptors that never wait.
 
-use super::{check, take_low_descriptors};
+use super::take_low_descriptors;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _, pipe};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -13,11 +14,7 @@ pub(crate) struct Signal {
 
 /// The same, that never waits.
 fn prepared(end: OwnedFd) -> io::Result<File> {
-    // SAFETY: the descriptor is open.
-    let flags = unsafe { libc::fcntl(end.as_raw_fd(), libc::F_GETFL) };
-    check(flags)?;
-    // SAFETY: as above.
-    check(unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+    rustix::io::ioctl_fionbio(&end, true)?;
     Ok(end.into())
 }
 
@@ -29,10 +26,8 @@ impl Signal {
     }
 
     pub(crate) fn raise(&self) {
-        let mut poll = libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: the one structure is live and writable.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-        if ready <= 0 {
+        let mut reader = [PollFd::new(&self.reader, PollFlags::IN)];
+        if poll(&mut reader, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(1) {
             // It fails if the pipe is full, which says the same.
             let _ = (&self.writer).write(&[1]);
         }

@@ -5,11 +5,10 @@
 use super::lies::Swallowed;
 use crate::error::{Error, Result};
 use crate::os::unix::repeat;
-use std::ffi::CString;
-use std::fs::OpenOptions;
+use rustix::fs::{StatFs, StatVfsMountFlags};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -21,37 +20,35 @@ pub(super) struct Space {
 }
 
 /// statvfs(3).
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::useless_conversion,
-    reason = "the fields' types differ between C libraries"
-)]
 pub(super) fn space(path: &Path) -> Result<Space> {
-    let fail = |error| Error::new("statvfs", path, error);
-    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| fail(error.into()))?;
-    // SAFETY: all zeros is a valid `statvfs`.
-    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    repeat(|| unsafe { libc::statvfs(c_path.as_ptr(), &raw mut stat) }).map_err(fail)?;
-    let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize } as u64;
+    let stat = repeat(|| rustix::fs::statvfs(path)).map_err(|error| Error::new("statvfs", path, error))?;
+    let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize };
     Ok(Space {
-        block_bytes: stat.f_bsize as u64,
-        free_bytes: unit.saturating_mul(stat.f_bavail as u64),
-        total_bytes: unit.saturating_mul(stat.f_blocks as u64),
-        read_only: stat.f_flag & libc::ST_RDONLY != 0,
+        block_bytes: stat.f_bsize,
+        free_bytes: unit.saturating_mul(stat.f_bavail),
+        total_bytes: unit.saturating_mul(stat.f_blocks),
+        read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY),
     })
 }
 
 /// The magic number that statfs(2) gives for the file system of `path`.
 pub(super) fn magic(path: &Path) -> Option<u32> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all zeros is a valid `statfs`.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte and the structure is live and writable.
-    let answer = repeat(|| unsafe { libc::statfs(path.as_ptr(), &raw mut stat) });
-    // Where the field is signed and narrow, a magic with the top bit set comes out negative.
-    let number = i128::from(stat.f_type) & i128::from(u32::MAX);
-    u32::try_from(number).ok().filter(|_| answer.is_ok())
+    repeat(|| rustix::fs::statfs(path)).ok().map(|stat| number(&stat))
+}
+
+/// The same for that of an open file.
+pub(in crate::os) fn magic_of(file: &File) -> io::Result<u32> {
+    repeat(|| rustix::fs::fstatfs(file)).map(|stat| number(&stat))
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unnecessary_cast,
+    reason = "the number has 32 bits, and some systems extend its sign"
+)]
+fn number(stat: &StatFs) -> u32 {
+    stat.f_type as u32
 }
 
 /// The id of the mount that a path is on, as `/proc/self/mountinfo` counts them.
@@ -77,11 +74,7 @@ pub(super) fn attributes(path: &Path) -> u32 {
     // Without O_NONBLOCK a pipe would wait here for its writer.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
     let Ok(file) = opened else { return 0 };
-    // The request's number says `long`, the kernel writes an `int`: room for both.
-    let mut flags: [u32; 2] = [0; 2];
-    // SAFETY: the request writes at most a `long`, for which the array has room.
-    let got = repeat(|| unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, flags.as_mut_ptr()) });
-    if got.is_ok() { flags[0] } else { 0 }
+    repeat(|| rustix::fs::ioctl_getflags(&file)).map_or(0, |flags| flags.bits())
 }
 
 /// A sync call that must fail; the result is its return code.

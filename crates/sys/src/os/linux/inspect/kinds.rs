@@ -69,8 +69,8 @@ const SYNCHRONOUS: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 /// Without a block device of their own that `st_dev` names, yet on one.
 const ON_BLOCKS: [&str; 5] = ["btrfs", "zfs", "bcachefs", "ubifs", "jffs2"];
 
-/// Names by the magic number of statfs(2), as in `linux/magic.h`, for a mount that no table lists.
-const NAME_BY_MAGIC: [(u32, &str); 15] = [
+/// Names by the magic number of statfs(2), as in `linux/magic.h` and the file systems' own sources.
+const NAME_BY_MAGIC: [(u32, &str); 24] = [
     (0x0000_EF53, "ext2/3/4"),
     (0x5846_5342, "xfs"),
     (0x9123_683E, "btrfs"),
@@ -86,10 +86,25 @@ const NAME_BY_MAGIC: [(u32, &str); 15] = [
     (0xFE53_4D42, "smb3"),
     (0x0102_1997, "9p"),
     (0x00C3_6400, "ceph"),
+    (0x0000_517B, "smbfs"),
+    (0x5346_414F, "afs"),
+    (0x6B41_4653, "afs"),
+    (0x7375_7245, "coda"),
+    (0x0000_564C, "ncpfs"),
+    (0x0BD0_0BD0, "lustre"),
+    (0x4750_4653, "gpfs"),
+    (0x1983_0326, "beegfs"),
+    (0x786F_4256, "vboxsf"),
 ];
 
 pub(super) fn name_by_magic(magic: Option<u32>) -> &'static str {
     NAME_BY_MAGIC.iter().find(|(number, _)| Some(*number) == magic).map_or("unknown", |(_, name)| name)
+}
+
+/// The name of a file system whose files lie with another machine. FUSE may be either.
+pub(super) fn network_by_magic(magic: u32) -> Option<&'static str> {
+    let name = name_by_magic(Some(magic));
+    (SERVER.contains(&name) && name != "fuse").then_some(name)
 }
 
 /// What follows from `name`.
@@ -132,6 +147,20 @@ mod tests {
             assert_eq!(name_by_magic(Some(*magic)), *name);
             assert!(NAME_BY_MAGIC[..at].iter().all(|(other, _)| other != magic), "{name}");
         }
+        // ext4, xfs, btrfs, tmpfs, f2fs, zfs, overlay, FUSE.
+        let local = [
+            0xEF53,
+            0x5846_5342,
+            0x9123_683E,
+            0x0102_1994,
+            0xF2F5_2010,
+            0x2FC1_2FC1,
+            0x794C_7630,
+            0x6573_5546,
+        ];
+        assert_eq!(local.map(network_by_magic), [None; 8]);
+        let network = NAME_BY_MAGIC.iter().filter(|(magic, _)| network_by_magic(*magic).is_some());
+        assert_eq!(network.count(), 14);
         assert_eq!(name_by_magic(Some(1)), "unknown");
         assert_eq!(name_by_magic(None), "unknown");
     }
