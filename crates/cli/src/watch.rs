@@ -30,7 +30,7 @@ use seawall_gauge::testbed::real::RealTestbed;
 use seawall_gauge::watch::schedule::{Decision, Policy, Schedule};
 use seawall_gauge::watch::{self, COMMIT_BYTES, JOURNAL};
 use seawall_sys::clock::{monotonic_ns, nanoseconds, unix_seconds};
-use seawall_sys::counters::{Activity, Reader, Verdict};
+use seawall_sys::counters::{Reader, Verdict};
 use seawall_sys::durability::{DeviceCache, Durability, classify};
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::method::Method;
@@ -279,13 +279,13 @@ impl Watching<'_> {
             if !waited(stopped, schedule.look_at_ns(), end_ns) {
                 return Ok(());
             }
-            let (looked_ns, before) = (monotonic_ns(), self.activity());
+            let (looked_ns, before) = (monotonic_ns(), self.busy_ms());
             if !waited(stopped, looked_ns + self.policy.look_ns(), end_ns) {
                 return Ok(());
             }
             let now_ns = monotonic_ns();
-            let seen = before.zip(self.activity()).map(|(before, after)| after.since(&before));
-            let decision = schedule.looked(now_ns, seen, now_ns - looked_ns);
+            let busy_ms = before.zip(self.busy_ms()).map(|(before, after)| after.saturating_sub(before));
+            let decision = schedule.looked(now_ns, busy_ms, now_ns - looked_ns);
             match decision {
                 Decision::PutOff => lock(&self.metrics).put_off += 1,
                 Decision::BurstUnread => lock(&self.metrics).unread += 1,
@@ -300,8 +300,8 @@ impl Watching<'_> {
         }
     }
 
-    fn activity(&self) -> Option<Activity> {
-        self.counters.as_ref()?.activity().ok()
+    fn busy_ms(&self) -> Option<u64> {
+        self.counters.as_ref()?.busy_ms().ok()
     }
 
     fn burst(&mut self, schedule: &mut Schedule) -> Result<(), Failure> {

@@ -79,31 +79,10 @@ pub enum Counting {
     Flushes,
 }
 
-/// How much the leaf devices had to do, summed over them, at one moment or between two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Activity {
-    /// Milliseconds in which a request was in flight (field 10 of `stat`).
-    pub busy_ms: u64,
-}
-
-impl Activity {
-    /// What was added since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self { busy_ms: self.busy_ms.saturating_sub(earlier.busy_ms) }
-    }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self { busy_ms: self.busy_ms + other.busy_ms }
-    }
-
-    /// The activity in one line of a `stat` file; `None` if it is no such line.
-    #[must_use]
-    pub fn parse(stat: &str) -> Option<Self> {
-        Some(Self { busy_ms: stat.split_ascii_whitespace().nth(9)?.parse().ok()? })
-    }
+/// Milliseconds in which a request was in flight (field 10 of a `stat` file); `None` if it is no such line.
+#[must_use]
+pub fn busy_ms(stat: &str) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(9)?.parse().ok()
 }
 
 /// The leaf devices' counters, held open.
@@ -125,12 +104,12 @@ impl Reader {
         self.0.read()
     }
 
-    /// What the devices have had to do so far.
+    /// Milliseconds so far in which a device had a request in flight, added up over the devices.
     ///
     /// # Errors
     /// As [`Reader::read`].
-    pub fn activity(&self) -> Result<Activity> {
-        self.0.activity()
+    pub fn busy_ms(&self) -> Result<u64> {
+        self.0.busy_ms()
     }
 }
 
@@ -422,13 +401,13 @@ pub(crate) mod tests {
     fn the_fields_are_the_documented_ones() {
         let line = "  25807     4692  1506370     4033     5076     3558   441560      955        0     2144     5094     3167       25   139816       99      238        5\n";
         assert_eq!(Counts::parse(line), Some(Counts { writes: 5076, sectors: 441_560, flushes: 238 }));
-        assert_eq!(Activity::parse(line), Some(Activity { busy_ms: 2144 }));
+        assert_eq!(busy_ms(line), Some(2144));
     }
 
     #[test]
     fn a_kernel_without_flush_counts_has_no_counters() {
         assert_eq!(Counts::parse("1 2 3 4 5 6 7 8 9 10 11"), None);
         assert_eq!(Counts::parse("garbage"), None);
-        assert_eq!((Activity::parse("1 2 3 4 5 6 7 8 9"), Activity::parse("garbage")), (None, None));
+        assert_eq!((busy_ms("1 2 3 4 5 6 7 8 9"), busy_ms("garbage")), (None, None));
     }
 }

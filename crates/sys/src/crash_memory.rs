@@ -8,87 +8,20 @@
 //! finds no room ends the process with `SIGBUS`; no reference into the mapping is ever formed, only raw copies, because
 //! other processes may map the file too; a process that was forked off has no part of the mapping.
 
-use std::io;
-
-use crate::commit::{OpenError, Unavailable};
-use crate::directory::{Directory, Permissions};
-use crate::os::crash_memory as os;
+use crate::commit::Unavailable;
+pub use crate::os::crash_memory::CrashMapping;
 
 /// One word in bytes: what is published at once.
 pub const WORD_BYTES: usize = 8;
 
-/// A file, mapped.
-#[derive(Debug)]
-pub struct CrashMapping(os::Mapping);
-
-impl CrashMapping {
-    /// Makes the file `name`, which must not be there, of `bytes` zeros and maps it. On an error it is removed again.
-    ///
-    /// # Errors
-    /// [`OpenError::Unavailable`] where this system or file system has no such memory or no room for it.
-    pub fn make_in(
-        directory: &Directory,
-        name: &str,
-        permissions: Permissions,
-        bytes: usize,
-    ) -> Result<Self, OpenError> {
-        os::Mapping::make(directory, name, permissions, bytes).map(Self)
-    }
-
-    /// Maps the file `name`; `None` if it is not there. An empty one, whose maker ended before it had filled it, is removed: it would
-    /// be in the way of the next one.
-    ///
-    /// # Errors
-    /// The system's, and `Unsupported` where it has no such memory.
-    pub fn open_in(directory: &Directory, name: &str) -> io::Result<Option<Self>> {
-        os::Mapping::open(directory, name).map(|mapping| mapping.map(Self))
-    }
-
-    /// Its size in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-
-    /// Stores `bytes` at `at`.
-    ///
-    /// # Panics
-    /// If they do not lie inside.
-    #[inline]
-    pub fn store(&mut self, at: usize, bytes: &[u8]) {
-        self.0.store(at, bytes);
-    }
-
-    /// Stores one word, behind everything that this thread stored before: what finds the word finds that as well.
-    ///
-    /// # Panics
-    /// If it does not lie inside or is not aligned.
-    #[inline]
-    pub fn publish(&mut self, at: usize, word: u64) {
-        self.0.publish(at, word);
-    }
-
-    /// Has the processor fetch `bytes` bytes at `at`, which are about to be stored, while other work goes on.
-    #[inline]
-    pub fn about_to_store(&self, at: usize, bytes: usize) {
-        self.0.about_to_store(at, bytes);
-    }
-
-    /// Copies what lies at `at`.
-    ///
-    /// # Panics
-    /// If it does not lie inside.
-    pub fn load(&self, at: usize, into: &mut [u8]) {
-        self.0.load(at, into);
-    }
-}
-
-/// The identity of this boot of the system: another one after every crash of it.
+/// The identity of this boot of the system, the random number that the kernel draws when it starts (random(4)): another one
+/// after every crash of it.
 ///
 /// # Errors
 /// [`Unavailable`] where the system does not say.
 pub fn boot_id() -> Result<[u8; 16], Unavailable> {
-    os::boot_id()
+    let unknown = |_| Unavailable("the system does not say which boot of it this is".to_owned());
+    crate::shared_memory::boot_id().map_err(unknown)
 }
 
 #[cfg(all(test, target_os = "linux", not(miri)))]

@@ -4,6 +4,7 @@
 //! the number. Children made by clone(2) alone run no such handler and are not noticed.
 
 use crate::os::fork;
+pub use crate::os::fork::Child;
 use std::sync::OnceLock;
 
 /// The process in which this was made.
@@ -26,40 +27,6 @@ impl Home {
     #[must_use]
     pub fn is_here(self) -> bool {
         fork::generation() == self.0
-    }
-}
-
-/// A process that was forked off for a test.
-#[derive(Debug)]
-pub struct Child(fork::Child);
-
-impl Child {
-    /// Forks: the child runs `work`, and ends with what it returns as its exit code. For tests: in the child there is
-    /// only the calling thread, and a lock that another one held is held for ever.
-    ///
-    /// # Errors
-    /// The system's, and that this system has no fork.
-    pub fn run(work: impl FnOnce() -> u8) -> std::io::Result<Self> {
-        fork::Child::run(work).map(Self)
-    }
-
-    /// The same with the first `closed` of standard input, output and error closed, as daemons do.
-    ///
-    /// # Errors
-    /// As [`Child::run`].
-    pub fn run_without_streams(closed: u8, work: impl FnOnce() -> u8) -> std::io::Result<Self> {
-        Self::run(|| {
-            fork::close_below(closed);
-            work()
-        })
-    }
-
-    /// Waits for its end; returns its exit code, `None` if a signal ended it.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn wait(self) -> std::io::Result<Option<u8>> {
-        self.0.wait()
     }
 }
 

@@ -3,102 +3,12 @@
 //! Invariants: writing to a process that is gone is an error and no signal; a socket that a process left behind is replaced by the next
 //! one that listens, so only the holder of a lock may listen.
 
-use crate::os::local_socket as imp;
-use std::io::{self, Read, Write};
-use std::path::Path;
-use std::time::Duration;
-
-/// A socket that waits for connections.
-#[derive(Debug)]
-pub struct LocalListener(imp::Listener);
-
-impl LocalListener {
-    /// Listens at `name` in `dir`, in place of a socket that is there.
-    ///
-    /// # Errors
-    /// The system's, and that this system has no such sockets.
-    pub fn bind(dir: &Path, name: &str) -> io::Result<Self> {
-        imp::Listener::bind(dir, name).map(Self)
-    }
-
-    /// Waits for the next connection.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn accept(&self) -> io::Result<LocalSocket> {
-        self.0.accept().map(LocalSocket)
-    }
-
-    /// The same listener once more, for another thread.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
-    }
-
-    /// Wakes a thread that accepts at `name` in `dir`. Returns whether it does: Linux needs no path for that, which may be that of another
-    /// listener by now.
-    #[must_use]
-    pub fn wake(&self, dir: &Path, name: &str) -> bool {
-        self.0.wake(dir, name)
-    }
-}
-
-/// A connection of two processes.
-#[derive(Debug)]
-pub struct LocalSocket(imp::Socket);
-
-impl LocalSocket {
-    /// Connects to whoever listens at `name` in `dir`.
-    ///
-    /// # Errors
-    /// The system's; `NotFound` and `ConnectionRefused`: nobody does.
-    pub fn connect(dir: &Path, name: &str) -> io::Result<Self> {
-        imp::Socket::connect(dir, name).map(Self)
-    }
-
-    /// The same connection once more, for another thread.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        self.0.try_clone().map(Self)
-    }
-
-    /// Bounds how long reads and writes wait.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
-        self.0.set_timeouts(read, write)
-    }
-
-    /// Ends the connection: reads of both sides end, those that wait included.
-    pub fn shutdown(&self) {
-        self.0.shutdown();
-    }
-}
-
-impl Read for LocalSocket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
-    }
-}
-
-impl Write for LocalSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+pub use crate::os::local_socket::{LocalListener, LocalSocket};
 
 #[cfg(all(test, unix))]
 mod tests {
-    use super::*;
+    use super::{LocalListener, LocalSocket};
+    use std::io::{self, Read as _, Write as _};
 
     #[test]
     fn processes_connect_below_paths_of_any_length() {

@@ -5,39 +5,7 @@
 //!
 //! Invariants: raising never waits; what happens before it is raised is seen by who takes it back and then looks.
 
-use crate::os::signal as imp;
-use std::io;
-
-/// A pipe that holds a byte or none.
-#[derive(Debug)]
-pub struct Signal(imp::Signal);
-
-impl Signal {
-    /// One that is not raised.
-    ///
-    /// # Errors
-    /// The system's, and that this system has no such descriptors.
-    pub fn new() -> io::Result<Self> {
-        imp::Signal::new().map(Self)
-    }
-
-    /// Lets the descriptor be read.
-    pub fn raise(&self) {
-        self.0.raise();
-    }
-
-    /// Takes that back; returns whether it was raised. Never waits.
-    #[must_use]
-    pub fn lower(&self) -> bool {
-        self.0.lower()
-    }
-
-    /// The descriptor: never one of the three of the standard streams, closed when this is dropped.
-    #[must_use]
-    pub fn descriptor(&self) -> i32 {
-        self.0.descriptor()
-    }
-}
+pub use crate::os::signal::Signal;
 
 #[cfg(all(test, unix, not(miri)))]
 mod tests {

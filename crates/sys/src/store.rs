@@ -57,16 +57,6 @@ impl StoreFile {
         Self::with(OpenOptions::new().read(true), path, access)
     }
 
-    /// Creates a file, which must not exist.
-    ///
-    /// # Errors
-    /// The failed call and the path.
-    pub fn create(path: &Path, access: Access) -> Result<Self> {
-        let created = Self::with(OpenOptions::new().read(true).write(true).create_new(true), path, access)?;
-        store::write_in_place(&created.file);
-        Ok(created)
-    }
-
     /// As [`StoreFile::open`], by a name in a directory that is held. Must be a regular file.
     ///
     /// # Errors
@@ -83,7 +73,7 @@ impl StoreFile {
         Self::open_how(directory, name, OpenHow { write: false, create: Create::No, flags: 0 }, access)
     }
 
-    /// As [`StoreFile::create`], by a name in a directory that is held.
+    /// Creates a file, which must not exist, by its name in a directory that is held.
     ///
     /// # Errors
     /// `AlreadyExists` if the name is taken, and the system's other errors.

@@ -9,8 +9,6 @@
 //! Invariants: over any two bursts the share of the disk's time is 0.1 % at most, unless a single commit takes more than
 //! 0.1 % of [`PAUSE_NS_MAX`]; a device whose counters cannot be read is never taken for busy, nor for idle.
 
-use seawall_sys::counters::Activity;
-
 /// A burst may take this fraction (1/N) of the time until the next.
 pub(crate) const SHARE: u64 = 1_000;
 /// The longest pause behind a burst that took long, so that a disk in trouble is still looked at, nanoseconds.
@@ -58,11 +56,11 @@ impl Policy {
         DAY_NS.div_ceil(self.every_ns.max(1)) * u64::from(self.commits)
     }
 
-    fn decide(&self, seen: Option<Activity>, over_ns: u64) -> Decision {
-        match seen {
+    fn decide(&self, busy_ms: Option<u64>, over_ns: u64) -> Decision {
+        match busy_ms {
             None => Decision::BurstUnread,
-            Some(seen) => {
-                let busy_ns = u128::from(seen.busy_ms) * 1_000_000;
+            Some(busy_ms) => {
+                let busy_ns = u128::from(busy_ms) * 1_000_000;
                 let busy = busy_ns * 100 > u128::from(over_ns) * u128::from(self.busy_percent);
                 if busy { Decision::PutOff } else { Decision::Burst }
             }
@@ -88,9 +86,9 @@ impl Schedule {
         self.due_ns - self.policy.look_ns()
     }
 
-    /// The device was looked at for `over_ns`, until `now_ns`; `seen` is what it did, if that could be read.
-    pub fn looked(&mut self, now_ns: u64, seen: Option<Activity>, over_ns: u64) -> Decision {
-        let decision = self.policy.decide(seen, over_ns);
+    /// The device was looked at for `over_ns`, until `now_ns`; it was busy for `busy_ms` of that, if that could be read.
+    pub fn looked(&mut self, now_ns: u64, busy_ms: Option<u64>, over_ns: u64) -> Decision {
+        let decision = self.policy.decide(busy_ms, over_ns);
         if decision == Decision::PutOff {
             self.wait(now_ns, 0);
         }
@@ -118,10 +116,6 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const POLICY: Policy = Policy { every_ns: 15 * SECOND, commits: 8, busy_percent: 50 };
 
-    fn busy(busy_ms: u64) -> Activity {
-        Activity { busy_ms }
-    }
-
     #[test]
     fn a_day_has_so_many_commits_at_most() {
         assert_eq!((POLICY.commits_a_day(), POLICY.burst_ns()), (46_080, 15_000_000));
@@ -133,7 +127,7 @@ mod tests {
     fn an_ordinary_burst_is_followed_by_the_next_after_the_interval() {
         let mut schedule = Schedule::new(POLICY, 100);
         assert_eq!(schedule.look_at_ns(), 100, "at once");
-        assert_eq!(schedule.looked(SECOND + 100, Some(busy(0)), SECOND), Decision::Burst);
+        assert_eq!(schedule.looked(SECOND + 100, Some(0), SECOND), Decision::Burst);
         schedule.done(SECOND + 100, 8_000_000);
         assert_eq!(schedule.look_at_ns(), 15 * SECOND + 100);
     }
@@ -164,11 +158,11 @@ mod tests {
             [(1, 501, Decision::PutOff), (16, 1000, Decision::PutOff), (31, 500, Decision::Burst)]
         {
             assert_eq!(schedule.look_at_ns(), (at - 1) * SECOND);
-            assert_eq!(schedule.looked(at * SECOND, Some(busy(busy_ms)), SECOND), decision, "{busy_ms}");
+            assert_eq!(schedule.looked(at * SECOND, Some(busy_ms), SECOND), decision, "{busy_ms}");
         }
-        assert_eq!(schedule.looked(31 * SECOND, Some(busy(1100)), 2 * SECOND), Decision::PutOff, "by share");
+        assert_eq!(schedule.looked(31 * SECOND, Some(1100), 2 * SECOND), Decision::PutOff, "by share");
         let never = Policy { busy_percent: 100, ..POLICY };
-        assert_eq!(Schedule::new(never, 0).looked(SECOND, Some(busy(1000)), SECOND), Decision::Burst);
+        assert_eq!(Schedule::new(never, 0).looked(SECOND, Some(1000), SECOND), Decision::Burst);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Linux: reads block counters from `/sys/block/<dev>/stat`, opened once and read again at offset 0.
 
-use crate::counters::{Activity, Counts};
+use crate::counters::{Counts, busy_ms};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -35,8 +35,8 @@ impl Reader {
         self.sum(Counts::parse, Counts::plus)
     }
 
-    pub(crate) fn activity(&self) -> Result<Activity> {
-        self.sum(Activity::parse, Activity::plus)
+    pub(crate) fn busy_ms(&self) -> Result<u64> {
+        self.sum(busy_ms, |one, other| one + other)
     }
 
     fn sum<T: Default>(&self, parse: fn(&str) -> Option<T>, plus: fn(&T, &T) -> T) -> Result<T> {

@@ -4,7 +4,7 @@
 //! the mapping is not inherited by fork(2).
 
 use super::store::{reserve, write_in_place};
-use crate::commit::{OpenError, Unavailable, again};
+use crate::commit::{OpenError, again};
 use crate::crash_memory::WORD_BYTES;
 use crate::directory::{Create, Directory, OpenHow, Permissions};
 use crate::error::Error;
@@ -17,18 +17,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Written at a time, bytes.
 const FILL_BYTES: usize = 1 << 20;
 
+/// A file, mapped as memory that outlives its process.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct CrashMapping {
     base: NonNull<u8>,
     bytes: usize,
     home: Home,
 }
 
 // SAFETY: the mapping belongs to this value alone and is changed through `&mut self` only.
-unsafe impl Send for Mapping {}
+unsafe impl Send for CrashMapping {}
 
-impl Mapping {
-    pub(crate) fn make(
+impl CrashMapping {
+    /// Makes the file `name`, which must not be there, of `bytes` zeros and maps it. On an error it is removed again.
+    ///
+    /// # Errors
+    /// [`OpenError::Unavailable`] where this system or file system has no such memory or no room for it.
+    pub fn make_in(
         directory: &Directory,
         name: &str,
         permissions: Permissions,
@@ -57,7 +62,12 @@ impl Mapping {
         })
     }
 
-    pub(crate) fn open(directory: &Directory, name: &str) -> io::Result<Option<Self>> {
+    /// Maps the file `name`; `None` if it is not there. An empty one, whose maker ended before it had filled it, is removed: it would
+    /// be in the way of the next one.
+    ///
+    /// # Errors
+    /// The system's, and `Unsupported` where it has no such memory.
+    pub fn open_in(directory: &Directory, name: &str) -> io::Result<Option<Self>> {
         let file = match directory.open_with(name, OpenHow { write: true, create: Create::No, flags: 0 }) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -66,7 +76,6 @@ impl Mapping {
         if bytes > 0 {
             return Self::map(&file, bytes).map(Some);
         }
-        // Its maker ended before it had filled it.
         directory.remove(name).map(|()| None)
     }
 
@@ -97,7 +106,9 @@ impl Mapping {
         crate::os::unix::check(unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) })
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -108,15 +119,23 @@ impl Mapping {
         self.base.as_ptr().wrapping_add(at)
     }
 
+    /// Stores `bytes` at `at`.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
     #[inline]
-    pub(crate) fn store(&mut self, at: usize, bytes: &[u8]) {
+    pub fn store(&mut self, at: usize, bytes: &[u8]) {
         let target = self.at(at, bytes.len());
         // SAFETY: the target lies inside the mapping, and a slice of this process cannot overlap it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }
 
+    /// Stores one word, behind everything that this thread stored before: what finds the word finds that as well.
+    ///
+    /// # Panics
+    /// If it does not lie inside or is not aligned.
     #[inline]
-    pub(crate) fn publish(&mut self, at: usize, word: u64) {
+    pub fn publish(&mut self, at: usize, word: u64) {
         let target = self.at(at, WORD_BYTES);
         assert!(at.is_multiple_of(WORD_BYTES), "a word at {at} could be torn");
         // SAFETY: inside the mapping, which starts at a page, and aligned; this process uses it through `&mut self` only.
@@ -124,20 +143,25 @@ impl Mapping {
         target.store(word.to_le(), Ordering::Release);
     }
 
+    /// Has the processor fetch `bytes` bytes at `at`, which are about to be stored, while other work goes on.
     #[inline]
-    pub(crate) fn about_to_store(&self, at: usize, bytes: usize) {
+    pub fn about_to_store(&self, at: usize, bytes: usize) {
         // A hint, wherever that is.
         crate::os::buffer::about_to_write(self.base.as_ptr().wrapping_add(at), bytes);
     }
 
-    pub(crate) fn load(&self, at: usize, into: &mut [u8]) {
+    /// Copies what lies at `at`.
+    ///
+    /// # Panics
+    /// If it does not lie inside.
+    pub fn load(&self, at: usize, into: &mut [u8]) {
         let source = self.at(at, into.len());
         // SAFETY: the source lies inside the mapping, and a slice of this process cannot overlap it.
         unsafe { std::ptr::copy_nonoverlapping(source, into.as_mut_ptr(), into.len()) };
     }
 }
 
-impl Drop for Mapping {
+impl Drop for CrashMapping {
     fn drop(&mut self) {
         // In a process that was forked off something else may lie at these addresses.
         if self.home.is_here() {
@@ -145,10 +169,4 @@ impl Drop for Mapping {
             let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
         }
     }
-}
-
-/// The random number that the kernel draws when it starts; see random(4).
-pub(crate) fn boot_id() -> Result<[u8; 16], Unavailable> {
-    let unknown = |_| Unavailable("/proc does not say which boot of the system this is".to_owned());
-    crate::shared_memory::boot_id().map_err(unknown)
 }

@@ -47,7 +47,7 @@ pub(crate) fn make(path: &Path, permissions: Permissions) -> io::Result<()> {
 }
 
 fn mode(bits: u32) -> Mode {
-    #[cfg_attr(target_os = "linux", allow(clippy::useless_conversion, reason = "16 bits on macOS"))]
+    #[allow(clippy::useless_conversion, reason = "16 bits on macOS")]
     Mode::from_bits_retain(bits.try_into().unwrap_or(0o700))
 }
 

@@ -25,18 +25,17 @@ pub(crate) fn install_handler() {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
-pub(crate) fn close_below(number: u8) {
-    for fd in 0..libc::c_int::from(number) {
-        // SAFETY: nothing of this process, which a test forked off, owns one of the standard streams.
-        let _ = unsafe { libc::close(fd) };
-    }
-}
-
+/// A process that was forked off for a test.
 #[derive(Debug)]
-pub(crate) struct Child(Option<Pid>);
+pub struct Child(Option<Pid>);
 
 impl Child {
-    pub(crate) fn run(work: impl FnOnce() -> u8) -> io::Result<Self> {
+    /// Forks: the child runs `work`, and ends with what it returns as its exit code. For tests: in the child there is
+    /// only the calling thread, and a lock that another one held is held for ever.
+    ///
+    /// # Errors
+    /// The system's, and that this system has no fork.
+    pub fn run(work: impl FnOnce() -> u8) -> io::Result<Self> {
         // SAFETY: the child runs the work, which its caller keeps free of other threads' locks, and never returns.
         let pid = unsafe { libc::fork() };
         check(pid)?;
@@ -48,7 +47,25 @@ impl Child {
         Ok(Self(Pid::from_raw(pid)))
     }
 
-    pub(crate) fn wait(self) -> io::Result<Option<u8>> {
+    /// The same with the first `closed` of standard input, output and error closed, as daemons do.
+    ///
+    /// # Errors
+    /// As [`Child::run`].
+    pub fn run_without_streams(closed: u8, work: impl FnOnce() -> u8) -> io::Result<Self> {
+        Self::run(|| {
+            for stream in 0..closed {
+                // SAFETY: nothing of this process, which a test forked off, owns one of the standard streams.
+                let _ = unsafe { libc::close(stream.into()) };
+            }
+            work()
+        })
+    }
+
+    /// Waits for its end; returns its exit code, `None` if a signal ended it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(self) -> io::Result<Option<u8>> {
         let ended = repeat(|| waitpid(self.0, WaitOptions::empty()))?;
         let code = ended.and_then(|(_, status)| status.exit_status());
         Ok(code.and_then(|code| u8::try_from(code).ok()))

@@ -2,7 +2,7 @@
 
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use super::take_low_descriptors;
 
+/// A socket that waits for connections.
 #[derive(Debug)]
-pub(crate) struct Listener(UnixListener);
+pub struct LocalListener(UnixListener);
 
+/// A connection of two processes.
 #[derive(Debug)]
-pub(crate) struct Socket(UnixStream);
+pub struct LocalSocket(UnixStream);
 
 /// Calls with the path of the socket, or with one that leads there where that is too long for an address.
 fn with_path<T>(dir: &Path, name: &str, mut call: impl FnMut(&Path) -> io::Result<T>) -> io::Result<T> {
@@ -32,8 +34,12 @@ fn with_path<T>(dir: &Path, name: &str, mut call: impl FnMut(&Path) -> io::Resul
     }
 }
 
-impl Listener {
-    pub(crate) fn bind(dir: &Path, name: &str) -> io::Result<Self> {
+impl LocalListener {
+    /// Listens at `name` in `dir`, in place of a socket that is there.
+    ///
+    /// # Errors
+    /// The system's, and that this system has no such sockets.
+    pub fn bind(dir: &Path, name: &str) -> io::Result<Self> {
         let path = dir.join(name);
         match fs::symlink_metadata(&path) {
             // Copies of a directory may have something else that is empty for it.
@@ -52,26 +58,37 @@ impl Listener {
         Ok(Self(listener))
     }
 
-    pub(crate) fn accept(&self) -> io::Result<Socket> {
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn accept(&self) -> io::Result<LocalSocket> {
         take_low_descriptors();
-        Socket::new(self.0.accept()?.0)
+        LocalSocket::new(self.0.accept()?.0)
     }
 
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    /// The same once more, for another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
         take_low_descriptors();
         self.0.try_clone().map(Self)
     }
 
-    pub(crate) fn wake(&self, dir: &Path, name: &str) -> bool {
+    /// Wakes a thread that accepts at `name` in `dir`. Returns whether it does: Linux needs no path for that, which may be that of another
+    /// listener by now.
+    #[must_use]
+    pub fn wake(&self, dir: &Path, name: &str) -> bool {
         if cfg!(target_os = "linux") {
             shutdown(&self.0, Shutdown::Both).is_ok()
         } else {
-            Socket::connect(dir, name).is_ok()
+            LocalSocket::connect(dir, name).is_ok()
         }
     }
 }
 
-impl Socket {
+impl LocalSocket {
     #[cfg_attr(
         not(target_os = "macos"),
         expect(clippy::unnecessary_wraps, reason = "macOS has an option to set")
@@ -82,34 +99,55 @@ impl Socket {
         Ok(Self(stream))
     }
 
-    pub(crate) fn connect(dir: &Path, name: &str) -> io::Result<Self> {
+    /// Connects to whoever listens at `name` in `dir`.
+    ///
+    /// # Errors
+    /// The system's; `NotFound` and `ConnectionRefused`: nobody does.
+    pub fn connect(dir: &Path, name: &str) -> io::Result<Self> {
         Self::new(with_path(dir, name, |path| UnixStream::connect(path))?)
     }
 
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+    /// The same once more, for another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_clone(&self) -> io::Result<Self> {
         take_low_descriptors();
         self.0.try_clone().map(Self)
     }
 
-    pub(crate) fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+    /// Bounds how long reads and writes wait.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(read)?;
         self.0.set_write_timeout(write)
     }
 
-    pub(crate) fn shutdown(&self) {
+    /// Ends the connection: reads of both sides end, those that wait included.
+    pub fn shutdown(&self) {
         // It may have ended by itself.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
+}
 
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+impl Read for LocalSocket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
     }
+}
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl Write for LocalSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(target_os = "macos")]
         let flags = SendFlags::empty();
         #[cfg(not(target_os = "macos"))]
         let flags = SendFlags::NOSIGNAL;
         send(&self.0, bytes, flags).map_err(io::Error::from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
