@@ -4,6 +4,7 @@ use crate::model::{Arrival, DataChange, Model, PAGE, Part, SECTOR};
 use crate::rule::Rule;
 use crate::tree::Inode;
 use seawall_sys::chance::SplitMix64;
+use std::mem::{Discriminant, discriminant};
 
 /// Choices of one kind at one cut.
 const EACH_MAX: usize = 64;
@@ -45,27 +46,13 @@ pub(crate) enum Choice {
     Chance(u16),
 }
 
+/// What kind of choice it is, and of one of names whether with data.
+pub(crate) type ChoiceKind = (Discriminant<Choice>, bool);
+
 impl Choice {
     /// Its kind, for groups.
-    pub(crate) fn kind(self) -> u8 {
-        match self {
-            Self::Nothing => 0,
-            Self::Everything => 1,
-            Self::NamesOnly => 2,
-            Self::DataOnly => 3,
-            Self::UpTo(_) => 4,
-            Self::Names(_, true) => 5,
-            Self::Names(_, false) => 6,
-            Self::NameLost(_) => 7,
-            Self::FileLost(_) => 8,
-            Self::FileOnly(_) => 9,
-            Self::WriteLost(..) => 10,
-            Self::Torn(..) => 11,
-            Self::SizeOnly(..) => 12,
-            Self::Chance(_) => 13,
-            Self::Hole(..) => 14,
-            Self::AllTorn(_) => 15,
-        }
+    pub(crate) fn kind(self) -> ChoiceKind {
+        (discriminant(&self), matches!(self, Self::Names(_, true)))
     }
 }
 

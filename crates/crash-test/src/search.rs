@@ -11,7 +11,7 @@
 
 use crate::call::{Call, Event, Record};
 use crate::check::{Answer, Check};
-use crate::choices::{Choice, arrival, choices};
+use crate::choices::{Choice, ChoiceKind, arrival, choices};
 use crate::content::Hashes;
 use crate::error::{Error, Result};
 use crate::explain;
@@ -325,7 +325,7 @@ struct Drawn {
     seen: BTreeSet<(u64, usize)>,
     /// For each content the fewest and the most acknowledgements with which it was drawn.
     counts: BTreeMap<u64, (usize, usize)>,
-    groups: HashMap<(usize, String, u32, u8), usize>,
+    groups: HashMap<(usize, String, u32, ChoiceKind), usize>,
     count: u64,
     /// Whether not all cuts were used.
     thinned: bool,
