@@ -228,9 +228,9 @@ pub(crate) fn is_named(handle: &Handle, name: &str, file: &File) -> io::Result<b
 
 pub(crate) fn list(handle: &Handle, _: &Path) -> io::Result<Vec<Entry>> {
     // It has a descriptor of its own, because the place of a stream belongs to the open directory.
-    super::take_low_descriptors();
+    let own = handle.open(OsStr::new("."), LIST, Mode::empty())?;
     let mut entries = Vec::new();
-    for entry in repeat(|| Dir::read_from(&handle.0))? {
+    for entry in Dir::new(own)? {
         let entry = entry?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
