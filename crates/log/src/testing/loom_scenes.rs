@@ -77,6 +77,12 @@ fn group_at(place: Place, fails: u64, depth: usize) -> Arc<Group> {
     Arc::new(Group::new(config, fixtures::core(config, place), Chain::new(0), writers, inventory))
 }
 
+/// Runs `work` on a thread of its own.
+fn beside<T: 'static>(group: &Arc<Group>, work: impl FnOnce(&Group) -> T + 'static) -> thread::JoinHandle<T> {
+    let group = Arc::clone(group);
+    thread::spawn(move || work(&group))
+}
+
 /// Appends a record and commits it at the level.
 fn commit(group: &Group, level: AckLevel) -> Result<Lsn, Error> {
     let (lsn, core) = group.accept(|core| core.append(b"record"))?;
@@ -146,10 +152,7 @@ fn meet(levels: [AckLevel; 2], waits: bool, fails: u64, depth: usize) {
         if waits {
             group.expect_committers(2);
         }
-        let other = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || commit(&group, levels[1]))
-        };
+        let other = beside(&group, move |group| commit(group, levels[1]));
         let mine = commit(&group, levels[0]);
         let others = other.join().expect("ends");
         let durable = group.durable();
@@ -210,15 +213,12 @@ fn a_committer_is_woken_by_a_gatherer_that_does_not_lead() {
     explore(|| {
         let group = group(NEVER, 2);
         group.expect_committers(2);
-        let onlooker = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || {
-                let (_, core) = group.gather(group.core());
-                let waiting = core.waiting();
-                drop(core);
-                group.hand_over(waiting);
-            })
-        };
+        let onlooker = beside(&group, |group| {
+            let (_, core) = group.gather(group.core());
+            let waiting = core.waiting();
+            drop(core);
+            group.hand_over(waiting);
+        });
         let mine = commit(&group, AckLevel::Full);
         onlooker.join().expect("ends");
         assert!(mine.is_ok_and(|lsn| group.durable() >= lsn));
@@ -233,21 +233,15 @@ fn a_batch_that_the_writer_thread_leaves_to_a_committer_is_written() {
         group.expect_committer();
         let (lsn, core) = group.accept(|core| core.append(b"record")).expect("there is room");
         drop(core);
-        let writer = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || {
-                group.request(lsn, AckLevel::Full);
-                if let Err(core) = group.lead_for_futures(group.core()) {
-                    let waiting = core.waiting();
-                    drop(core);
-                    group.hand_over(waiting);
-                }
-            })
-        };
-        let committer = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || group.commit(lsn, AckLevel::Full))
-        };
+        let writer = beside(&group, move |group| {
+            group.request(lsn, AckLevel::Full);
+            if let Err(core) = group.lead_for_futures(group.core()) {
+                let waiting = core.waiting();
+                drop(core);
+                group.hand_over(waiting);
+            }
+        });
+        let committer = beside(&group, move |group| group.commit(lsn, AckLevel::Full));
         writer.join().expect("ends");
         assert!(committer.join().expect("ends").is_ok());
         assert!(group.durable() >= lsn);
@@ -262,10 +256,7 @@ fn without_a_committer_the_writer_thread_writes_the_batch() {
         let append = |group: &Group| group.accept(|core| core.append(b"record")).expect("there is room").0;
         let lsn = append(&group);
         group.request(lsn, AckLevel::Full);
-        let other = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || [append(&group), append(&group)])
-        };
+        let other = beside(&group, move |group| [append(group), append(group)]);
         let led = group.lead_for_futures(group.core()).is_ok();
         assert!(led && group.durable() >= lsn);
         other.join().expect("ends");
@@ -278,12 +269,7 @@ fn close_during_the_idle_mark(depth: usize) {
     explore(move || {
         let group = group(NEVER, depth);
         commit(&group, AckLevel::Full).expect("commits");
-        let idle = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || {
-                drop(group.lead_idle(group.core()));
-            })
-        };
+        let idle = beside(&group, |group| drop(group.lead_idle(group.core())));
         group.close_log().expect("closes");
         assert!(group.writers().is_closed(), "the close mark is not the last one");
         assert_eq!(group.core().in_flight(), 0, "something is still in flight");
@@ -300,14 +286,12 @@ fn a_close_during_the_idle_mark_comes_last() {
 
 /// One thread closes the log while the other, which saw it open, appends and commits: either is refused, or its record lies
 /// before the close mark.
-fn append_during_a_close() {
+#[test]
+fn an_append_during_a_close_is_refused_or_comes_before_the_mark() {
     explore(|| {
         let group = group(NEVER, 2);
         commit(&group, AckLevel::Full).expect("commits");
-        let other = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || commit(&group, AckLevel::Full))
-        };
+        let other = beside(&group, |group| commit(group, AckLevel::Full));
         group.status().close();
         group.close_log().expect("closes");
         let appended = other.join().expect("ends");
@@ -317,11 +301,6 @@ fn append_during_a_close() {
             Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
         }
     });
-}
-
-#[test]
-fn an_append_during_a_close_is_refused_or_comes_before_the_mark() {
-    append_during_a_close();
 }
 
 /// A log of three started segments, each of 100 bytes of the log, and what was appended in them.
@@ -336,24 +315,22 @@ fn three_segments() -> Arc<Group> {
     Arc::new(Group::new(config, Core::new(config, resume), Chain::new(0), writers, inventory))
 }
 
-fn read_during_a_trim() {
+#[test]
+fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
     // Two locks are all that these threads meet at.
     explore_in(3, || {
         let group = three_segments();
-        let trim = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || {
-                group.core().set_trim(Lsn::new(250), Lsn::MAX);
-                // Its mark becomes durable, and what it frees goes.
-                let mut core = group.core();
-                assert!(core.mark(BatchKind::Mark));
-                let issue = core.issue().expect("nothing is in flight");
-                core.done(issue.id, issue.batch.expect("a mark").buf);
-                drop(core);
-                let (core, mut inventory) = (group.core(), group.housekeeping().inventory());
-                assert!(inventory.next_task(core.spares(), core.durable_trim()).is_some(), "a segment goes");
-            })
-        };
+        let trim = beside(&group, |group| {
+            group.core().set_trim(Lsn::new(250), Lsn::MAX);
+            // Its mark becomes durable, and what it frees goes.
+            let mut core = group.core();
+            assert!(core.mark(BatchKind::Mark));
+            let issue = core.issue().expect("nothing is in flight");
+            core.done(issue.id, issue.batch.expect("a mark").buf);
+            drop(core);
+            let (core, mut inventory) = (group.core(), group.housekeeping().inventory());
+            assert!(inventory.next_task(core.spares(), core.durable_trim()).is_some(), "a segment goes");
+        });
         match segment_of(&group, Lsn::new(50)) {
             Ok(found) => {
                 let found = found.expect("there are segments").first_lsn;
@@ -365,31 +342,19 @@ fn read_during_a_trim() {
     });
 }
 
-#[test]
-fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
-    read_during_a_trim();
-}
-
 /// While the next segment starts, the index of the one before ends where that one ends.
-fn index_during_a_start() {
+#[test]
+fn an_index_stays_within_its_segment() {
     explore_in(3, || {
         let group = three_segments();
-        let writer = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || {
-                let next = fixtures::segment(4, 512, 1 << 30, Lsn::new(300));
-                group.housekeeping().inventory().started(next);
-                group.waiters().publish_durable(Lsn::new(400));
-            })
-        };
+        let writer = beside(&group, |group| {
+            let next = fixtures::segment(4, 512, 1 << 30, Lsn::new(300));
+            group.housekeeping().inventory().started(next);
+            group.waiters().publish_durable(Lsn::new(400));
+        });
         assert_eq!(durable_end(&group, 3), Lsn::new(300));
         writer.join().expect("ends");
     });
-}
-
-#[test]
-fn an_index_stays_within_its_segment() {
-    index_during_a_start();
 }
 
 /// A log with one durable record of one stream, and where that lies.
@@ -416,13 +381,11 @@ fn rewrite(group: &Group, stream: StreamId, place: RecordPlace) {
 }
 
 /// A record of a stream that is copied forward is there at every moment.
-fn read_during_a_copy() {
+#[test]
+fn a_durable_record_is_read_while_it_is_copied() {
     explore(|| {
         let (group, stream, place) = one_in_a_stream();
-        let rewriter = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || rewrite(&group, stream, place))
-        };
+        let rewriter = beside(&group, move |group| rewrite(group, stream, place));
         let (_, places) = durable_places(&group, (stream, None), 0, 1).expect("it was not trimmed");
         assert_eq!(places.len(), 1, "a durable record is not there");
         assert!(places[0].lsn < group.durable());
@@ -430,19 +393,12 @@ fn read_during_a_copy() {
     });
 }
 
-#[test]
-fn a_durable_record_is_read_while_it_is_copied() {
-    read_during_a_copy();
-}
-
 /// A reader after a cut finds the record that was appended there, or none yet, but never the copy of the one that was cut off.
-fn read_behind_a_cut() {
+#[test]
+fn what_was_cut_off_is_not_read_where_it_is_being_copied() {
     explore(|| {
         let (group, stream, place) = one_in_a_stream();
-        let rewriter = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || rewrite(&group, stream, place))
-        };
+        let rewriter = beside(&group, move |group| rewrite(group, stream, place));
         let cut = Tag { kind: TagKind::StreamCut, stream: stream.get(), number: 0 };
         drop(group.accept(|core| core.append_tagged(&cut, &[])).expect("there is room"));
         let accepted = group.accept(|core| core.append_to(stream, b"another").map(|(end, _)| end));
@@ -452,11 +408,6 @@ fn read_behind_a_cut() {
         assert!(places.iter().all(is_new), "a record that was cut off: {places:?}");
         rewriter.join().expect("ends");
     });
-}
-
-#[test]
-fn what_was_cut_off_is_not_read_where_it_is_being_copied() {
-    read_behind_a_cut();
 }
 
 /// Lets the thread that polls sleep until it is woken.
@@ -470,7 +421,8 @@ impl Wake for Woken {
 }
 
 /// A future that appends meets a full memory while a batch is written: it sees the room or is woken for it.
-fn append_future_during_a_commit() {
+#[test]
+fn an_append_future_sees_room_that_came_before_it_waited() {
     explore(|| {
         let group = group(NEVER, 1);
         // One batch each, until the memory is full.
@@ -478,10 +430,7 @@ fn append_future_during_a_commit() {
             |group: &Group| group.accept_or::<false>(|core| core.append(&[7; 400])).map(|(lsn, _)| lsn);
         let first = append(&group).expect("there is room");
         while append(&group).is_ok() {}
-        let committer = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || group.commit(first, AckLevel::Full))
-        };
+        let committer = beside(&group, move |group| group.commit(first, AckLevel::Full));
         let (woken, mut place) = (Arc::new(Woken::default()), Turn::default());
         let waker = Waker::from(Arc::clone(&woken));
         loop {
@@ -502,13 +451,12 @@ fn append_future_during_a_commit() {
 }
 
 /// A segment is offered while an append that needs one looks again and again: nothing that is there stays requested.
-fn append_during_an_offer() {
+#[test]
+fn an_offered_segment_is_not_requested_again() {
     explore(|| {
         let group = group_at(Place { segment: 1, offset: 512, data_end: 512 }, NEVER, 1);
-        let appender = {
-            let group = Arc::clone(&group);
-            thread::spawn(move || group.accept(|core| core.append(b"record")).map(|(lsn, _)| lsn))
-        };
+        let append = |group: &Group| group.accept(|core| core.append(b"record")).map(|(lsn, _)| lsn);
+        let appender = beside(&group, append);
         group.waiters().room_for_appends(0);
         group.housekeeping().offer(|| group.core(), Spare { number: 2, bytes: 1 << 20 });
         group.waiters().room_for_appends(512);
@@ -553,16 +501,6 @@ fn follow_a_page(followers: u32, lsns: u64) {
 }
 
 #[test]
-fn an_append_future_sees_room_that_came_before_it_waited() {
-    append_future_during_a_commit();
-}
-
-#[test]
-fn an_offered_segment_is_not_requested_again() {
-    append_during_an_offer();
-}
-
-#[test]
 fn a_follower_of_another_process_misses_nothing() {
     follow_a_page(1, 2);
 }
@@ -578,16 +516,16 @@ fn two_followers_of_other_processes_miss_nothing() {
 fn planted_mistakes_are_found() {
     use crate::testing::mutant::{Mutant, set};
     let scenes: [(Mutant, fn()); 10] = [
-        (Mutant::AppendWaitsUnseen, append_future_during_a_commit),
-        (Mutant::RequestBehindOffer, append_during_an_offer),
+        (Mutant::AppendWaitsUnseen, an_append_future_sees_room_that_came_before_it_waited),
+        (Mutant::RequestBehindOffer, an_offered_segment_is_not_requested_again),
         (Mutant::SleepAfterOneLook, || follow_a_page(1, 2)),
         (Mutant::SleepersShareTag, || follow_a_page(2, 0)),
-        (Mutant::TrimDuringRead, read_during_a_trim),
+        (Mutant::TrimDuringRead, a_reader_during_a_trim_starts_at_its_lsn_or_fails),
         (Mutant::CloseDuringMark, || close_during_the_idle_mark(2)),
-        (Mutant::AppendBehindClose, append_during_a_close),
-        (Mutant::DurableSeenBefore, read_during_a_copy),
-        (Mutant::IndexRunsOver, index_during_a_start),
-        (Mutant::MovingByNumber, read_behind_a_cut),
+        (Mutant::AppendBehindClose, an_append_during_a_close_is_refused_or_comes_before_the_mark),
+        (Mutant::DurableSeenBefore, a_durable_record_is_read_while_it_is_copied),
+        (Mutant::IndexRunsOver, an_index_stays_within_its_segment),
+        (Mutant::MovingByNumber, what_was_cut_off_is_not_read_where_it_is_being_copied),
     ];
     for (mutant, scene) in scenes {
         set(Some(mutant));
