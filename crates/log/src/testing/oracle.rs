@@ -104,14 +104,8 @@ impl Ledger {
         Self { written: self.acknowledged, crash_proof: self.acknowledged, ..self.clone() }
     }
 
-    /// The ledger as it counts when the bytes `from..to` of a segment were damaged: what only they witnessed may be
-    /// lost in silence.
-    #[must_use]
-    pub fn without_witnesses_in(&self, segment: u64, from: u64, to: u64) -> Lsn {
-        self.without_witnesses(&[(segment, from, to)])
-    }
-
-    /// The same when bytes in several places were damaged, each given as segment, first byte and end.
+    /// What must be there when bytes in several places were damaged, each given as segment, first byte and end: what only
+    /// they witnessed may be lost in silence.
     #[must_use]
     pub fn without_witnesses(&self, places: &[(u64, u64, u64)]) -> Lsn {
         let intact = self.witnesses.iter().filter(|witness| {

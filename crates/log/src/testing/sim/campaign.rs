@@ -593,7 +593,7 @@ impl<'a> Run<'a> {
             // One copy of a segment header: the other one will do, so nothing may be lost and nothing refused.
             return self.state(image, past, way.terms(past.ledger.acknowledged));
         }
-        let must_have = past.ledger.without_witnesses_in(segment, from as u64, to as u64);
+        let must_have = past.ledger.without_witnesses(&[(segment, from as u64, to as u64)]);
         self.state(image, past, Terms { damaged: true, ..way.terms(must_have) })
     }
 }
