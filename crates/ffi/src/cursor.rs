@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use seawall::{Follower, Log as Inner, Lsn, Payload, StreamFollower, ViewFollower, ViewStreamFollower};
+use seawall::{Log as Inner, Lsn, Payload};
 use seawall_sys::fork::Home;
 
 use crate::codes::SEAWALL_RECORD;
@@ -89,28 +89,22 @@ pub(crate) unsafe fn found(
     })
 }
 
-/// What a cursor reads.
-pub(crate) enum Source {
-    /// A log that this process writes.
-    Log(Box<Follower>),
-    /// A stream of it.
-    Stream(StreamFollower),
-    /// A log that any process may write.
-    View(Box<ViewFollower>),
-    /// A stream of such a log.
-    ViewStream(Box<ViewStreamFollower>),
-}
+/// The next record of what a cursor reads: of now, within a limit, or without end.
+pub(crate) type Source = Box<dyn FnMut(Option<Duration>) -> seawall::Result<Option<seawall::Record>>>;
 
-/// The next record of a follower: of now, within `limit`, or without end.
-macro_rules! next_of {
-    ($follower:expr, $limit:expr) => {
-        match $limit {
-            Some(Duration::ZERO) => $follower.try_next_record()?,
-            None => $follower.next_record()?,
-            Some(limit) => $follower.next_record_timeout(limit)?,
-        }
-    };
+/// The [`Source`] that is a follower, of whichever kind.
+macro_rules! source {
+    ($follower:expr) => {{
+        let mut follower = $follower;
+        let source: $crate::cursor::Source = Box::new(move |limit| match limit {
+            Some(std::time::Duration::ZERO) => follower.try_next_record(),
+            None => follower.next_record(),
+            Some(limit) => follower.next_record_timeout(limit),
+        });
+        source
+    }};
 }
+pub(crate) use source;
 
 /// Hands out records one after the other.
 pub struct Cursor {
@@ -122,19 +116,6 @@ struct Reading {
     source: Source,
     /// The record that was handed out last.
     last: Option<seawall::Record>,
-}
-
-impl Source {
-    fn next(&mut self, timeout_ns: i64) -> Result<Option<seawall::Record>> {
-        let limit = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
-        let found = match self {
-            Self::Log(follower) => next_of!(follower, limit),
-            Self::Stream(follower) => next_of!(follower, limit),
-            Self::View(follower) => next_of!(follower, limit),
-            Self::ViewStream(follower) => next_of!(follower, limit),
-        };
-        Ok(found)
-    }
 }
 
 impl Cursor {
@@ -150,7 +131,8 @@ impl Cursor {
             Err(std::sync::TryLockError::WouldBlock) => return Err(Failure::Busy),
         };
         reading.last = None;
-        let found = reading.source.next(timeout_ns)?;
+        let limit = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
+        let found = (reading.source)(limit)?;
         Ok(found.map(|found| Record::of(reading.last.insert(found))))
     }
 }
@@ -164,7 +146,7 @@ pub unsafe extern "C" fn seawall_log_read(log: *mut Log, lsn: u64, cursor: *mut 
     let follow = || {
         // SAFETY: as the header asks.
         let log = unsafe { inner(log) }?;
-        Ok(Cursor::new(Source::Log(Box::new(log.follow(Lsn::new(lsn))?))))
+        Ok(Cursor::new(source!(log.follow(Lsn::new(lsn))?)))
     };
     // SAFETY: as the header asks.
     unsafe { made(cursor, "cursor is NULL", follow) }

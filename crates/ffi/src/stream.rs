@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use seawall::{Log as Inner, Stream, StreamAppend};
 
-use crate::cursor::{Cursor, Record, Source, found};
+use crate::cursor::{Cursor, Record, found, source};
 use crate::error::{Result, call, number};
 use crate::log::{Log, inner, stream_id, with, with_record};
 use crate::pointers::{give, give_if_wanted, made};
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn seawall_stream_read(
     let follow = || {
         // SAFETY: as the header asks.
         let log = unsafe { inner(log) }?;
-        Ok(Cursor::new(Source::Stream(stream(log, stream_number)?.follow(seq)?)))
+        Ok(Cursor::new(source!(stream(log, stream_number)?.follow(seq)?)))
     };
     // SAFETY: as the header asks.
     unsafe { made(cursor, "cursor is NULL", follow) }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use seawall::{Lsn, View as Inner};
 use seawall_sys::fork::Home;
 
-use crate::cursor::{Cursor, Source};
+use crate::cursor::{Cursor, Source, source};
 use crate::error::{Failure, Result, call};
 use crate::log::{SEAWALL_TAIL_WRITTEN, check, stream_id, tail_numbers};
 use crate::options::class_number;
@@ -122,10 +122,7 @@ pub unsafe extern "C" fn seawall_view_read(
     ends_with_writer: i32,
     cursor: *mut *mut Cursor,
 ) -> i32 {
-    let source = |view: &Inner, ends| {
-        let follower = view.follow(Lsn::new(lsn))?.ends_with_writer(ends);
-        Ok(Source::View(Box::new(follower)))
-    };
+    let source = |view: &Inner, ends| Ok(source!(view.follow(Lsn::new(lsn))?.ends_with_writer(ends)));
     // SAFETY: as the header asks.
     unsafe { read(view, ends_with_writer, cursor, source) }
 }
@@ -169,7 +166,7 @@ pub unsafe extern "C" fn seawall_view_stream_read(
 ) -> i32 {
     let source = |view: &Inner, ends| {
         let follower = view.stream(stream_id(stream_number)?)?.follow(seq)?.ends_with_writer(ends);
-        Ok(Source::ViewStream(Box::new(follower)))
+        Ok(source!(follower))
     };
     // SAFETY: as the header asks.
     unsafe { read(view, ends_with_writer, cursor, source) }
