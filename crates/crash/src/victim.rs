@@ -1,12 +1,13 @@
 //! The victim: a child process that writes the workload and is recorded, cut off or killed.
 //!
-//! It runs the log's core in a directory, writes the workload by one commit method and reports over the control file.
+//! It runs the log's core in a directory, writes the workload by one commit method and reports on its standard output, which is
+//! the control file of a recorded disk.
 //!
 //! Invariant: "acked" is written after the commit returned (except by the sabotage that writes it before), by one
 //! write(2) that has returned before anything else is done.
 
 use std::fs::File;
-use std::io::{self, LineWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -51,8 +52,8 @@ pub(crate) struct VictimOptions {
     /// The log's directory.
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// The control file; standard output if absent.
-    #[arg(long)]
+    /// The file that becomes its standard output when it is spawned.
+    #[arg(skip)]
     pub(crate) marks: Option<PathBuf>,
     /// Which life this is.
     #[arg(long, default_value_t = 1)]
@@ -82,19 +83,16 @@ impl VictimOptions {
     /// # Errors
     /// What keeps it from being started.
     pub(crate) fn spawn(&self, binary: &Path) -> io::Result<Child> {
+        let marks = self.marks.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut marks = File::options().write(true).open(marks)?;
         if self.scene.engine != VictimKind::Binary {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(self.arguments()).stdin(Stdio::null());
-            if self.marks.is_none() {
-                command.stdout(Stdio::piped());
-            }
+            command.args(self.arguments()).stdin(Stdio::null()).stdout(marks);
             if self.quiet {
                 command.stderr(Stdio::null());
             }
             return command.spawn();
         }
-        let marks = self.marks.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut marks = File::options().write(true).open(marks)?;
         // What the binary prints from here on are LSNs.
         marks.write_all(format!("opened {} {}\n", self.life, self.start).as_bytes())?;
         let mut command = Command::new(binary);
@@ -107,7 +105,7 @@ impl VictimOptions {
         Ok(child)
     }
 
-    /// The same as words for a shell, with its marks on standard output.
+    /// The same as words for a shell, with its marks on that one's standard output.
     ///
     /// # Errors
     /// This program does not know where it lies.
@@ -177,9 +175,6 @@ impl VictimOptions {
         pair("method", self.scene.method.clone());
         pair("engine", word_of(&self.scene.engine));
         pair("sabotage", word_of(&self.scene.sabotage));
-        if let Some(marks) = &self.marks {
-            pair("marks", marks.to_string_lossy().into_owned());
-        }
         if let Some(bug) = &self.plant {
             pair("plant", bug.clone());
         }
@@ -220,13 +215,10 @@ fn plant(name: &str) -> Result<()> {
 pub(crate) fn run(options: &VictimOptions) -> Result<()> {
     options.plant.as_deref().map_or(Ok(()), plant)?;
     let method = crate::directory_disk::method(&options.scene.method)?;
-    // Each writes a line by one call.
-    let mut marks: Box<dyn Write> = match &options.marks {
-        Some(path) => Box::new(LineWriter::new(File::options().write(true).open(path)?)),
-        None => Box::new(io::stdout()),
-    };
+    // It writes a line by one call.
+    let mut marks = io::stdout();
     if matches!(options.scene.engine, VictimKind::Library | VictimKind::Relaxed) {
-        return library(options, &mut marks);
+        return library(options, marks);
     }
     let disk = DirectoryDisk::new(&options.dir, method, options.scene.sabotage);
     let mut log = Writer::open(disk, &LAYOUT)?;

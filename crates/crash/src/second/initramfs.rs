@@ -236,7 +236,7 @@ fn script(modules: &[Module], spec: &MachineSpec) -> String {
         }
         Task::Victim { words, .. } => format!(
             "mkdir /disk/log; sync; echo SEAWALL ready; read -r word\n\
-             /victim victim --dir /disk/log --marks $(echo /dev/vport*p1) --method $M {words}\n"
+             /victim victim --dir /disk/log --method $M {words} >$(echo /dev/vport*p1)\n"
         ),
         Task::Script { script, .. } => {
             format!("sync; D={device}; V=$(echo /dev/vport*p1); echo SEAWALL ready; read -r word\n{script}")
