@@ -178,21 +178,6 @@ os._exit(0)
         assert (len(queue), len(queue.dead_letters()), queue.drop_dead_letters(), queue.dead_letters()) == (0, 1, 1, [])
 
 
-def test_a_late_consumer_gives_back_nothing_that_another_one_has(tmp_path: Path) -> None:
-    with open_queue(tmp_path, redeliver_after=0.05) as queue, Queue(queue.path, **SMALL) as patient:
-        queue.put(b"job")
-        slow = queue.get()
-        second = patient.get(timeout=60)
-        assert (second.attempt, second.id) == (2, slow.id)
-        slow.nack()
-        slow.nack(delay=5)
-        assert queue.in_flight == 1
-        second.nack(delay=3600)
-        assert (queue.in_flight, len(queue)) == (0, 1)
-        with pytest.raises(errors.TimedOut):
-            queue.get(timeout=0.1)
-
-
 def test_messages_are_held_back_also_by_the_next_process(tmp_path: Path) -> None:
     with open_queue(tmp_path) as queue:
         assert queue.put(b"held", delay=3600) == 0
@@ -486,25 +471,6 @@ def test_a_process_goes_on_when_the_owner_is_killed_and_nothing_is_lost_or_hande
     # What was acknowledged is handed out to nobody, and the other process got only what the killed one had not finished.
     assert not set(all_acked) & set(left)
     assert not set(acked[0]) & set(found[1]["got"]) and len(set(found[0]["got"]) & set(found[1]["got"])) <= 1
-
-
-def test_attempts_of_another_process_that_is_killed_are_counted_at_once(tmp_path: Path) -> None:
-    program = f"""
-import os, signal, sys, seawall
-queue = seawall.Queue(sys.argv[1], max_attempts=2, **{SMALL!r})
-message = queue.get(timeout=60)
-print(message.attempt, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    with open_queue(tmp_path) as queue:
-        queue.put(b"poison")
-        for attempt in (1, 2):
-            with child(program, queue.path) as worker:
-                assert worker.stdout is not None and worker.stdout.read() == f"{attempt}\n"
-        until = time.monotonic() + 60
-        while not (dead := queue.dead_letters()) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert [(one.id, one.attempts, one.body) for one in dead] == [(0, 2, b"poison")] and len(queue) == 0
 
 
 def test_a_process_takes_over_wherever_it_went_and_keeps_its_messages(tmp_path: Path) -> None:
