@@ -1,4 +1,5 @@
-//! Turns the log's errors into the exceptions of `seawall.errors`: a row for each variant, with its attributes.
+//! Turns errors of the log and the queue into the exceptions of `seawall.errors`, whose classes have their names, and whose attributes are
+//! rows here.
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -6,6 +7,7 @@ use pyo3::sync::PyOnceLock;
 use seawall::Error;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::results::class_name;
 
@@ -32,6 +34,10 @@ fn text(name: &'static str, value: impl Into<String>) -> (&'static str, Attribut
     (name, Attribute::Text(value.into()))
 }
 
+fn seconds(time: &Duration) -> (&'static str, Attribute) {
+    ("timeout", Attribute::Seconds(time.as_secs_f64()))
+}
+
 /// The class of an error of the system's, which is one of Python's own as well.
 fn io_class(source: &std::io::Error) -> &'static str {
     match source.kind() {
@@ -41,103 +47,80 @@ fn io_class(source: &std::io::Error) -> &'static str {
     }
 }
 
-/// The class of an error and what it says besides its text.
-fn row(error: &Error) -> (&'static str, Attributes) {
+/// What an error says besides its text.
+fn attributes(error: &Error) -> Attributes {
     match error {
-        Error::Io { operation, path: at, source } => {
-            (io_class(source), vec![path(at), text("operation", *operation)])
-        }
-        Error::DiskFull { path: at, .. } => ("DiskFull", vec![path(at), text("operation", "write")]),
-        Error::DiskCap { path: at, bytes_max, disk_bytes, needed } => (
-            "DiskCap",
-            vec![
-                path(at),
-                number("bytes_max", *bytes_max),
-                number("disk_bytes", *disk_bytes),
-                number("needed", *needed),
-            ],
-        ),
-        Error::Locked { path: at } => ("Locked", vec![path(at)]),
+        Error::Io { operation, path: at, .. } => vec![path(at), text("operation", *operation)],
+        Error::DiskFull { path: at, .. } => vec![path(at), text("operation", "write")],
+        Error::DiskCap { path: at, bytes_max, disk_bytes, needed } => vec![
+            path(at),
+            number("bytes_max", *bytes_max),
+            number("disk_bytes", *disk_bytes),
+            number("needed", *needed),
+        ],
+        Error::Locked { path: at }
+        | Error::ForeignSegment { path: at }
+        | Error::ForeignFile { path: at }
+        | Error::OtherLog { path: at }
+        | Error::NotALog { path: at }
+        | Error::Rebuilding { path: at } => vec![path(at)],
         Error::Failed { cause } => {
-            ("Failed", row(cause).1.into_iter().filter(|(name, _)| *name == "path").collect())
+            attributes(cause).into_iter().filter(|(name, _)| *name == "path").collect()
         }
-        Error::Corrupt(damage) => (
-            "Corrupt",
-            vec![
-                path(&damage.path),
-                number("offset", damage.offset),
-                number("lsn", damage.lsn),
-                text("what", damage.what.clone()),
-            ],
-        ),
-        Error::NewerFormat { path: at, version } => {
-            ("NewerFormat", vec![path(at), number("version", *version)])
+        Error::Corrupt(damage) => vec![
+            path(&damage.path),
+            number("offset", damage.offset),
+            number("lsn", damage.lsn),
+            text("what", damage.what.clone()),
+        ],
+        Error::NewerFormat { path: at, version } | Error::OlderFormat { path: at, version } => {
+            vec![path(at), number("version", *version)]
         }
-        Error::OlderFormat { path: at, version } => {
-            ("OlderFormat", vec![path(at), number("version", *version)])
+        Error::UnknownFeature { path: at, feature } => vec![path(at), text("feature", feature.clone())],
+        Error::BlocksTooSmall { path: at, block_bytes, sector_bytes } => {
+            vec![path(at), number("block_bytes", *block_bytes), number("sector_bytes", *sector_bytes)]
         }
-        Error::UnknownFeature { path: at, feature } => {
-            ("UnknownFeature", vec![path(at), text("feature", feature.clone())])
+        Error::TooLong { bytes, bytes_max } => vec![number("bytes", *bytes), number("bytes_max", *bytes_max)],
+        Error::TimedOut { lsn, timeout } => vec![number("lsn", *lsn), seconds(timeout)],
+        Error::Trimmed { lsn, first } => vec![number("lsn", *lsn), number("first", *first)],
+        Error::NoRecord { lsn } => vec![number("lsn", *lsn)],
+        Error::BeyondEnd { lsn, end } => vec![number("lsn", *lsn), number("end", *end)],
+        Error::StreamTrimmed { stream, seq, first } => {
+            vec![number("stream", stream.get()), number("seq", *seq), number("first", *first)]
         }
-        Error::ForeignSegment { path: at } => ("ForeignSegment", vec![path(at)]),
-        Error::ForeignFile { path: at } => ("ForeignFile", vec![path(at)]),
-        Error::OtherLog { path: at } => ("OtherLog", vec![path(at)]),
-        Error::NotALog { path: at } => ("NotALog", vec![path(at)]),
-        Error::Rebuilding { path: at } => ("Rebuilding", vec![path(at)]),
-        Error::BlocksTooSmall { path: at, block_bytes, sector_bytes } => (
-            "BlocksTooSmall",
-            vec![path(at), number("block_bytes", *block_bytes), number("sector_bytes", *sector_bytes)],
-        ),
-        Error::TooLong { bytes, bytes_max } => {
-            ("TooLong", vec![number("bytes", *bytes), number("bytes_max", *bytes_max)])
+        Error::StreamGap { stream, seq, next } | Error::StreamEnd { stream, seq, next } => {
+            vec![number("stream", stream.get()), number("seq", *seq), number("next", *next)]
         }
-        Error::WouldBlock => ("WouldBlock", vec![]),
-        Error::TimedOut { lsn, timeout } => {
-            ("TimedOut", vec![number("lsn", *lsn), ("timeout", Attribute::Seconds(timeout.as_secs_f64()))])
+        Error::BeyondPromise { requested, promised } => {
+            vec![text("requested", class_name(*requested)), text("promised", class_name(*promised))]
         }
-        _ => place_row(error),
+        Error::InvalidOption { option, .. } => vec![text("option", *option)],
+        // Also a variant that a later version of the log has: its text says what it is.
+        _ => vec![],
     }
 }
 
-/// The same of errors about a place of the log or about how it is used.
-fn place_row(error: &Error) -> (&'static str, Attributes) {
-    match error {
-        Error::Trimmed { lsn, first } => ("Trimmed", vec![number("lsn", *lsn), number("first", *first)]),
-        Error::NoRecord { lsn } => ("NoRecord", vec![number("lsn", *lsn)]),
-        Error::BeyondEnd { lsn, end } => ("BeyondEnd", vec![number("lsn", *lsn), number("end", *end)]),
-        Error::StreamTrimmed { stream, seq, first } => (
-            "StreamTrimmed",
-            vec![number("stream", stream.get()), number("seq", *seq), number("first", *first)],
-        ),
-        Error::StreamGap { stream, seq, next } => {
-            ("StreamGap", vec![number("stream", stream.get()), number("seq", *seq), number("next", *next)])
-        }
-        Error::StreamEnd { stream, seq, next } => {
-            ("StreamEnd", vec![number("stream", stream.get()), number("seq", *seq), number("next", *next)])
-        }
-        Error::BeyondPromise { requested, promised } => (
-            "BeyondPromise",
-            vec![text("requested", class_name(*requested)), text("promised", class_name(*promised))],
-        ),
-        Error::InvalidOption { option, .. } => ("InvalidOption", vec![text("option", *option)]),
-        Error::Closed => ("Closed", vec![]),
-        Error::Forked => ("Forked", vec![]),
-        // A variant that a later version of the log has and this table has not: its text says what it is.
-        _ => ("Error", vec![]),
-    }
+/// The class for the name that an error has in every language: `NoRecord` for `no_record`.
+fn class_for(name: &str) -> String {
+    name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
+/// The class of that name; `Error` for an error that only a later version of the package has a class for.
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    MODULE.get_or_try_init(py, || py.import("seawall.errors").map(Bound::unbind))?.bind(py).getattr(name)
+    let module = MODULE.get_or_try_init(py, || py.import("seawall.errors").map(Bound::unbind))?.bind(py);
+    module.getattr(name).or_else(|_| module.getattr("Error"))
 }
 
 fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    of_class(py, row(error).0, error)
+    match error {
+        Error::Io { source, .. } => of_class(py, io_class(source), error),
+        _ => of_class(py, &class_for(error.name()), error),
+    }
 }
 
 fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    let made = described(py, name, row(error).1, &error.to_string(), error.raw_os_error())?;
+    let made = described(py, name, attributes(error), &error.to_string(), error.raw_os_error())?;
     if let Error::Failed { cause } = error {
         made.setattr("__cause__", instance(py, cause)?)?;
     }
@@ -182,26 +165,22 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
 /// The exception of an error of a queue.
 pub(crate) fn queue_exception(py: Python<'_>, error: &seawall_queue::Error) -> PyErr {
     use seawall_queue::Error as Queue;
-    let seconds = |after: &std::time::Duration| ("timeout", Attribute::Seconds(after.as_secs_f64()));
-    let mut errno = None;
-    let (name, attributes) = match error {
+    let attributes = match error {
         Queue::Log(error) => return exception(py, error),
-        Queue::Owner { .. } => ("QueueOwner", vec![]),
-        Queue::NotAQueue { path: at } => ("NotAQueue", vec![path(at)]),
-        Queue::Foreign => ("ForeignRecord", vec![]),
-        Queue::NoMessage { seq } => ("NoMessage", vec![number("seq", *seq)]),
-        Queue::TimedOut { after } => ("TimedOut", vec![seconds(after)]),
-        Queue::NoAnswer { path: at, after } => ("NoAnswer", vec![path(at), seconds(after)]),
-        Queue::Socket { operation, path: at, source } => {
-            errno = source.raw_os_error();
-            (io_class(source), vec![path(at), text("operation", *operation)])
-        }
-        Queue::Version { owner } => ("QueueVersion", vec![number("owner", *owner)]),
-        Queue::Closed => ("Closed", vec![]),
-        // As above.
-        _ => ("Error", vec![]),
+        Queue::NotAQueue { path: at } => vec![path(at)],
+        Queue::NoMessage { seq } => vec![number("seq", *seq)],
+        Queue::TimedOut { after } => vec![seconds(after)],
+        Queue::NoAnswer { path: at, after } => vec![path(at), seconds(after)],
+        Queue::Socket { operation, path: at, .. } => vec![path(at), text("operation", *operation)],
+        Queue::Version { owner } => vec![number("owner", *owner)],
+        _ => vec![],
     };
-    described(py, name, attributes, &error.to_string(), errno).map_or_else(|failed| failed, PyErr::from_value)
+    let (class, errno) = match error {
+        Queue::Socket { source, .. } => (io_class(source).to_owned(), source.raw_os_error()),
+        _ => (class_for(error.name()), None),
+    };
+    described(py, &class, attributes, &error.to_string(), errno)
+        .map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// An exception of that class with a text and nothing else.
