@@ -5,19 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use seawall::{Engine, EngineChoice, MethodChoice, OnFull, Options, Permissions, Retention};
 
-use crate::results::{class_of, seconds};
+use crate::results::{class_of, one_of, seconds};
 
 /// Sets one option from its value.
 type Set = fn(Options, &Bound<'_, PyAny>) -> PyResult<Options>;
-
-/// One of a few words.
-fn word<T: Copy>(name: &str, value: &Bound<'_, PyAny>, known: &[(&str, T)]) -> PyResult<T> {
-    let given: String = value.extract()?;
-    let found = known.iter().find(|(listed, _)| *listed == given);
-    let names = || known.iter().map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    let refused = || PyValueError::new_err(format!("{name} must be one of {}, not '{given}'", names()));
-    found.map(|(_, value)| *value).ok_or_else(refused)
-}
 
 const PERMISSIONS: [(&str, Permissions); 3] =
     [("owner", Permissions::OwnerOnly), ("group", Permissions::Group), ("umask", Permissions::Umask)];
@@ -34,7 +25,7 @@ fn method(options: Options, value: &Bound<'_, PyAny>) -> PyResult<Options> {
 
 fn engine(options: Options, value: &Bound<'_, PyAny>) -> PyResult<Options> {
     let engines = Engine::ALL.map(|engine| (engine.name(), engine));
-    Ok(options.engine(EngineChoice::Only(word("engine", value, &engines)?)))
+    Ok(options.engine(EngineChoice::Only(one_of("engine", &value.extract::<String>()?, &engines)?)))
 }
 
 /// Each option by its name.
@@ -54,10 +45,10 @@ const OPTIONS: [(&str, Set); 20] = [
     ("retain_bytes", |options, _| Ok(options)),
     ("retain_seconds", |options, _| Ok(options)),
     ("disk_bytes_max", |options, value| Ok(options.disk_bytes_max(value.extract()?))),
-    ("on_full", |options, value| Ok(options.on_full(word("on_full", value, &ON_FULL)?))),
+    ("on_full", |options, value| Ok(options.on_full(one_of("on_full", &value.extract::<String>()?, &ON_FULL)?))),
     ("method", method),
     ("engine", engine),
-    ("permissions", |options, value| Ok(options.permissions(word("permissions", value, &PERMISSIONS)?))),
+    ("permissions", |options, value| Ok(options.permissions(one_of("permissions", &value.extract::<String>()?, &PERMISSIONS)?))),
     ("network_file_system", |options, value| Ok(options.network_file_system(value.extract()?))),
     ("stall_threshold", |options, value| Ok(options.stall_threshold(seconds("stall_threshold", value.extract()?)?))),
 ];

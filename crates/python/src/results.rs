@@ -1,5 +1,6 @@
 //! Fills the dataclasses of `seawall.results`.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -29,10 +30,10 @@ macro_rules! made {
 pub(crate) use made;
 
 /// The names of the durability classes in Python.
-const CLASSES: [(Durability, &str); 3] = [
-    (Durability::PowerLoss, "power-loss"),
-    (Durability::SystemCrash, "system-crash"),
-    (Durability::ProcessCrash, "process-crash"),
+const CLASSES: [(&str, Durability); 3] = [
+    ("power-loss", Durability::PowerLoss),
+    ("system-crash", Durability::SystemCrash),
+    ("process-crash", Durability::ProcessCrash),
 ];
 
 /// How a log ended, in a word.
@@ -48,26 +49,25 @@ pub(crate) fn tail_name(tail: Tail) -> &'static str {
 
 /// The name of a class.
 pub(crate) fn class_name(class: Durability) -> &'static str {
-    CLASSES.iter().find(|(listed, _)| *listed == class).map_or("", |(_, name)| name)
+    CLASSES.iter().find(|(_, listed)| *listed == class).map_or("", |(name, _)| name)
 }
 
 /// The class of that name.
 pub(crate) fn class_of(name: &str) -> PyResult<Durability> {
-    let found = CLASSES.iter().find(|(_, listed)| *listed == name).map(|(class, _)| *class);
-    let names = || CLASSES.map(|(_, name)| format!("'{name}'")).join(", ");
-    found.ok_or_else(|| {
-        pyo3::exceptions::PyValueError::new_err(format!(
-            "durability must be one of {}, not '{name}'",
-            names()
-        ))
-    })
+    one_of("durability", name, &CLASSES)
+}
+
+/// What a word stands for; `option` takes those that are known.
+pub(crate) fn one_of<T: Copy>(option: &str, word: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(listed, _)| *listed == word);
+    let names = || known.iter().map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let refused = || PyValueError::new_err(format!("{option} must be one of {}, not '{word}'", names()));
+    found.map(|(_, value)| *value).ok_or_else(refused)
 }
 
 /// A time of so many seconds.
 pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
-        pyo3::exceptions::PyValueError::new_err(format!(
-            "{name} must be a time in seconds from 0 on, not {seconds}"
-        ))
+        PyValueError::new_err(format!("{name} must be a time in seconds from 0 on, not {seconds}"))
     })
 }
