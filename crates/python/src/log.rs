@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use seawall::{Error, LeftInMemory, Lsn, MethodOrigin, ProcessCrashCommits, Summary, Tail};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -508,13 +508,8 @@ impl Log {
         this
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 
@@ -522,14 +517,9 @@ impl Log {
         py.import("seawall._tasks")?.call_method1("itself", (this,))
     }
 
-    fn __aexit__<'py>(
-        this: &Bound<'py, Self>,
-        py: Python<'py>,
-        _kind: &Bound<'py, PyAny>,
-        _error: &Bound<'py, PyAny>,
-        _trace: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        Self::close_async(this, py)
+    #[pyo3(signature = (*_raised))]
+    fn __aexit__<'py>(this: &Bound<'py, Self>, _raised: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        Self::close_async(this, this.py())
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,7 @@
 //! Pins: what must not be trimmed yet.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use seawall::{Lsn, ReadPin};
 use std::sync::Mutex;
 
@@ -46,13 +47,8 @@ impl Pin {
         this
     }
 
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _trace: &Bound<'_, PyAny>,
-    ) {
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) {
         self.release(py);
     }
 }
