@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use seawall::{Error, LeftInMemory, Lsn, MethodOrigin, ProcessCrashCommits, Summary, Tail};
+use seawall::{Error, LeftInMemory, Lsn, MethodOrigin, ProcessCrashCommits, Summary};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use crate::options::options;
 use crate::pin::Pin;
 use crate::reader::{self, Reader, lock};
 use crate::record::{Append, Record};
-use crate::repair::backed_up;
+use crate::repair::{backed_up, lost};
 use crate::results::{class_of, made, seconds, tail_name};
 use crate::stream::{Stream, stream_id};
 use crate::transaction::Transaction;
@@ -279,7 +279,9 @@ impl Log {
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
         let log = self.open(py)?;
-        let read = |lsn| log.read(lsn).map(|reader| reader::Source::Log(Box::new(reader)));
+        let source =
+            |mut reader: seawall::Reader| -> reader::Source { Box::new(move || reader.next_record()) };
+        let read = |lsn| log.read(lsn).map(source);
         py.detach(|| match lsn {
             Some(lsn) => read(Lsn::new(lsn)).map(Reader::new),
             None => Reader::from_first(|_| read(log.first_lsn())),
@@ -411,8 +413,6 @@ impl Log {
     fn opened<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let log = self.open(py)?;
         let opened = log.opened();
-        let lost =
-            if let Tail::Lost { from, to } = opened.tail { Some((from.get(), to.get())) } else { None };
         let (left, taken) = match opened.left_in_memory {
             LeftInMemory::Nothing => ("nothing", 0),
             LeftInMemory::Taken { records } => ("taken", records),
@@ -420,7 +420,7 @@ impl Log {
         };
         made!(py, "Opened", {
             tail: tail_name(opened.tail),
-            lost: lost,
+            lost: lost(opened.tail),
             first: opened.first.get(),
             end: opened.end.get(),
             segments: opened.segments,

@@ -99,34 +99,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What is read.
-pub(crate) enum Source {
-    /// A log.
-    Log(Box<seawall::Reader>),
-    /// A stream.
-    Stream(seawall::StreamReader),
-    /// A view.
-    View(Box<seawall::ViewReader>),
-    /// A stream of a view.
-    ViewStream(Box<seawall::ViewStreamReader>),
-    /// Nothing more, because reading has failed.
-    Ended,
-}
+/// What is read: the next record, if there is one now.
+pub(crate) type Source = Box<dyn FnMut() -> seawall::Result<Option<seawall::Record>> + Send>;
 
-impl Source {
-    fn next(&mut self) -> seawall::Result<Option<seawall::Record>> {
-        let found = match self {
-            Self::Log(reader) => reader.next_record(),
-            Self::Stream(reader) => reader.next_record(),
-            Self::View(reader) => reader.next().transpose(),
-            Self::ViewStream(reader) => reader.next().transpose(),
-            Self::Ended => Ok(None),
-        };
-        if found.is_err() {
-            *self = Self::Ended;
-        }
-        found
+/// The next record of what is read; there is none behind a failure.
+fn next(source: &mut Source) -> seawall::Result<Option<seawall::Record>> {
+    let found = source();
+    if found.is_err() {
+        *source = Box::new(|| Ok(None));
     }
+    found
 }
 
 /// Reads durable records in order, up to the durable end of the moment. An iterator; one that has ended goes on with
@@ -146,7 +128,7 @@ impl Reader {
         let (fetched, source) = from_first(|again| {
             let mut source = open(again)?;
             let mut fetched = Fetched::default();
-            fetched.fill(&mut || source.next());
+            fetched.fill(&mut || next(&mut source));
             Ok((fetched, source))
         })?;
         Ok(Self { state: Mutex::new((fetched, source)) })
@@ -188,7 +170,7 @@ impl Reader {
         let found = in_memory.or_else(|| {
             py.detach(|| {
                 let (fetched, source) = &mut *lock(&self.state);
-                fetched.fill(&mut || source.next());
+                fetched.fill(&mut || next(source));
                 fetched.next()
             })
         });

@@ -18,7 +18,8 @@ fn damage<'py>(py: Python<'py>, damage: &Damage) -> PyResult<Bound<'py, PyAny>> 
     })
 }
 
-fn lost(tail: Tail) -> Option<(u64, u64)> {
+/// The LSNs between which acknowledged records are gone, if any are.
+pub(crate) fn lost(tail: Tail) -> Option<(u64, u64)> {
     if let Tail::Lost { from, to } = tail { Some((from.get(), to.get())) } else { None }
 }
 

@@ -9,7 +9,7 @@ use crate::errors::OrRaise;
 use crate::event_loop::EventLoop;
 use crate::follower::{self, Follower};
 use crate::log::Log;
-use crate::reader::{self, Reader};
+use crate::reader::{Reader, Source};
 use crate::record::{Record, StreamAppend};
 
 /// The stream of that number.
@@ -96,9 +96,10 @@ impl Stream {
     /// Reads durable records from sequence number ``first`` on, or from the first that is left.
     #[pyo3(signature = (first=None))]
     fn read(&self, py: Python<'_>, first: Option<u64>) -> PyResult<Reader> {
+        let source = |mut reader: seawall::StreamReader| -> Source { Box::new(move || reader.next_record()) };
         self.with(py, |stream| match first {
-            Some(first) => stream.read(first).map(reader::Source::Stream).map(Reader::new),
-            None => Reader::from_first(|_| stream.read(stream.first_seq()).map(reader::Source::Stream)),
+            Some(first) => stream.read(first).map(source).map(Reader::new),
+            None => Reader::from_first(|_| stream.read(stream.first_seq()).map(source)),
         })
     }
 

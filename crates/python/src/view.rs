@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::errors::{OrRaise, looking};
 use crate::follower::{self, Follower};
-use crate::reader::{self, Reader, lock};
+use crate::reader::{Reader, Source, lock};
 use crate::results::{class_name, tail_name};
 use crate::stream::stream_id;
 
@@ -46,7 +46,8 @@ impl View {
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
         self.with(py, |view| {
-            let source = |reader| reader::Source::View(Box::new(reader));
+            let source =
+                |mut reader: seawall::ViewReader| -> Source { Box::new(move || reader.next().transpose()) };
             match lsn {
                 Some(lsn) => view.read(Lsn::new(lsn)).map(source).map(Reader::new),
                 None => Reader::from_first(|again| {
@@ -213,8 +214,8 @@ impl ViewStream {
         self.with(py, |this| {
             let open = |again| {
                 let stream = this.looked_at(again)?;
-                let reader = stream.read(first.unwrap_or_else(|| stream.first_seq()))?;
-                Ok(reader::Source::ViewStream(Box::new(reader)))
+                let mut reader = stream.read(first.unwrap_or_else(|| stream.first_seq()))?;
+                Ok(Box::new(move || reader.next().transpose()) as Source)
             };
             if first.is_some() { open(false).map(Reader::new) } else { Reader::from_first(open) }
         })
