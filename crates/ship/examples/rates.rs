@@ -332,7 +332,9 @@ fn rebuild(dir: &Path, address: &str, gib: f64) -> Result<(), Fault> {
     let reading = bytes as f64 / seconds_since(begun_ns) / GIB;
     let mut archive = archive_at(address, &name)?;
     let begun_ns = monotonic_ns();
-    let rebuilt = restore::rebuild(archive.as_mut(), dir.join("rebuilt"), &mut |_, _| {})?;
+    let from: &mut dyn Destination = archive.as_mut();
+    let sources = restore::Sources::new([from])?;
+    let rebuilt = restore::rebuild(sources, dir.join("rebuilt"), &mut |_, _| {})?.outcome;
     let whole = bytes as f64 / seconds_since(begun_ns) / GIB;
     println!("{:.2} GiB in {} messages", bytes as f64 / GIB, rebuilt.read.messages);
     println!(

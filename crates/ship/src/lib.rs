@@ -16,9 +16,7 @@
 //! * [`destination`]: the interface of a destination: it stores a message at a position only if that is the next free one;
 //! * [`shipping`]: the threads between a log and a destination; [`note`] records its progress in the log's directory; `metrics` counts;
 //! * [`archive`] of objects in a [`folder`] or a bucket (`object`), created by `upload`, read [`ahead`], its [`manifest`]s, [`pack`]s, [`follower`]s and [`retention`]; `jetstream`, `kafka`, by the clients of [`remote`]; [`address`] opens them;
-//! * [`restore`]: rebuilds, takes over, drills; [`beside`] compares a log with a destination; [`guess`] finds the end of a chain by its last messages;
-//! * [`untrimmed`]: skips the history that the log itself had trimmed;
-//! * [`sources`]: reads several destinations at once, and falls back where one is damaged;
+//! * [`restore`]: rebuilds, copies and drills, from one destination or several at once; `intake` reads each of them and takes over; [`beside`] compares a log with a destination; [`guess`] finds the end of a chain by its last messages;
 //! * [`standby`]: follows with a copy, and promotes it;
 //! * [`status`]: the state of a folder or a destination, read-only;
 //! * [`shipped_log`]: a log whose commits name the failure that they have to outlive.
@@ -41,6 +39,7 @@ pub mod failure;
 pub mod folder;
 pub mod follower;
 pub mod guess;
+mod intake;
 #[cfg(feature = "nats")]
 pub mod jetstream;
 #[cfg(feature = "kafka")]
@@ -58,10 +57,8 @@ pub mod restore;
 pub mod retention;
 pub mod shipped_log;
 pub mod shipping;
-pub mod sources;
 pub mod standby;
 pub mod status;
-pub mod untrimmed;
 mod upload;
 pub mod writer;
 #[cfg(feature = "mutants")]

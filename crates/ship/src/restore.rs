@@ -1,54 +1,47 @@
-//! Restores a log from a destination and fences its old writer, restores a copy, or drills: reads and checks everything, and writes nothing.
+//! Restores a log from the destinations that hold it and fences its old writer, restores a copy, or drills: reads and checks everything,
+//! and writes nothing.
 //!
 //! ```text
-//! rebuild:  read all up to the end, into TO.partial ─► sync, read back, verify ─► take the term: the old writer is refused from now on
+//! rebuild:  read all up to the end, into TO.partial ─► sync, read back, verify ─► take an epoch: the old writer is refused from now on
 //!           ─► read what it had still added ─► TO, with a note on the destination
 //! copy:     read up to an LSN or a time, into TO: a log that cannot be shipped to the destination
 //! drill:    read to the end, check everything
+//!
+//! several destinations are checked against each other, and fall back on the others where one is damaged or ends:
+//!
+//! destination ─► thread: its chain ─► pieces ─┐
+//! destination ─► thread: its chain ─► pieces ─┼─► the same piece of all that have it: equal, byte by byte ─► once ─► log
+//! destination ─► thread: its chain ─► damaged ┘   the longest one decides where the log ends
 //! ```
 //!
-//! Invariants: what a rebuilt log holds is what the destination holds up to the term, so that everything acknowledged is
-//! there; of two rebuilds at once one gets the term and the other fails; a rebuild that fails before that fences no writer.
+//! Messages differ from place to place, pieces of the log do not: they are put in order by where they lie in the segments.
+//!
+//! A rebuild reads all of them to their ends and proves what it wrote; then it takes an epoch at every place, in the order of the
+//! addresses, from the writer alone that was seen there: of two rebuilds at once one gets the right everywhere. Where a chain is damaged the
+//! place is reported, and its writer is refused where the last messages show the end.
+//!
+//! Invariants: two sources that hold different batches at one place end everything; a source of another log as well; what was wrong
+//! with any source is returned, also if the others made up for it; a rebuild that fails before it takes an epoch fences no writer; memory
+//! is bounded by four parcels a source, and by the messages that are read ahead.
 
 use crate::beside::{Beside, Between};
 use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
-use crate::manifest::{Indexed, Manifest, begins_segment};
-use crate::message::{Chain, Header, Kind, Owner, Verdict, is_message};
-use crate::note::{Note, random};
-use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
+pub use crate::intake::Read;
+use crate::intake::{Intake, claim, empty, noted, take_term_from};
+use crate::manifest::Indexed;
+use crate::message::{Chain, Owner};
+use crate::note::random;
+use crate::status::first_lsn;
 use seawall::{LogId, Lsn, Rebuild, RebuildTo, Report, SealedCheck};
-use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-/// How long the outcome of one request may take.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How often a request is tried.
-const TRIES_MAX: u32 = 30;
-/// How long it waits before it looks again for what is missing.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
-
-/// What was read from a destination.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Read {
-    /// Messages, including those left over from races.
-    pub messages: u64,
-    /// Of these, those left over.
-    pub ignored: u64,
-    /// Of these, those that are not messages of a log.
-    pub strays: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How long it took.
-    pub time: Duration,
-}
+/// Parcels of a source that wait to be compared.
+const WAITING: usize = 2;
 
 /// The result of a restore.
 #[derive(Clone, Debug)]
@@ -86,497 +79,517 @@ pub struct Drill {
     pub read: Read,
 }
 
-/// Takes messages apart: whole pieces for `sink`, parts put together.
-pub(crate) struct Intake {
-    pub(crate) chain: Chain,
-    parts: Vec<u8>,
-    pub(crate) read: Read,
-    /// How many messages a writer may have in flight.
-    in_flight: u64,
-    /// The last position that is read.
-    pub(crate) until: u64,
-    /// The manifest that each segment should have, if wanted.
-    pub(crate) segments: Option<Vec<Manifest>>,
-    /// When the last message was sent, where it says so.
-    sent_us: Arc<AtomicU64>,
-    /// The first position after the last message of the chain that holds no message: a damaged one looks the same.
-    stray: Option<u64>,
-}
-
-impl Intake {
-    /// Goes on in `from` after `chain`.
-    pub(crate) fn new(chain: Chain, from: &dyn Destination) -> Self {
-        let in_flight = from.facts().in_flight_max as u64;
-        Self {
-            chain,
-            parts: Vec::new(),
-            read: Read::default(),
-            in_flight,
-            until: u64::MAX,
-            segments: None,
-            sent_us: Arc::default(),
-            stray: None,
-        }
-    }
-
-    /// The next message; `sink` gets whole pieces, and says whether more are wanted.
-    pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
-        self.read.messages += 1;
-        self.read.bytes += bytes.len() as u64;
-        let verdict = self.chain.take(bytes)?;
-        if let (Some(segments), Verdict::Next(header, payload)) = (&mut self.segments, &verdict)
-            && begins_segment(header, payload)
-        {
-            segments.push(Manifest::in_front_of(self.chain.position, header));
-        }
-        if let Verdict::Next(header, _) = &verdict {
-            self.sent_us.store(header.sent_us, Ordering::Relaxed);
-            self.stray = None;
-        }
-        match verdict {
-            Verdict::Ignored if !is_message(bytes) => {
-                self.read.ignored += 1;
-                self.read.strays += 1;
-                self.stray.get_or_insert(self.chain.position);
-            }
-            Verdict::Ignored => {
-                self.read.ignored += 1;
-                let position = self.stray.unwrap_or(self.chain.position);
-                let damaged = |what: String| Error::Damaged { position, what };
-                let (header, _) = Header::open(bytes).map_err(|what| damaged(what.to_owned()))?;
-                if self.chain.has_lost(&header, self.in_flight) {
-                    let (due, number) = (self.chain.number, header.number);
-                    let what = format!(
-                        "it is message {number} of the log, and message {due} before it is missing or was replaced"
-                    );
-                    return Err(damaged(what));
-                }
-            }
-            Verdict::Next(header, _) if header.kind == Kind::Term => self.parts.clear(),
-            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(&payload),
-            Verdict::Next(header, payload) => {
-                self.parts.extend_from_slice(&payload);
-                if header.part.0 + 1 == header.part.1 {
-                    return sink(&std::mem::take(&mut self.parts));
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// As [`Intake::read_all`]; `sink` also gets when the message that ends with the pieces was sent, 0 if it does not say.
-    pub(crate) fn read_timed(
-        &mut self,
-        from: &mut dyn Destination,
-        sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>,
-    ) -> Result<bool> {
-        let sent = Arc::clone(&self.sent_us);
-        self.read_all(from, &mut |pieces| sink(pieces, sent.load(Ordering::Relaxed)))
-    }
-
-    /// Everything from here to the end, or until `sink` wants no more.
-    pub(crate) fn read_all(
-        &mut self,
-        from: &mut dyn Destination,
-        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<bool> {
-        let begun = monotonic_ns();
-        let outcome = self.read_to(from, None, sink);
-        self.read.time += Duration::from_nanos(monotonic_ns() - begun);
-        outcome
-    }
-
-    /// The same, and at least up to `goal`, if that is known. The end moves while a log is shipped; what the destination does not
-    /// answer, or does not show, counts as missing only when it stays so for as long as it says that this may take.
-    fn read_to(
-        &mut self,
-        from: &mut dyn Destination,
-        mut goal: Option<u64>,
-        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<bool> {
-        let (patience, mut stalled_ns) = (from.settles_within(), None);
-        loop {
-            let before = self.chain.position;
-            let mut more = true;
-            let mut looked = Ok(());
-            if before < self.until {
-                looked = read_ahead(from, before + 1, &mut |bytes| {
-                    more = self.take(bytes, sink)?;
-                    Ok(more && self.chain.position < self.until)
-                });
-            }
-            if !more || self.chain.position >= self.until {
-                return Ok(more);
-            }
-            // One that is missing in the middle would look like the end.
-            let knew = goal.is_some();
-            let known = looked.and_then(|()| match goal {
-                Some(goal) => Ok(goal),
-                None if self.until < u64::MAX => Ok(self.until),
-                None => from.last(),
-            });
-            let missing = match known {
-                Ok(known) if known <= self.chain.position => return Ok(true),
-                Ok(known) => {
-                    goal = Some(known);
-                    let what = format!("it is missing, but message {known} exists");
-                    Error::Damaged { position: self.chain.position + 1, what }
-                }
-                Err(error) if error.is_passing() => error,
-                Err(error) => return Err(error),
-            };
-            if self.chain.position > before {
-                stalled_ns = None;
-                continue;
-            }
-            let now = monotonic_ns();
-            // Once more in any case: it may have been added between the two looks.
-            let is_news = goal.is_some() && !knew;
-            match stalled_ns {
-                None => stalled_ns = Some(now),
-                Some(_) if is_news => {}
-                Some(since) if Duration::from_nanos(now - since) >= patience => return Err(missing),
-                Some(_) => std::thread::sleep(LOOK_AGAIN),
-            }
-        }
-    }
-}
-
-/// Reads the messages from `position` on as [`Destination::read_on`] does, while `visit` works on those before: as many wait for it as
-/// their writer has in flight.
-fn read_ahead(
-    from: &mut dyn Destination,
-    position: u64,
-    visit: &mut dyn FnMut(&[u8]) -> Result<bool>,
-) -> Result<()> {
-    let (ahead, messages) = mpsc::sync_channel(from.facts().in_flight_max);
-    let read = move || from.read_on(position, &mut |_, bytes| Ok(ahead.send(bytes.to_vec()).is_ok()));
-    std::thread::scope(|scope| {
-        let named = std::thread::Builder::new().name("seawall-ahead".to_owned());
-        let reading = named.spawn_scoped(scope, read);
-        let reading = reading.map_err(|source| Error::unavailable("cannot start a thread", source))?;
-        let visited = messages.into_iter().try_for_each(|bytes| match visit(&bytes) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(None),
-            Err(error) => Err(Some(error)),
-        });
-        let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        match visited {
-            Err(Some(error)) => Err(error),
-            Err(None) => Ok(()),
-            Ok(()) => read.map(drop),
-        }
-    })
-}
-
-/// From which LSN to which one a destination holds the log, as its first and last messages show it: about what a rebuild reads.
-///
-/// # Errors
-/// As [`Destination::read`].
-pub fn extent(from: &mut dyn Destination) -> Result<Option<Range<Lsn>>> {
-    let begin = from.begin()?;
-    let Some(end) = guess::end(from)? else { return Ok(None) };
-    let first = if begin.number > 0 {
-        Some(begin.lsn)
-    } else {
-        let bytes = from.read(begin.position + 1)?;
-        bytes.and_then(|bytes| Header::open(&bytes).ok().map(|(header, _)| header.lsn))
-    };
-    Ok(first.map(|first| first..end.lsn))
-}
-
 /// Called with the LSN and the bytes that were read so far.
 pub type Progress<'a> = &'a mut dyn FnMut(Lsn, u64);
 
-/// Restores the log in the folder `to`, which must be missing or empty, and fences its old writer.
+/// A fault of one source.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// Its address.
+    pub address: String,
+    /// The fault and its place.
+    pub error: Error,
+    /// Whether its writer was fenced all the same, at the end that its last messages show.
+    pub is_taken: bool,
+}
+
+/// The result of reading several sources.
+#[derive(Clone, Debug)]
+pub struct Joined<T> {
+    /// The outcome; each source supplied what the others lacked.
+    pub outcome: T,
+    /// The faults of sources.
+    pub wrong: Vec<Wrong>,
+}
+
+/// What of the pieces of a source is new to a log that holds some of them already.
+#[derive(Default)]
+pub(crate) struct Fresh(Option<SealedCheck>);
+
+impl Fresh {
+    /// Some of what comes may be there.
+    pub(crate) fn after_others() -> Self {
+        Self(Some(SealedCheck::new()))
+    }
+
+    /// The part of `pieces` that comes after what `held` has.
+    ///
+    /// # Errors
+    /// [`Error::Log`] if they are invalid, [`Error::Diverged`] if the source holds something else at the same place.
+    pub(crate) fn of<'a>(&mut self, pieces: &'a [u8], held: &SealedCheck) -> Result<&'a [u8]> {
+        let Some(check) = &mut self.0 else { return Ok(pieces) };
+        let mut rest = pieces;
+        while !rest.is_empty() {
+            let before = rest;
+            check.take(&mut rest)?;
+            if let (Some(here), Some(there)) = (held.log_id(), check.log_id())
+                && here != there
+            {
+                let what = format!("the folder holds another log, {there}");
+                return Err(Error::Diverged { lsn: held.lsn(), what });
+            }
+            if check.place() > held.place() {
+                check.check(rest)?;
+                return Ok(before);
+            }
+            if check.place() == held.place() && check.link() != held.link() {
+                return Err(diverged(held.lsn(), "the copies of the log"));
+            }
+        }
+        Ok(rest)
+    }
+}
+
+fn diverged(lsn: Lsn, who: &str) -> Error {
+    Error::Diverged { lsn, what: format!("{who} hold different batches at that LSN") }
+}
+
+/// One source.
+struct Source<'a> {
+    destination: &'a mut dyn Destination,
+    intake: Intake,
+    check: SealedCheck,
+    wrong: Option<Error>,
+    /// Its chain is damaged, and the right to write was taken all the same.
+    is_taken: bool,
+}
+
+/// The places that hold a log: one, or several that hold the same one.
+pub struct Sources<'a>(Vec<Source<'a>>);
+
+impl std::fmt::Debug for Sources<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|source| source.destination.address())).finish()
+    }
+}
+
+/// What comes from the thread of a source.
+struct Feed {
+    parcels: Receiver<(Vec<u8>, u64)>,
+    parcel: Vec<u8>,
+    /// When it was sent, 0 if that is not known.
+    sent_us: u64,
+    /// The piece that is next in it, and where it ends in the log.
+    piece: Range<usize>,
+    place: Option<(u64, u64)>,
+    has_begun: bool,
+    check: SealedCheck,
+    wrong: Option<Error>,
+}
+
+impl Feed {
+    /// Has the next piece in front, unless the source has ended.
+    fn fill(&mut self) {
+        if self.place.is_some() || self.wrong.is_some() {
+            return;
+        }
+        while self.piece.end == self.parcel.len() {
+            let Ok((parcel, sent_us)) = self.parcels.recv() else { return };
+            (self.parcel, self.sent_us, self.piece) = (parcel, sent_us, 0..0);
+        }
+        let start = self.piece.end;
+        let mut rest = &self.parcel[start..];
+        match self.check.take(&mut rest) {
+            Ok(piece) => {
+                self.piece = start..start + piece.len();
+                self.place = Some(self.check.place());
+            }
+            Err(error) => self.wrong = Some(error.into()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.parcel[self.piece.clone()]
+    }
+}
+
+impl<'a> Sources<'a> {
+    /// The log that all of these hold.
+    ///
+    /// # Errors
+    /// [`Error::Option`] if one is named twice or there is none, [`Error::Unavailable`].
+    pub fn new(destinations: impl IntoIterator<Item = &'a mut dyn Destination>) -> Result<Self> {
+        let mut sources = Vec::new();
+        for destination in destinations {
+            let intake = Intake::new(destination.begin()?, destination);
+            sources.push(Source {
+                destination,
+                intake,
+                check: SealedCheck::new(),
+                wrong: None,
+                is_taken: false,
+            });
+        }
+        // Everyone takes the right in this order, so that one gets it everywhere.
+        sources.sort_by_key(|source| source.destination.address());
+        let twice =
+            sources.windows(2).any(|pair| pair[0].destination.address() == pair[1].destination.address());
+        if sources.is_empty() || twice {
+            let reason = "must name at least one source, and each once".to_owned();
+            return Err(Error::Option { option: "from", reason });
+        }
+        Ok(Self(sources))
+    }
+
+    /// Skips the history that the log itself had trimmed: reads each source from the segment on at which the log began at `until`. Returns
+    /// whether all of them say where that is; one that does not is read from its beginning.
+    ///
+    /// # Errors
+    /// As [`Destination::read`].
+    pub fn skip_trimmed(&mut self, until: &RebuildTo) -> Result<bool> {
+        let mut all = true;
+        for Source { destination, intake, .. } in &mut self.0 {
+            match destination.begin_untrimmed(until)? {
+                Some(begin) => *intake = Intake::new(begin, *destination),
+                None => all = false,
+            }
+        }
+        Ok(all)
+    }
+
+    /// From which LSN to which one the longest of them holds the log, as their first and last messages show it: about what is read. Skips
+    /// one that cannot be read: the read itself reports it.
+    pub fn extent(&mut self) -> Option<Range<Lsn>> {
+        let extents = self.0.iter_mut().filter_map(|Source { destination, intake, .. }| {
+            let end = guess::end(*destination).ok()??;
+            Some(first_lsn(*destination, &intake.chain).ok()??..end.lsn)
+        });
+        extents.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
+    }
+
+    /// Reads all of them to their ends, or until `sink` wants no more: it gets every piece once, in order, and when that was sent.
+    fn read(&mut self, sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>) -> Result<()> {
+        if let [Source { destination, intake, .. }] = &mut self.0[..] {
+            // Nothing is there to compare it with.
+            intake.read_timed(*destination, sink)?;
+            return if intake.chain.log_id.is_some() { Ok(()) } else { Err(empty(*destination)) };
+        }
+        let addresses: Vec<String> = self.0.iter().map(|source| source.destination.address()).collect();
+        let merged = std::thread::scope(|scope| {
+            let mut feeds = Vec::new();
+            for source in &mut self.0 {
+                let (sender, parcels) = sync_channel(WAITING);
+                let check = source.check.clone();
+                let (parcel, sent_us, piece) = (Vec::new(), 0, 0..0);
+                feeds.push(Feed {
+                    parcels,
+                    parcel,
+                    sent_us,
+                    piece,
+                    place: None,
+                    has_begun: false,
+                    check,
+                    wrong: None,
+                });
+                let Source { destination, intake, wrong, .. } = source;
+                scope.spawn(move || {
+                    let mut send =
+                        |pieces: &[u8], sent_us: u64| Ok(sender.send((pieces.to_vec(), sent_us)).is_ok());
+                    *wrong = intake.read_timed(*destination, &mut send).err();
+                });
+            }
+            let merged = merge(&mut feeds, &addresses, sink);
+            // A reader that still sends finds its feed closed, and ends.
+            merged.map(|()| feeds.into_iter().map(|feed| (feed.check, feed.wrong)).collect::<Vec<_>>())
+        });
+        for (source, (check, wrong)) in self.0.iter_mut().zip(merged?) {
+            source.check = check;
+            source.wrong = source.wrong.take().or(wrong);
+            if source.wrong.is_none() && source.intake.chain.log_id.is_none() {
+                source.wrong = Some(empty(source.destination));
+            }
+        }
+        // Nothing is left to fall back to.
+        let first = || self.0.iter().find_map(|source| source.wrong.clone());
+        if self.0.iter().all(|source| source.wrong.is_some()) { first().map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    /// Those of which nothing is wrong.
+    fn sound(&self) -> impl Iterator<Item = &Source<'a>> {
+        self.0.iter().filter(|source| source.wrong.is_none())
+    }
+
+    fn wrong(&self) -> Vec<Wrong> {
+        let wrong = |source: &Source<'_>| {
+            let (address, is_taken) = (source.destination.address(), source.is_taken);
+            Some(Wrong { address, error: source.wrong.clone()?, is_taken })
+        };
+        self.0.iter().filter_map(wrong).collect()
+    }
+
+    /// What was wrong with a source, rather than that what it lacks is missing.
+    fn blame(&self, error: Error) -> Error {
+        self.0.iter().find_map(|source| source.wrong.clone()).unwrap_or(error)
+    }
+
+    fn total(&self) -> Read {
+        let mut total = Read::default();
+        for Source { intake: Intake { read, .. }, .. } in &self.0 {
+            total.messages += read.messages;
+            total.ignored += read.ignored;
+            total.strays += read.strays;
+            total.bytes += read.bytes;
+            total.time = total.time.max(read.time);
+        }
+        total
+    }
+
+    /// One that is away, or holds another log, ends it before anything is read.
+    fn look(&mut self) -> Result<()> {
+        let look = |source: &mut Source<'_>| guess::end(source.destination);
+        let ends = self.0.iter_mut().map(look).collect::<Result<Vec<_>>>()?;
+        let known = self.0.iter().zip(&ends).filter_map(|(source, end)| Some((source, end.as_ref()?)));
+        let logs = known.filter_map(|(source, end)| Some((source.destination.address(), end.log_id?)));
+        same_log(&logs.collect::<Vec<_>>())
+    }
+
+    /// Takes the right to write for `owner` at each place, and reads what is left there into `rebuild`.
+    fn claim(&mut self, owner: Owner, rebuild: &mut Rebuild) -> Result<u64> {
+        // It may be sound, and its writer would continue.
+        let passing = self.0.iter().find_map(|source| source.wrong.clone().filter(Error::is_passing));
+        if let Some(passing) = passing {
+            return Err(passing);
+        }
+        let writers: Vec<Owner> = self.0.iter().map(|source| source.intake.chain.owner).collect();
+        let is_only = self.0.len() == 1;
+        let mut highest = 0;
+        for source in &mut self.0 {
+            let Source { destination, intake, check, is_taken, wrong } = source;
+            if wrong.is_some() {
+                *is_taken = take_damaged(*destination, owner)?;
+                continue;
+            }
+            let mut fresh = Fresh((!is_only).then(|| check.clone()));
+            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            intake.until = u64::MAX;
+            let note = claim(*destination, intake, (owner, Some(&writers)), &mut sink)?;
+            note.write(rebuild.folder())?;
+            highest = highest.max(note.chain.term);
+        }
+        Ok(highest)
+    }
+}
+
+/// Takes the right to write where the last messages of a damaged chain show its end; whether it was.
+fn take_damaged(from: &mut dyn Destination, owner: Owner) -> Result<bool> {
+    let Some(end) = guess::end(from)? else { return Ok(false) };
+    let writers = [end.owner];
+    match take_term_from(from, owner, end, &writers) {
+        Ok(_) => Ok(true),
+        Err(Error::Damaged { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the sources at these addresses hold one log.
+fn same_log(sources: &[(String, LogId)]) -> Result<()> {
+    let differs = |(_, here): &&(String, LogId)| *here != sources[0].1;
+    let Some((other, here)) = sources.iter().find(differs) else { return Ok(()) };
+    let (one, known) = &sources[0];
+    Err(Error::unfit(format!("{other} holds another log ({here}) than {one} ({known}): omit one of them")))
+}
+
+/// Every piece once, in order, to `sink`; all that have it must have the same.
+fn merge(
+    feeds: &mut [Feed],
+    addresses: &[String],
+    sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>,
+) -> Result<()> {
+    let mut log: Option<(String, LogId)> = None;
+    loop {
+        feeds.iter_mut().for_each(Feed::fill);
+        for (at, feed) in feeds.iter().enumerate().filter(|(_, feed)| feed.place.is_some()) {
+            let Some(here) = feed.check.log_id() else { continue };
+            let here = (addresses[at].clone(), here);
+            same_log(&[log.get_or_insert_with(|| here.clone()).clone(), here])?;
+        }
+        let Some(place) = feeds.iter().filter_map(|feed| feed.place).min() else { return Ok(()) };
+        let at_place = |(_, feed): &(usize, &Feed)| feed.place == Some(place);
+        let Some((first, chosen)) = feeds.iter().enumerate().find(at_place) else { return Ok(()) };
+        let differs = |(_, feed): &(usize, &Feed)| match feed.place {
+            Some(here) if here == place => feed.bytes() != chosen.bytes(),
+            // It had everything up to here, and continues elsewhere.
+            Some(_) => feed.has_begun,
+            None => false,
+        };
+        let other = planted!(SourcesNotCompared, feeds.iter().enumerate().find(differs));
+        if let Some((other, _)) = other {
+            let who = format!("{} and {}", addresses[first], addresses[other]);
+            return Err(diverged(chosen.check.lsn(), &who));
+        }
+        if !sink(chosen.bytes(), chosen.sent_us)? {
+            return Ok(());
+        }
+        for feed in feeds.iter_mut().filter(|feed| feed.place == Some(place)) {
+            (feed.place, feed.has_begun) = (None, true);
+        }
+    }
+}
+
+/// Restores the log in the folder `to`, which must be missing or empty, and fences its old writer at each of `sources`.
 ///
 /// The epoch is taken when everything up to the end was read, written, and read back, which fences the old writer. A
 /// restore that fails before does not fence it.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the message that is missing or invalid; [`Error::Replaced`] if another one took over at the same
-/// time; [`Error::Unfit`] if the destination is empty; [`Error::Log`], [`Error::Unavailable`].
-pub fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>, progress: Progress<'_>) -> Result<Rebuilt> {
-    let to = to.as_ref();
-    let mut rebuild = Rebuild::begin(to, RebuildTo::default())?;
+/// [`Error::Damaged`] with the message that is missing or invalid; [`Error::Replaced`] if another one took over at the same time;
+/// [`Error::Diverged`] if sources hold different batches, [`Error::Unfit`] if they hold different logs or none, [`Error::Unavailable`] if
+/// one cannot be read: its writer could not be refused; [`Error::Log`].
+pub fn rebuild(
+    mut sources: Sources<'_>,
+    to: impl AsRef<Path>,
+    progress: Progress<'_>,
+) -> Result<Joined<Rebuilt>> {
+    let mut rebuild = Rebuild::begin(to.as_ref(), RebuildTo::default())?;
     let owner = random()?;
-    let chain = from.begin()?;
-    let mut intake = Intake::new(chain, from);
-    let mut read = 0;
-    let mut sink = |pieces: &[u8]| {
-        read += pieces.len() as u64;
-        let more = rebuild.push(pieces)?;
-        progress(rebuild.progress().lsn(), read);
-        Ok(more)
-    };
-    intake.read_all(from, &mut sink)?;
-    let is_empty = rebuild.progress().log_id().is_none();
-    let proven = if is_empty { Err(empty(from)) } else { rebuild.prove().map_err(Error::from) };
+    if sources.0.len() > 1 {
+        sources.look()?;
+    }
+    let filled = sources.fill(&mut rebuild, progress);
+    let proven = filled.and_then(|()| rebuild.prove().map_err(|error| sources.blame(error.into())));
     planted!(RebuildTakesUnproven, proven?);
-    let mut sink = |pieces: &[u8]| Ok(rebuild.push(pieces)?);
-    let note = claim(from, &mut intake, (owner, None), &mut sink)?;
-    // Before the log gets its name, so that there is none that took the right and does not know.
-    note.write(rebuild.folder())?;
-    let report = rebuild.finish()?;
-    Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
+    let term = sources.claim(owner, &mut rebuild)?;
+    let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
+    let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };
+    Ok(Joined { outcome, wrong: sources.wrong() })
 }
 
-/// Takes the next term for `owner` and reads up to it: from `writers` alone if they are named; `sink` gets what `intake` had not
-/// read. Returns the note for the new owner.
-pub(crate) fn claim(
-    from: &mut dyn Destination,
-    intake: &mut Intake,
-    (owner, writers): (Owner, Option<&[Owner]>),
-    sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-) -> Result<Note> {
-    let is_named = |chain: &Chain| writers.is_some_and(|writers| writers.contains(&chain.owner));
-    let mine = |chain: &Chain| {
-        let other = writers.is_some() && !is_named(chain) && chain.owner != owner;
-        let refused = planted!(StandbyTakesFromAnyone, other);
-        if planted!(SourcesTakeFromAnyone, refused) {
-            Err(Error::Replaced { term: chain.term })
-        } else {
-            Ok(())
-        }
-    };
-    mine(&intake.chain)?;
-    let chain = loop {
-        let end = intake.chain.clone();
-        let taken = take_term(from, owner, end, &mut |position, bytes| {
-            if position == intake.chain.position + 1 {
-                intake.take(bytes, sink)?;
+impl Sources<'_> {
+    fn fill(&mut self, rebuild: &mut Rebuild, progress: Progress<'_>) -> Result<()> {
+        let mut bytes = 0;
+        let mut failed = None;
+        let read = self.read(&mut |pieces, sent_us| {
+            bytes += pieces.len() as u64;
+            match rebuild.push_sent(pieces, sent_us) {
+                Ok(more) => {
+                    progress(rebuild.progress().lsn(), bytes);
+                    Ok(more)
+                }
+                // Why the piece before this one is missing is known when the sources have ended.
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(false)
+                }
             }
-            mine(&intake.chain)
         });
-        match taken {
-            // One of them was faster: take the term from that one.
-            Err(Error::Replaced { .. }) if !planted!(SourcesTakeFromAnyone, !is_named(&intake.chain)) => {}
-            taken => break taken?,
-        }
-    };
-    intake.until = chain.position;
-    intake.read_all(from, sink)?;
-    Note::new(from, owner, chain)
-}
+        read?;
+        failed.map_or(Ok(()), |error| Err(self.blame(error.into())))?;
+        // There may be an epoch, and no batch.
+        let is_empty = rebuild.progress().log_id().is_none();
+        if is_empty { Err(self.blame(empty(self.0[0].destination))) } else { Ok(()) }
+    }
 
-/// Takes the next term after `end`, or after what was added since; returns the chain with the term at its end.
-fn take_term(
-    from: &mut dyn Destination,
-    owner: Owner,
-    end: Chain,
-    seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<Chain> {
-    let log_id = end.log_id.ok_or_else(|| empty(from))?;
-    let base = (end.lsn, end.link);
-    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
-    let message_bytes_max = from.facts().message_bytes_max;
-    let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1, compresses: false };
-    let mut writer = Writer::new(me, bounds, end);
-    drive(&mut writer, from, seen)?;
-    Ok(writer.known().clone())
-}
-
-/// As [`take_term`], from one of `writers` alone; `end` may be a guess.
-pub(crate) fn take_term_from(
-    from: &mut dyn Destination,
-    owner: Owner,
-    end: Chain,
-    writers: &[Owner],
-) -> Result<Chain> {
-    let mut found = end;
-    loop {
-        let taken = take_term(from, owner, found.clone(), &mut |position, bytes| {
-            if position == found.position + 1 {
-                found.take(bytes)?;
-            }
-            let other = found.owner != owner && !writers.contains(&found.owner);
-            if other { Err(Error::Replaced { term: found.term }) } else { Ok(()) }
-        });
-        match taken {
-            // One of them was faster, and the right is taken from that one.
-            Err(Error::Replaced { .. }) if writers.contains(&found.owner) => {}
-            taken => return taken,
-        }
+    /// Where the longest of them ends.
+    fn end(&self) -> Lsn {
+        self.0.iter().map(|source| source.intake.chain.lsn).max().unwrap_or_default()
     }
 }
 
 /// Restores a copy of the log up to a position or a time in the folder `to`, and does not fence its writer: the copy cannot be shipped to
-/// the same destination.
+/// the same destinations.
 ///
 /// # Errors
 /// As [`rebuild`].
 pub fn copy(
-    from: &mut dyn Destination,
+    mut sources: Sources<'_>,
     to: impl AsRef<Path>,
     until: RebuildTo,
     progress: Progress<'_>,
-) -> Result<Rebuilt> {
+) -> Result<Joined<Rebuilt>> {
     let mut rebuild = Rebuild::begin(to.as_ref(), until)?;
-    let chain = from.begin()?;
-    let mut intake = Intake::new(chain, from);
-    let mut read = 0;
-    intake.read_timed(from, &mut |pieces, sent_us| {
-        read += pieces.len() as u64;
-        let more = rebuild.push_sent(pieces, sent_us)?;
-        progress(rebuild.progress().lsn(), read);
-        Ok(more)
-    })?;
+    sources.fill(&mut rebuild, progress)?;
     let reached = rebuild.progress().lsn();
-    if rebuild.progress().log_id().is_none() {
-        return Err(empty(from));
+    if until.lsn < Lsn::MAX && reached < until.lsn && sources.end() < until.lsn {
+        let addresses: Vec<_> = sources.0.iter().map(|source| source.destination.address()).collect();
+        let what = format!("{} ends at LSN {reached}, before LSN {}", addresses.join(", "), until.lsn);
+        return Err(sources.blame(Error::unfit(what)));
     }
-    if until.lsn < Lsn::MAX && reached < until.lsn && intake.chain.lsn < until.lsn {
-        let address = from.address();
-        return Err(Error::unfit(format!("{address} ends at LSN {reached}, before LSN {}", until.lsn)));
-    }
-    Ok(Rebuilt { report: rebuild.finish()?, read: intake.read, term: None })
+    let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
+    let outcome = Rebuilt { report, read: sources.total(), term: None };
+    Ok(Joined { outcome, wrong: sources.wrong() })
 }
 
-/// Reads and checks everything as a restore would; with `dir`, the shipped log, also that everything it knows to be acknowledged
-/// is there.
+/// Reads and checks everything as a restore would, and compares the sources; with `dir`, the shipped log, also that everything it knows to
+/// be acknowledged is there.
 ///
 /// # Errors
 /// As [`rebuild`]; [`Error::Lost`] if something acknowledged is missing, [`Error::Other`]; [`Error::Manifest`] if only a manifest is not
-/// sound.
-pub fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
-    // Before the reading, so that it is not newer than what is read.
-    let note = dir.map(|dir| noted(dir, from)).transpose()?;
-    let chain = from.begin()?;
-    let (begin, index) = (chain.position, from.index()?);
-    let mut intake = Intake::new(chain, from);
-    intake.segments = Some(Vec::new());
+/// sound; [`Error::Forked`].
+pub fn drill(mut sources: Sources<'_>, dir: Option<&Path>, progress: Progress<'_>) -> Result<Joined<Drill>> {
+    // Before the reading, so that they are not newer than what is read.
+    let note = |source: &mut Source<'_>| dir.map(|dir| noted(dir, source.destination)).transpose();
+    let notes = sources.0.iter_mut().map(note).collect::<Result<Vec<_>>>()?;
+    let mut indexes = Vec::new();
+    for (Source { destination, intake, .. }, note) in sources.0.iter_mut().zip(&notes) {
+        intake.segments = Some(Vec::new());
+        intake.known = note.as_ref().map_or(0, |note| note.chain.position);
+        indexes.push((intake.chain.position, destination.index()));
+    }
     let mut check = SealedCheck::new();
-    let beside = dir.zip(note.as_ref()).map(|(dir, note)| Beside::open(dir, note, intake.chain.lsn));
-    let mut beside = beside.transpose()?;
-    let mut read = 0;
-    let mut sink = |mut pieces: &[u8]| {
-        read += pieces.len() as u64;
+    let (mut bytes, mut failed) = (0, None);
+    // The same log lies beside all of them.
+    let first = notes.first().and_then(Option::as_ref);
+    let begin = sources.0.iter().map(|source| source.intake.chain.lsn).min().unwrap_or_default();
+    let mut beside = dir.zip(first).map(|(dir, note)| Beside::open(dir, note, begin)).transpose()?;
+    sources.read(&mut |mut pieces, _| {
+        bytes += pieces.len() as u64;
         while !pieces.is_empty() {
-            check.take(&mut pieces)?;
+            if let Err(error) = check.take(&mut pieces) {
+                failed = Some(error);
+                return Ok(false);
+            }
             if let Some(beside) = &mut beside {
                 beside.step(check.lsn(), check.link())?;
             }
         }
-        progress(check.lsn(), read);
+        progress(check.lsn(), bytes);
         Ok(true)
-    };
-    intake.read_all(from, &mut sink)?;
-    if let Some(note) = note.as_ref().filter(|note| note.chain.position > intake.chain.position) {
-        // What is acknowledged may not be shown for a moment, while the destination changes its leader.
-        match intake.read_to(from, Some(note.chain.position), &mut sink) {
-            // By the note alone it is known that something is there.
-            Err(Error::Damaged { position, .. }) if position == intake.chain.position + 1 => {}
-            read => drop(read?),
+    })?;
+    if let Some(error) = failed {
+        return Err(sources.blame(error.into()));
+    }
+    if let [only] = &mut sources.0[..] {
+        only.check = check.clone();
+    }
+    let mut manifests = Indexed::default();
+    for ((source, (begin, index)), note) in sources.0.iter_mut().zip(indexes).zip(&notes) {
+        let Source { intake, check, wrong: wrong @ None, .. } = source else { continue };
+        let checked = note.as_ref().map_or(Ok(()), |note| intake.holds(&note.chain));
+        let checked = checked.and_then(|()| ends_as_stated(check, &intake.chain));
+        let found = intake.segments.take().unwrap_or_default();
+        match checked.and_then(|()| index?.hold_against(&found, begin)) {
+            Ok(Indexed { sound, lacking }) => {
+                manifests.sound += sound;
+                manifests.lacking += lacking;
+            }
+            Err(error) => *wrong = Some(error),
         }
     }
-    let Some(log_id) = intake.chain.log_id else { return Err(empty(from)) };
-    if let Some(note) = note.as_ref().filter(|note| lacks(&intake.chain, &note.chain)) {
-        return Err(match intake.stray {
-            Some(position) => damaged_start(position),
-            None => Error::Lost { position: note.chain.position },
-        });
-    }
-    if check.batches() > 0 && (check.lsn(), check.link()) != (intake.chain.lsn, intake.chain.link) {
-        let what =
-            format!("its batches end at LSN {}, but its messages state {}", check.lsn(), intake.chain.lsn);
-        return Err(Error::Damaged { position: intake.chain.position, what });
-    }
-    let manifests = index.hold_against(intake.segments.as_deref().unwrap_or_default(), begin)?;
-    let between = beside.zip(note).map(|(beside, note)| beside.end(&intake.chain, &note)).transpose()?;
-    Ok(Drill {
-        log_id,
+    let Some(first) = sources.sound().next() else {
+        return Err(sources.blame(Error::unfit("no source is valid")));
+    };
+    let note = notes.into_iter().next().flatten();
+    let between =
+        beside.zip(note).map(|(beside, note)| beside.end(&first.intake.chain, &note)).transpose()?;
+    let outcome = Drill {
+        log_id: first.intake.chain.log_id.ok_or_else(|| empty(first.destination))?,
         first: check.first(),
-        end: intake.chain.lsn,
+        end: sources.end(),
         records: check.records(),
         time_us: check.time_us(),
-        term: intake.chain.term,
+        term: sources.0.iter().map(|source| source.intake.chain.term).max().unwrap_or_default(),
         manifests,
         between,
-        read: intake.read,
-    })
-}
-
-/// The note of the log in `dir` on `from`, which says what must be there.
-///
-/// # Errors
-/// As [`Note::read`]; [`Error::Unfit`] if there is none.
-pub(crate) fn noted(dir: &Path, from: &mut dyn Destination) -> Result<Note> {
-    let address = from.address();
-    let missing = || {
-        Error::unfit(format!(
-            "{} has no hold on {address}, so that it does not say what must be there: name the folder of the log that is shipped there, or \
-             drill without one",
-            dir.display(),
-        ))
+        read: sources.total(),
     };
-    // A hold of another address is followed too.
-    let note = Note::read(dir, from)?;
-    note.ok_or_else(missing)
+    Ok(Joined { outcome, wrong: sources.wrong() })
 }
 
-/// Whether the chain that was read lacks messages that are known. Compares numbers too: after a message that was replaced by another
-/// valid one, readers ignore all others.
-pub(crate) fn lacks(read: &Chain, known: &Chain) -> bool {
-    known.position > read.position || known.number > read.number
-}
-
-fn damaged_start(position: u64) -> Error {
-    Error::Damaged {
-        position,
-        what: "it is not a message of a log, and one is missing at this position".to_owned(),
+/// Whether the batches of a source end where its messages say.
+fn ends_as_stated(check: &SealedCheck, chain: &Chain) -> Result<()> {
+    if check.batches() == 0 || (check.lsn(), check.link()) == (chain.lsn, chain.link) {
+        return Ok(());
     }
-}
-
-pub(crate) fn empty(from: &dyn Destination) -> Error {
-    Error::unfit(format!("{} holds no log", from.address()))
-}
-
-/// Does what `writer` decides until it has the right to write; `seen` gets what is read on the way.
-fn drive(
-    writer: &mut Writer,
-    destination: &mut dyn Destination,
-    seen: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<()> {
-    let (mut tries, mut why) = (0, String::new());
-    while !writer.is_shipping() {
-        if let Some(end) = writer.ended() {
-            return Err(end.error());
-        }
-        match writer.next_action() {
-            Some(Action::Read { position }) => match destination.read(position) {
-                Ok(found) => {
-                    if let Some(bytes) = &found {
-                        seen(position, bytes)?;
-                    }
-                    writer.read(position, found.as_deref());
-                }
-                Err(error) if error.is_passing() && tries < TRIES_MAX => {
-                    tries += 1;
-                    writer.unread(position);
-                    std::thread::sleep(Duration::from_millis(200));
-                }
-                Err(error) => return Err(error),
-            },
-            Some(Action::Append { position, number, bytes }) => {
-                let (answer, answers) = mpsc::channel();
-                let say = move |outcome| {
-                    let _ = answer.send(outcome);
-                };
-                destination.append(position, bytes, Box::new(say));
-                let silent = || Outcome::unknown(format!("no answer within {} s", ANSWER.as_secs()));
-                let outcome = answers.recv_timeout(ANSWER).unwrap_or_else(|_| silent());
-                if let Some(reason) = outcome.why() {
-                    why = reason.to_string();
-                    tries += 1;
-                    std::thread::sleep(Duration::from_millis(200));
-                }
-                if tries > TRIES_MAX {
-                    return Err(Error::unavailable("no epoch was taken", why));
-                }
-                writer.outcome(position, number, outcome);
-            }
-            None => {}
-        }
-    }
-    Ok(())
+    let what = format!("its batches end at LSN {}, but its messages state {}", check.lsn(), chain.lsn);
+    Err(Error::Damaged { position: chain.position, what })
 }

@@ -18,10 +18,10 @@
 
 use crate::destination::{Destination, Follower, Mark};
 use crate::error::Result;
+use crate::intake::{Intake, claim};
 use crate::message::Owner;
 use crate::note::{Note, random};
-use crate::restore::{Intake, Progress, Rebuilt, claim};
-use crate::sources::Fresh;
+use crate::restore::{Fresh, Progress, Rebuilt};
 use seawall::{Lsn, Rebuild};
 use seawall_sys::clock::{monotonic_ns, unix_seconds};
 use seawall_sys::planted;

@@ -242,7 +242,8 @@ pub fn of_destination(from: &mut dyn Destination) -> Result<Option<Held>> {
     Ok(Some(Held { log_id, first, end: lsn, position, term, owner, time_us }))
 }
 
-fn first_lsn(from: &mut dyn Destination, begin: &Chain) -> Result<Option<Lsn>> {
+/// The first LSN that is there behind the chain `begin`.
+pub(crate) fn first_lsn(from: &mut dyn Destination, begin: &Chain) -> Result<Option<Lsn>> {
     if begin.number > 0 {
         return Ok(Some(begin.lsn));
     }

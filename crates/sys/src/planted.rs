@@ -262,7 +262,6 @@ mod switch {
         StandbyForgetsEarly = true
         StandbyIsLogEarly
         SourcesNotCompared
-        SourcesTakenUnproven
         SourcesTakeFromAnyone
         RebuildTakesUnproven
         DrillForkUnseen

@@ -17,10 +17,8 @@ use seawall_ship::address::{Opened, Opening, open, shown};
 use seawall_ship::destination::Destination;
 use seawall_ship::manifest::Indexed;
 use seawall_ship::note::Note;
-use seawall_ship::restore::{self, Read, Rebuilt, copy, drill, rebuild};
+use seawall_ship::restore::{Joined, Read, Rebuilt, Sources, copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
-use seawall_ship::sources::{self, Joined, Sources};
-use seawall_ship::untrimmed::Untrimmed;
 use seawall_ship::{Error, Facts, status};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::text::printable;
@@ -433,17 +431,6 @@ fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     }
 }
 
-/// The LSNs that the longest of them holds, up to `until`. Skips one that cannot be read: the read itself reports it.
-fn extent(from: &mut [Box<dyn Destination>], until: Lsn) -> Option<Range<Lsn>> {
-    let mut longest: Option<Range<Lsn>> = None;
-    for from in from {
-        let Ok(Some(here)) = restore::extent(from.as_mut()) else { continue };
-        let known = longest.get_or_insert_with(|| here.clone());
-        *known = known.start.min(here.start)..known.end.max(here.end);
-    }
-    longest.map(|known| known.start..known.end.min(until).max(known.start))
-}
-
 pub(super) fn print_read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     let seconds = read.time.as_secs_f64();
     let (messages, ignored, bytes) = (read.messages, read.ignored - read.strays, ByteSize(read.bytes));
@@ -510,37 +497,29 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     if !options.fence.confirm(act, &mut from)? {
         return Ok(());
     }
-    if options.skip_trimmed {
-        let (Some(one), true) = (from.pop(), from.is_empty()) else {
-            return Err(Failure::message("--skip-trimmed takes one --from: name only the archive").into());
-        };
-        let untrimmed = Untrimmed::new(one, &until)?;
-        if !untrimmed.is_known() {
-            tell!("no valid manifest says where to begin: everything is read");
-        }
-        from.push(Box::new(untrimmed));
+    if options.skip_trimmed && from.len() > 1 {
+        return Err(Failure::message("--skip-trimmed takes one --from: name only the archive").into());
     }
-    let extent = extent(&mut from, until.lsn);
+    let mut sources = sources(&mut from)?;
+    if options.skip_trimmed && !sources.skip_trimmed(&until)? {
+        tell!("no valid manifest says where to begin: everything is read");
+    }
+    let extent = sources.extent().map(|all| all.start..all.end.min(until.lsn).max(all.start));
     let due = extent.as_ref().map_or(0, |due| due.end.since(due.start));
     if let Some(said) = lacks_space(&options.dir, due) {
         tell!("{said}");
     }
     let mut progress = progress_to(extent);
-    if let [from] = &mut from[..] {
-        let rebuilt = if is_copy {
-            copy(from.as_mut(), &options.dir, until, &mut progress)
-        } else {
-            rebuild(from.as_mut(), &options.dir, &mut progress)
-        };
-        return print_rebuilt(&rebuilt?);
-    }
-    let from = Sources::new(from)?;
     let rebuilt = if is_copy {
-        sources::copy(from, &options.dir, until, &mut progress)
+        copy(sources, &options.dir, until, &mut progress)
     } else {
-        sources::rebuild(from, &options.dir, &mut progress)
+        rebuild(sources, &options.dir, &mut progress)
     };
     joined(&rebuilt?, print_rebuilt)
+}
+
+fn sources(from: &mut [Box<dyn Destination>]) -> Result<Sources<'_>, Error> {
+    Sources::new(from.iter_mut().map(|one| -> &mut dyn Destination { one.as_mut() }))
 }
 
 /// What to say if there may be no room for this many bytes where the folder `dir` is made: what the log had trimmed takes none in the end.
@@ -574,11 +553,9 @@ pub(super) fn print_rebuilt(rebuilt: &Rebuilt) -> Result<(), Stop> {
 pub(super) fn check(options: &Drill) -> Result<(), Stop> {
     let dir = options.log.as_deref();
     let mut from = opened(&options.from, &options.place)?;
-    let mut progress = progress_to(extent(&mut from, Lsn::MAX));
-    if let [from] = &mut from[..] {
-        return print_drill(&drill(from.as_mut(), dir, &mut progress)?);
-    }
-    joined(&sources::drill(Sources::new(from)?, dir, &mut progress)?, print_drill)
+    let mut sources = sources(&mut from)?;
+    let mut progress = progress_to(sources.extent());
+    joined(&drill(sources, dir, &mut progress)?, print_drill)
 }
 
 fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {

@@ -6,16 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Watched, append, folders, options, records, scratch, silent};
+use crate::common::{
+    LIMIT, Watched, append, copy, drill, folders, options, rebuild, records, scratch, silent,
+};
 use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::{Archive, ArchiveSettings, Store};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::destination::Keep;
 use seawall_ship::folder::Folder;
 use seawall_ship::manifest::Manifest;
-use seawall_ship::restore::{copy, drill, extent, rebuild};
+use seawall_ship::restore::{self, Sources};
 use seawall_ship::shipping::{Settings, Shipping};
-use seawall_ship::untrimmed::Untrimmed;
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Failure, Result};
 
@@ -250,22 +251,28 @@ fn manifests_spare_listing_and_reading_everything_and_say_the_same() {
     assert_eq!(drilled.manifests.lacking, 0);
 }
 
+/// All of an archive but the history that its log had trimmed.
+fn skip<'a>(archive: &'a mut Archive<Folder>, until: &RebuildTo) -> Sources<'a> {
+    let mut sources = Sources::new([archive as _]).expect("opens");
+    assert!(sources.skip_trimmed(until).expect("looks"), "it is known where to begin");
+    sources
+}
+
 #[test]
 fn a_rebuild_without_history_has_everything_that_the_log_still_had() {
     let (dir, [from, kept, to]) = folders(["log", "kept", "again"]);
     trimmed(&from, &kept);
     let whole = drill(&mut archive(&kept), Some(&from), &mut silent()).expect("drills");
-    assert_eq!(extent(&mut archive(&kept)).expect("reads"), Some(Lsn::ZERO..whole.end));
+    let extent = Sources::new([&mut archive(&kept) as _]).expect("opens").extent();
+    assert_eq!(extent, Some(Lsn::ZERO..whole.end));
     let view = View::open(&from).expect("opens");
     let first = view.first_lsn();
-    let open = |until: &RebuildTo| Untrimmed::new(Box::new(archive(&kept)), until).expect("opens");
     let everything = RebuildTo::default();
     for lsn in [Lsn::MAX, whole.end] {
         let until = RebuildTo { lsn, ..everything };
-        let mut near = open(&until);
-        assert!(near.is_known());
         let to = dir.path().join(format!("copy-{lsn}"));
-        let copied = copy(&mut near, &to, until, &mut silent()).expect("copies");
+        let copied = restore::copy(skip(&mut archive(&kept), &until), &to, until, &mut silent());
+        let copied = copied.expect("copies").outcome;
         assert!(copied.read.bytes < whole.read.bytes / 2, "{:?} of {:?}", copied.read, whole.read);
         assert!(copied.report.first > Lsn::ZERO && copied.report.first <= first);
         let copied: Vec<_> = records(&to).into_iter().filter(|(lsn, _)| *lsn >= first).collect();
@@ -274,16 +281,18 @@ fn a_rebuild_without_history_has_everything_that_the_log_still_had() {
     // Earlier the log had more.
     let until = RebuildTo { lsn: Lsn::new(whole.end.get() / 4), ..everything };
     let early = dir.path().join("early");
-    let copied = copy(&mut open(&until), &early, until, &mut silent()).expect("copies");
-    assert_eq!(copied.report.first, Lsn::ZERO);
-    rebuild(&mut open(&everything), &to, &mut silent()).expect("takes over");
+    let copied = restore::copy(skip(&mut archive(&kept), &until), &early, until, &mut silent());
+    assert_eq!(copied.expect("copies").outcome.report.first, Lsn::ZERO);
+    restore::rebuild(skip(&mut archive(&kept), &everything), &to, &mut silent()).expect("takes over");
     let log = Log::open(&to, options()).expect("opens");
     let shipping = Shipping::start(&to, Box::new(archive(&kept)), Settings::default()).expect("starts");
     append(&log, 10);
     shipping.finish(LIMIT).expect("ships");
     drill(&mut archive(&kept), Some(&to), &mut silent()).expect("the chain holds");
     remove_manifests(&kept);
-    assert!(!open(&everything).is_known());
+    let mut archive = archive(&kept);
+    let is_known = Sources::new([&mut archive as _]).expect("opens").skip_trimmed(&everything);
+    assert!(!is_known.expect("looks"));
 }
 
 #[test]

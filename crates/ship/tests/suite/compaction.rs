@@ -3,14 +3,14 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::common::{LIMIT, Watched, append, folders, options, records};
+use crate::common::{LIMIT, Watched, append, copy, drill, folders, options, rebuild, records};
 use seawall::{Log, Lsn, RebuildTo};
 use seawall_ship::Error;
 use seawall_ship::archive::{Archive, ArchiveSettings};
 use seawall_ship::destination::Destination as _;
 use seawall_ship::destination::Keep;
 use seawall_ship::folder::Folder;
-use seawall_ship::restore::{Drill, copy, drill, rebuild};
+use seawall_ship::restore::Drill;
 use seawall_ship::shipping::{Settings, Shipping};
 
 fn archive(kept: &Path) -> Archive<Watched> {

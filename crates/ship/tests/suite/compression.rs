@@ -1,13 +1,12 @@
 //! Tests compressed messages: shorter, and the same log comes back, from objects and from parts of a stream.
 
-use crate::common::{LIMIT, Memory, options, records, scratch};
+use crate::common::{LIMIT, Memory, copy, drill, options, records, scratch};
 use seawall::{Log, RebuildTo};
 use seawall_ship::archive::{Archive, ArchiveSettings};
 use seawall_ship::destination::Destination;
 use seawall_ship::destination::Keep;
 use seawall_ship::folder::Folder;
 use seawall_ship::message::{Chain, HEADER_BYTES, Header, Kind};
-use seawall_ship::restore::{copy, drill};
 use seawall_ship::shipping::{Settings, Shipping};
 
 fn shipped(from: &std::path::Path, to: Box<dyn Destination>, compresses: bool) {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    LIMIT, Memory, Refusal, append, folders, options, records, scratch, shipped, silent, start,
+    LIMIT, Memory, Refusal, append, copy, drill, folders, options, rebuild, records, scratch, shipped,
+    silent, start,
 };
 use seawall::{Hold, Log, Lsn, RebuildTo, View};
 use seawall_ship::note::hold_name;
-use seawall_ship::restore::{copy, drill, rebuild};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::status::{Folder, Said, of_folder};
 use seawall_ship::{Error, Result};

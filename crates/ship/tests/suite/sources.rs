@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use crate::common::{LIMIT, Memory, append, folders, options, records, scratch, silent, start};
 use seawall::{Log, Lsn, RebuildTo, View};
 use seawall_ship::destination::{Answer, Destination};
-use seawall_ship::sources::{Sources, Wrong, copy, drill, rebuild};
+use seawall_ship::restore::{Sources, Wrong, copy, drill, rebuild};
 use seawall_ship::{Error, Facts, Result};
 
 /// Appends records, which each of these acknowledges.
@@ -22,9 +22,13 @@ fn shipped(dir: &Path, to: &[&Memory], count: usize) -> Lsn {
     end
 }
 
-fn sources(from: &[&Memory]) -> Sources {
-    let boxed = |memory: &&Memory| Box::new((*memory).clone()) as Box<dyn Destination>;
-    Sources::new(from.iter().map(boxed).collect()).expect("are two")
+/// Sources that live as long as the tests.
+fn leaked<const N: usize>(from: [impl Destination + 'static; N]) -> Result<Sources<'static>> {
+    Sources::new(from.map(|one| Box::leak(Box::new(one)) as &mut dyn Destination))
+}
+
+fn sources<const N: usize>(from: &[&Memory; N]) -> Sources<'static> {
+    leaked(from.map(Clone::clone)).expect("each is named once")
 }
 
 fn flip(memory: &Memory, at: usize) {
@@ -135,7 +139,7 @@ fn another_log_among_the_sources_is_refused() {
     let refused = rebuild(sources(&[&a, &b]), &to, &mut silent());
     assert!(matches!(refused, Err(Error::Unfit { .. })) && !to.exists(), "{refused:?}");
     assert_eq!([a.stored(), b.stored()], before, "nothing was taken");
-    let twice = Sources::new(vec![Box::new(a.clone()), Box::new(a)]);
+    let twice = leaked([a.clone(), a]);
     assert!(matches!(twice, Err(Error::Option { option: "from", .. })));
 }
 
@@ -204,8 +208,8 @@ impl Destination for Eventful {
     }
 }
 
-fn both(a: Eventful, b: Eventful) -> Sources {
-    Sources::new(vec![Box::new(a), Box::new(b)]).expect("are two")
+fn both(a: Eventful, b: Eventful) -> Sources<'static> {
+    leaked([a, b]).expect("are two")
 }
 
 /// Without a batch there is nothing to rebuild, and what was damaged is not made up for.
@@ -286,7 +290,7 @@ fn each_planted_bug_is_found() {
     use seawall::mutant::{Mutant, finds};
     let rows: [(Mutant, fn()); 3] = [
         (Mutant::SourcesNotCompared, sources_that_hold_different_batches_are_refused),
-        (Mutant::SourcesTakenUnproven, no_writer_is_refused_for_a_rebuild_that_fails),
+        (Mutant::RebuildTakesUnproven, no_writer_is_refused_for_a_rebuild_that_fails),
         (Mutant::SourcesTakeFromAnyone, many_rebuilds_at_once),
     ];
     for (mutant, test) in rows {

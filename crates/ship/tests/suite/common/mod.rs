@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seawall::{Log, Lsn, Options, View};
+use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::Store;
 use seawall_ship::destination::{Answer, Destination, Mark};
 use seawall_ship::folder::Folder;
+use seawall_ship::restore::{self, Drill, Progress, Rebuilt, Sources};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Facts, Result, Synced};
@@ -47,6 +48,27 @@ pub(crate) fn shipped(dir: &Path, count: usize) -> (Log, Memory) {
     append(&log, count);
     start(dir, &memory).expect("starts").finish(LIMIT).expect("ships");
     (log, memory)
+}
+
+pub(crate) fn rebuild(
+    from: &mut dyn Destination,
+    to: impl AsRef<Path>,
+    progress: Progress<'_>,
+) -> Result<Rebuilt> {
+    restore::rebuild(Sources::new([from])?, to, progress).map(|joined| joined.outcome)
+}
+
+pub(crate) fn copy(
+    from: &mut dyn Destination,
+    to: impl AsRef<Path>,
+    until: RebuildTo,
+    progress: Progress<'_>,
+) -> Result<Rebuilt> {
+    restore::copy(Sources::new([from])?, to, until, progress).map(|joined| joined.outcome)
+}
+
+pub(crate) fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
+    restore::drill(Sources::new([from])?, dir, progress).map(|joined| joined.outcome)
 }
 
 /// Hears of no progress.
