@@ -213,7 +213,7 @@ extern "C" {
 #define SEAWALL_OTHER -32
 
 /**
- * The process that owns the queue refused, or its log failed; the message has its words.
+ * The process that owns the queue refused, with an error that has no code here; the message has its words.
  */
 #define SEAWALL_QUEUE_OWNER -33
 

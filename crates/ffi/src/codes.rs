@@ -75,7 +75,7 @@ pub const SEAWALL_PANICKED: i32 = -30;
 pub const SEAWALL_REBUILDING: i32 = -31;
 /// An error that has no code in this version of the interface.
 pub const SEAWALL_OTHER: i32 = -32;
-/// The process that owns the queue refused, or its log failed; the message has its words.
+/// The process that owns the queue refused, with an error that has no code here; the message has its words.
 pub const SEAWALL_QUEUE_OWNER: i32 = -33;
 /// The directory has a log that is not a queue's.
 pub const SEAWALL_NOT_A_QUEUE: i32 = -34;

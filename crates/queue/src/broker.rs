@@ -23,6 +23,9 @@ use crate::core::{Accepted, Answers, Core, Reply, now_ms};
 use crate::error::{Error, Result};
 use crate::wire::Request;
 
+/// How often a log that has failed is offered to be closed.
+const FAILED_MS: u64 = 20;
+
 /// The queue of a log.
 pub(crate) struct Broker {
     log: Log,
@@ -30,6 +33,8 @@ pub(crate) struct Broker {
     signal: Arc<Signal>,
     /// A handle has left.
     left: Condvar,
+    /// Called when the log has failed, until it says that this broker is being closed.
+    on_failure: Box<dyn Fn() -> bool + Send + Sync>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -78,7 +83,12 @@ impl Wake for Signal {
 
 impl Broker {
     /// Opens the queue in `dir` for the handle of this process, of the session `own`. [`seawall::Error::Locked`] if another process has it.
-    pub(crate) fn open(dir: &Path, options: Options, own: u64) -> Result<Arc<Self>> {
+    pub(crate) fn open(
+        dir: &Path,
+        options: Options,
+        own: u64,
+        on_failure: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
         let log = Log::open(dir, options)?;
         let core = match Core::recover(&log, own) {
             Ok(core) => Mutex::new(core),
@@ -93,6 +103,7 @@ impl Broker {
             core,
             signal: Arc::default(),
             left: Condvar::new(),
+            on_failure: Box::new(on_failure),
             thread: Mutex::default(),
         });
         broker.log.watch(Waker::from(Arc::clone(&broker.signal)));
@@ -117,6 +128,14 @@ impl Broker {
                 return;
             }
             self.signal.awaited.store(core.is_awaited(), Ordering::SeqCst);
+            if core.has_failed() {
+                drop(core);
+                if (self.on_failure)() {
+                    return;
+                }
+                self.signal.wait(Some(now_ms() + FAILED_MS));
+                continue;
+            }
             let until = core.first_due();
             self.signal.until.store(until.unwrap_or(u64::MAX), Ordering::SeqCst);
             drop(core);
@@ -194,8 +213,9 @@ impl Broker {
         }
         // Before the log would have waked anybody for it.
         let is_noted = core.is_noted(&self.log);
+        let has_failed = core.has_failed();
         drop(core);
-        if is_sooner || is_noted {
+        if is_sooner || is_noted || has_failed {
             self.signal.raise();
         }
         for (reply, answer) in answers {
@@ -236,7 +256,7 @@ mod tests {
     #[test]
     fn a_handle_that_connects_again_is_served_there() {
         let dir = tempfile::tempdir().expect("a directory");
-        let broker = Broker::open(dir.path(), Options::default(), 1).expect("opens");
+        let broker = Broker::open(dir.path(), Options::default(), 1, || true).expect("opens");
         let (sender, answers) = channel();
         let get = |number| {
             let wanted = Request::Get { messages_max: 1, wait_ms: None, redeliver_ms: None, attempts_max: 1 };

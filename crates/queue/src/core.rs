@@ -16,6 +16,7 @@ use seawall_sys::clock::{monotonic_ns, unix_us};
 use crate::bodies::Bodies;
 use crate::error::{Error, Result};
 use crate::record::{CHANGE, DEAD, MARKS, MESSAGES, Mark};
+use crate::refusal::Refusal;
 use crate::state::{Held, Place, State, change};
 use crate::wire::{Answer, Delivered, Request};
 
@@ -57,6 +58,8 @@ pub(crate) struct Core {
     /// The end of the last snapshot, or of what opening found.
     snapshot: Lsn,
     is_closed: bool,
+    /// Why the log has failed, if it has.
+    failed: Option<Refusal>,
 }
 
 /// An answer that waits for the log.
@@ -123,11 +126,25 @@ impl Core {
             mark_bytes,
             snapshot: log.appended_lsn(),
             is_closed: false,
+            failed: None,
         })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Notes whether an error is that the log has failed.
+    fn refuse(&mut self, error: &Error) -> Refusal {
+        let refusal = Refusal::of(error);
+        if let Refusal::Failed(_) = refusal {
+            self.failed.get_or_insert_with(|| refusal.clone());
+        }
+        refusal
     }
 
     /// Whether an answer waits for the log.
@@ -197,7 +214,10 @@ impl Core {
                 Accepted::Durable(lsn)
             }
             Ok((answer, None)) => Accepted::Answer(reply, Ok(answer)),
-            Err(error) => Accepted::Answer(reply, Err(error)),
+            Err(error) => {
+                self.refuse(&error);
+                Accepted::Answer(reply, Err(error))
+            }
         }
     }
 
@@ -239,8 +259,10 @@ impl Core {
     /// Answers what the log will never commit. It asks the log's own thread to commit the rest, which a caller does at less cost.
     fn answer_failed(&mut self, log: &Log, answers: &mut Answers) {
         while let Some(error) = self.pending.front().and_then(|first| failure(log.commit_async(first.lsn))) {
+            let error = Error::Log(error);
+            self.refuse(&error);
             let failed = self.pending.pop_front().map(|pending| pending.reply);
-            answers.extend(failed.map(|reply| (reply, Err(Error::Log(error)))));
+            answers.extend(failed.map(|reply| (reply, Err(error))));
         }
     }
 
@@ -255,7 +277,10 @@ impl Core {
                 Ok(Some((messages, lsn))) => {
                     self.noted.push_back((lsn, waiter.reply, Answer::Messages(messages)));
                 }
-                Err(error) => answers.push((waiter.reply, Err(error))),
+                Err(error) => {
+                    self.refuse(&error);
+                    answers.push((waiter.reply, Err(error)));
+                }
             }
         }
     }
@@ -317,9 +342,9 @@ impl Core {
             answers.push((reply, Ok(answer)));
         }
         if let (false, Some(error)) = (self.noted.is_empty(), requested.map_or_else(Some, failure)) {
-            let reason = error.to_string();
+            let refusal = self.refuse(&Error::Log(error));
             let failed = std::mem::take(&mut self.noted).into_iter();
-            answers.extend(failed.map(|(_, reply, _)| (reply, Err(Error::Owner { reason: reason.clone() }))));
+            answers.extend(failed.map(|(_, reply, _)| (reply, Err(refusal.error(log.dir())))));
         }
     }
 
@@ -367,7 +392,12 @@ impl Core {
         self.answer_failed(log, answers);
         self.answer_noted(log, answers);
         self.is_closed = true;
-        answers.extend(self.waiters.drain(..).map(|waiter| (waiter.reply, Err(Error::Closed))));
+        // Those of other processes ask the next owner.
+        let failed = self.failed.as_ref();
+        answers.extend(self.waiters.drain(..).map(|waiter| {
+            let failed = failed.filter(|_| waiter.of.0 == self.own);
+            (waiter.reply, Err(failed.map_or(Error::Closed, |failed| failed.error(log.dir()))))
+        }));
         done
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Error {
     /// The log refused or failed.
     Log(seawall::Error),
-    /// The process that owns the log refused, or its log failed.
+    /// The process that owns the log refused, for a reason that has no kind here.
     Owner {
         /// Its error.
         reason: String,
@@ -54,7 +54,7 @@ pub enum Error {
         /// Its version.
         owner: u32,
     },
-    /// The queue was closed, or its log failed and it must be opened again.
+    /// The queue was closed.
     Closed,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! open ─► connect to the owner ──────────────► client ─► the connection ends ─► again
-//!            └─ nobody ─► take the log's lock ─► owner, until it is closed
+//!            └─ nobody ─► take the log's lock ─► owner, until it is closed ◄─ the log fails ─► again
 //! ```
 //!
 //! What is asked and not answered is asked again of the next owner. A message that was put when the owner died may therefore be in the
@@ -25,6 +25,7 @@ use crate::call::{Answering, Call, call};
 use crate::core::Reply;
 use crate::error::{Error, Result};
 use crate::queue::Options;
+use crate::refusal::Refusal;
 use crate::server::{SOCKET, Server};
 use crate::wire::{self, Answer, Delivered, Request, VERSION};
 
@@ -92,13 +93,44 @@ impl Handle {
             }),
         });
         if let Some(answers) = handle.elect()? {
-            let of_thread = Arc::clone(&handle);
-            let thread = std::thread::Builder::new().name("seawall-queue".into());
-            let thread = thread.spawn(move || of_thread.keep(answers));
-            let thread = thread.map_err(|source| handle.socket("start a thread for", source))?;
-            handle.inner().thread = Some(thread);
+            handle.follow(Some(answers))?;
         }
         Ok(handle)
+    }
+
+    /// Keeps to an owner on a thread of its own.
+    fn follow(self: &Arc<Self>, answers: Option<LocalSocket>) -> Result<()> {
+        let of_thread = Arc::clone(self);
+        let mut inner = self.inner();
+        if matches!(inner.role, Role::Closed) {
+            return Ok(());
+        }
+        let thread = std::thread::Builder::new().name("seawall-queue".into());
+        let thread = thread.spawn(move || of_thread.keep(answers));
+        inner.thread = Some(thread.map_err(|source| self.socket("start a thread for", source))?);
+        Ok(())
+    }
+
+    /// Lets go of a log that has failed, so that another process, or this one, opens it again. `false` if it is not owned yet.
+    fn give_up(self: &Arc<Self>) -> bool {
+        let mut inner = self.inner();
+        let role = std::mem::replace(&mut inner.role, Role::Neither);
+        let Role::Owner(broker, server) = role else {
+            let is_closed = matches!(role, Role::Closed);
+            inner.role = role;
+            return is_closed;
+        };
+        drop(inner);
+        // Those that wait for it have its error.
+        let _ = broker.close();
+        if let Some(server) = server {
+            server.stop();
+        }
+        if let Err(error) = self.follow(None) {
+            self.inner().role = Role::Closed;
+            self.fail(&error);
+        }
+        true
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -268,7 +300,9 @@ impl Handle {
             if matches!(self.inner().role, Role::Closed) {
                 return Err(Error::Closed);
             }
-            match Broker::open(&self.dir, self.options.log.clone(), self.session) {
+            let handle = Arc::downgrade(self);
+            let on_failure = move || handle.upgrade().is_none_or(|handle| handle.give_up());
+            match Broker::open(&self.dir, self.options.log.clone(), self.session, on_failure) {
                 Ok(broker) => return self.own(&broker).map(|()| None),
                 Err(Error::Log(seawall::Error::Locked { .. })) => {}
                 Err(error) => return Err(error),
@@ -350,15 +384,20 @@ impl Handle {
     }
 
     /// Takes the owner's answers, and looks for the next owner when it ends, until this process owns the log or has closed the queue.
-    fn keep(self: Arc<Self>, mut answers: LocalSocket) {
+    fn keep(self: Arc<Self>, mut answers: Option<LocalSocket>) {
         loop {
-            while let Ok(Some((number, answer))) = wire::read::<Answer>(&mut answers) {
-                let asked = self.inner().asked.remove(&number);
-                if let Some((_, reply)) = asked {
-                    reply(result(answer));
+            if let Some(mut answers) = answers.take() {
+                while let Ok(Some((number, answer))) = wire::read::<Answer>(&mut answers) {
+                    let asked = self.inner().asked.remove(&number);
+                    if let Some((_, reply)) = asked {
+                        reply(match answer {
+                            Answer::Refused(refusal) => Err(refusal.error(&self.dir)),
+                            answer => Ok(answer),
+                        });
+                    }
                 }
+                answers.shutdown();
             }
-            answers.shutdown();
             answers = loop {
                 let mut inner = self.inner();
                 if matches!(inner.role, Role::Closed) {
@@ -367,7 +406,7 @@ impl Handle {
                 inner.role = Role::Neither;
                 drop(inner);
                 match self.elect() {
-                    Ok(Some(answers)) => break answers,
+                    Ok(answers @ Some(_)) => break answers,
                     Ok(None) | Err(Error::Closed) => return,
                     Err(error) => self.fail(&error),
                 }
@@ -379,9 +418,9 @@ impl Handle {
     /// Everything that was asked fails.
     fn fail(&self, error: &Error) {
         let asked = std::mem::take(&mut self.inner().asked);
-        let reason = error.to_string();
+        let refusal = Refusal::of(error);
         for (_, reply) in asked.into_values() {
-            reply(Err(Error::Owner { reason: reason.clone() }));
+            reply(Err(refusal.error(&self.dir)));
         }
     }
 
@@ -426,14 +465,6 @@ fn send(owner: &Mutex<LocalSocket>, frame: &[u8]) {
     let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
     if owner.write_all(frame).is_err() {
         owner.shutdown();
-    }
-}
-
-fn result(answer: Answer) -> Result<Answer> {
-    match answer {
-        Answer::Refused { reason } => Err(Error::Owner { reason }),
-        Answer::NoMessage { seq } => Err(Error::NoMessage { seq }),
-        answer => Ok(answer),
     }
 }
 

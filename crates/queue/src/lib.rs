@@ -32,7 +32,8 @@
 //! belongs to the process that opened it; after fork(2) the child opens its own, and should do so by `exec`: a child that lives on without it
 //! keeps the parent's lock when the parent is killed, and no other process can take over.
 //!
-//! If the owner's log fails, its process has to close the queue: until then calls return the log's error.
+//! If the owner's log fails, what it was asked fails with the log's error, and it lets the log go: another handle, in any process, opens the
+//! log again. Messages that were out at that owner's handle come again.
 //!
 //! Messages that wait take no memory but a few bytes each for the log's stream, and 1 MiB for those that come next; one that is out or
 //! delayed takes about 100 bytes. An answer with messages, of whichever call, ends with the one that reaches 4 MiB. The
@@ -52,6 +53,7 @@
 //! | `state` | which messages wait, are out, are delayed |
 //! | `record` | draws the records |
 //! | `error` | defines the errors |
+//! | `refusal` | carries them to other processes |
 #![forbid(unsafe_code)]
 
 mod bodies;
@@ -63,6 +65,7 @@ mod handle;
 mod message;
 mod queue;
 mod record;
+mod refusal;
 mod server;
 mod state;
 mod wire;

@@ -13,6 +13,7 @@ use seawall_sys::local_socket::{LocalListener, LocalSocket};
 
 use crate::broker::Broker;
 use crate::error::Error;
+use crate::refusal::Refusal;
 use crate::wire::{self, Answer, Request, VERSION};
 
 /// The socket in the directory of the log.
@@ -123,8 +124,7 @@ impl Accepting {
                     Ok(answer) => answer,
                     // The next owner answers.
                     Err(Error::Closed) => return,
-                    Err(Error::NoMessage { seq }) => Answer::NoMessage { seq },
-                    Err(error) => Answer::Refused { reason: error.to_string() },
+                    Err(error) => Answer::Refused(Refusal::of(&error)),
                 };
                 // The process may be gone.
                 let _ = sender.send(Sent::Answer(number, answer));

@@ -12,8 +12,10 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::refusal::Refusal;
+
 /// Of the protocol: both sides must have the same.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The longest frame: the longest record of a log and its head.
 const FRAME_MAX: usize = (1 << 30) + (1 << 16);
 
@@ -77,8 +79,7 @@ pub(crate) enum Answer {
     Count(u64),
     DeadLetters(Vec<DeadLetter>),
     Stats(Stats),
-    Refused { reason: String },
-    NoMessage { seq: u64 },
+    Refused(Refusal),
 }
 
 /// A message as it is handed out.

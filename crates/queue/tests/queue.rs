@@ -394,6 +394,53 @@ fn a_state_that_no_transaction_has_room_for_keeps_no_message_from_being_acknowle
     assert_eq!((stats.waiting, stats.delayed), (0, 1_000));
 }
 
+/// Puts a message as soon as the log that failed is let go.
+fn put_in_the_end(queue: &Queue, body: &[u8]) {
+    for _ in 0..2_000 {
+        match queue.put(body) {
+            Ok(_) => return,
+            Err(error) => assert_eq!(error.name(), "failed", "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nobody opens the log again");
+}
+
+/// A consumer that waits when the owner's log fails gets its error at that owner, and waits for the next owner elsewhere.
+#[test]
+fn consumers_outlive_an_owner_whose_log_fails() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let faults = Arc::new(Faults::default());
+    let mut options = Options::default();
+    options.log = options.log.faults(Arc::clone(&faults)).idle_mark(Duration::from_hours(1));
+    let [owner, other] = both(&dir.path().join("jobs"), &options);
+    let mut waiting = [&owner, &other].map(|queue| queue.get_async(1, None));
+    for queue in [&owner, &other] {
+        queue.stats().expect("both wait now");
+    }
+    faults.fail_commit(faults.commits());
+    assert_eq!(owner.put(b"lost").expect_err("is not stored").name(), "failed");
+    let refused = waiting[0].wait(SOON).expect("ends").expect_err("the log has failed");
+    assert_eq!(refused.name(), "failed");
+    put_in_the_end(&owner, b"a");
+    let got = waiting[1].wait(SOON).expect("goes on").expect("gets");
+    assert!(["a", "lost"].contains(&bodies(&got)[0]));
+}
+
+/// What is too long for the log is that in every process.
+#[test]
+fn an_error_is_of_one_kind_in_every_process() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = seawall::Options::default().record_bytes_max(8_000);
+    for queue in both(dir.path(), &Options { log, ..Options::default() }) {
+        let refused = queue.put(&[0; 100_000]).expect_err("is too long");
+        assert!(
+            matches!(refused, Error::Log(seawall::Error::TooLong { bytes_max: 8_000, .. })),
+            "{refused:?}"
+        );
+    }
+}
+
 #[test]
 fn what_the_disk_refuses_is_not_answered_as_durable() {
     for (of_owner, acks) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -410,8 +457,14 @@ fn what_the_disk_refuses_is_not_answered_as_durable() {
         faults.fail_commit(faults.commits());
         let done = if acks { message.ack() } else { queue.put(b"b").map(drop) };
         let failed = done.expect_err("was not stored");
-        assert_eq!(failed.name(), if of_owner { "failed" } else { "queue_owner" }, "{failed}");
-        drop((message, owner, other));
+        assert_eq!(failed.name(), "failed", "{failed}");
+        drop(message);
+        // Without being closed, both go on over the log, which one of them has opened again.
+        for queue in [&owner, &other] {
+            put_in_the_end(queue, b"c");
+        }
+        assert_eq!([&owner, &other].map(Queue::is_owner).iter().filter(|owns| **owns).count(), 1);
+        drop((owner, other));
         let queue = open(&path);
         let mut left = Vec::new();
         while !bodies(&left).contains(&"a") {

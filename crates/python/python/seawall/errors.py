@@ -209,7 +209,7 @@ class InvalidOption(Error, ValueError):
 
 
 class QueueOwner(Error):
-    """The process that owns the queue refused, or its log failed: the text is that of its error."""
+    """The process that owns the queue refused, with an error that has no class here: the text is that of its error."""
 
 
 class NotAQueue(NotALog):

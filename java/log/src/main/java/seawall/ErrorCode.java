@@ -68,7 +68,7 @@ public enum ErrorCode {
     REBUILDING,
     /** An error that has no code in this version of the interface. */
     OTHER,
-    /** The process that owns the queue refused, or its log failed. */
+    /** The process that owns the queue refused, with an error that has no code here. */
     QUEUE_OWNER,
     /** The directory has a log that is not a queue's. */
     NOT_A_QUEUE,
