@@ -502,6 +502,12 @@ impl Log {
         self.group.core().trim()
     }
 
+    /// The longest record that it accepts: [`Options::record_bytes_max`].
+    #[must_use]
+    pub fn record_bytes_max(&self) -> usize {
+        self.record_bytes_max
+    }
+
     /// Whether the next segment is prepared, so that the next rotation does not wait.
     #[must_use]
     pub fn is_prepared(&self) -> bool {

@@ -42,7 +42,7 @@ impl Message {
     }
 
     /// Returns when it is durable that the message was processed: it is never handed out again. Also after another consumer got it, because
-    /// the time for it was over, and a second time.
+    /// the time for it was over, or while it is delayed; and a second time.
     ///
     /// # Errors
     /// As [`Queue::put`](crate::Queue::put). The message may be handed out again then, unless this is called again and succeeds.

@@ -55,7 +55,8 @@ impl Queue {
     /// Puts a message; returns its ID when it is durable. Threads and processes that put at once share a flush.
     ///
     /// # Errors
-    /// As [`seawall::Log::append_commit`]; [`Error::Owner`], [`Error::NoAnswer`], [`Error::Closed`].
+    /// As [`seawall::Log::append_commit`], [`seawall::Error::TooLong`] 8 bytes earlier; [`Error::Owner`], [`Error::NoAnswer`],
+    /// [`Error::Closed`].
     pub fn put(&self, body: &[u8]) -> Result<u64> {
         self.put_many(vec![body.to_vec()], Duration::ZERO).map(|ids| ids.start)
     }

@@ -11,6 +11,7 @@
 //!  kind 0 gone   acknowledged, or moved: it has no place any more
 //!  kind 1 out    handed out: a = the session, 0 for that of the process that owned the log
 //!  kind 2 delayed a = for how long, b = since when, both in milliseconds, by the wall clock
+//!  A mark of two changes, gone and another kind, says that the first message was moved and is the second one since.
 //!
 //! next: every message before it was handed out, or has a change. Its highest bit: this mark begins a snapshot, and no earlier one counts
 //! ```
@@ -98,6 +99,11 @@ impl Mark {
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The length of a message's record.
+pub(crate) fn message_bytes(body: &[u8]) -> u64 {
+    (MESSAGE_HEAD + body.len()) as u64
 }
 
 /// A message as its record.

@@ -32,6 +32,8 @@ pub(crate) enum Place {
     Delayed { due: u64, delay_ms: u64, since_ms: u64 },
     /// Waiting again, behind the messages before this sequence number.
     Again { behind: u64 },
+    /// Acknowledged by a late consumer after it was moved to where the line has not come yet.
+    Done,
 }
 
 impl Place {
@@ -39,7 +41,7 @@ impl Place {
         match self {
             Self::Out { until, .. } => until,
             Self::Delayed { due, .. } => Some(due),
-            Self::Again { .. } => None,
+            Self::Again { .. } | Self::Done => None,
         }
     }
 }
@@ -56,6 +58,8 @@ pub(crate) struct State {
     again: BTreeSet<(u64, u64)>,
     /// By the time at which something happens to them.
     due: BTreeSet<(u64, u64)>,
+    /// Messages that were handed out before they were moved, as their consumers know them: where they are now.
+    moved: BTreeMap<u64, u64>,
 }
 
 impl State {
@@ -67,12 +71,17 @@ impl State {
     /// Takes in a mark, at opening: messages that were out at the owner wait again, those of other sessions have until `until` to be claimed.
     pub(crate) fn replay(&mut self, mark: &Mark, (now, now_wall, until): (u64, u64, u64)) {
         if mark.begins_snapshot {
-            (self.held, self.again, self.due) = Default::default();
+            (self.held, self.again, self.due, self.moved) = Default::default();
         }
         self.next = mark.next;
+        let moved = match mark.changes[..] {
+            [(_, Change::Gone), (_, Change::Gone)] => None,
+            [(from, Change::Gone), (to, _)] => Some((from, to)),
+            _ => None,
+        };
         for (seq, change) in &mark.changes {
             let held = match *change {
-                Change::Gone => None,
+                Change::Gone => self.gone(*seq),
                 Change::Out { attempts, session: 0 } => {
                     Some(Held { attempts, place: Place::Again { behind: 0 } })
                 }
@@ -87,8 +96,36 @@ impl State {
                     Some(Held { attempts, place })
                 }
             };
-            self.set(*seq, held);
+            match (moved, held) {
+                (Some((from, to)), Some(held)) => self.move_to(from, to, held),
+                _ => self.set(*seq, held),
+            }
         }
+    }
+
+    /// Moves a message, which is held as `held` says from now on.
+    pub(crate) fn move_to(&mut self, from: u64, to: u64, held: Held) {
+        self.moved.values_mut().filter(|now| **now == from).for_each(|now| *now = to);
+        if held.attempts > 0 {
+            self.moved.insert(from, to);
+        }
+        self.set(from, None);
+        self.set(to, Some(held));
+    }
+
+    /// How a message is held that is gone.
+    fn gone(&self, seq: u64) -> Option<Held> {
+        (seq >= self.next).then_some(Held { attempts: 0, place: Place::Done })
+    }
+
+    /// Removes a message for good.
+    pub(crate) fn acknowledge(&mut self, seq: u64) {
+        self.set(seq, self.gone(seq));
+    }
+
+    /// Where a message is now.
+    pub(crate) fn moved_to(&self, seq: u64) -> u64 {
+        self.moved.get(&seq).copied().unwrap_or(seq)
     }
 
     /// Puts a message where it is now; `None`: it is gone.
@@ -122,7 +159,7 @@ impl State {
 
     /// Whether it is gone for good.
     pub(crate) fn is_gone(&self, seq: u64) -> bool {
-        seq < self.next && !self.held.contains_key(&seq)
+        self.get(seq).map_or(seq < self.next, |held| held.place == Place::Done)
     }
 
     /// The message that is handed out next, and how often it was before.
@@ -196,6 +233,13 @@ impl State {
         self.held.first_key_value().map_or(self.next, |(seq, _)| self.next.min(*seq))
     }
 
+    /// Forgets what the line has come past since it was done.
+    pub(crate) fn tidy(&mut self) {
+        let next = self.next;
+        self.held.retain(|seq, held| *seq >= next || held.place != Place::Done);
+        self.moved.retain(|_, to| self.held.contains_key(to));
+    }
+
     /// All of it as marks, of at most `changes_max` changes each; sessions as `own` has them.
     pub(crate) fn snapshot(&self, own: u64, changes_max: usize) -> Vec<Mark> {
         let changes: Vec<_> = self.held().map(|(seq, held)| (seq, change(held, own))).collect();
@@ -205,6 +249,11 @@ impl State {
             marks.push(self.mark(Vec::new()));
         }
         marks[0].begins_snapshot = true;
+        let moved = self.moved.iter().filter_map(|(from, to)| {
+            let now = change(self.get(*to)?, own);
+            Some(self.mark(vec![(*from, Change::Gone), (*to, now)]))
+        });
+        marks.extend(moved);
         marks
     }
 
@@ -222,12 +271,48 @@ pub(crate) fn change(held: Held, own: u64) -> Change {
         Place::Delayed { delay_ms, since_ms, .. } => {
             Change::Delayed { attempts: held.attempts, delay_ms, since_ms }
         }
+        Place::Done => Change::Gone,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A replay of what it changed, or of its snapshot, makes the same state.
+    #[test]
+    fn a_moved_message_is_acknowledged_by_its_old_number_and_never_comes_up_in_line() {
+        let delayed =
+            |attempts| Held { attempts, place: Place::Delayed { due: 5, delay_ms: 5, since_ms: 0 } };
+        let mut state = State::new(0, 3);
+        for seq in [0, 1] {
+            state.hand_out(seq, delayed(1));
+        }
+        let moved = state.mark(vec![(0, Change::Gone), (3, change(delayed(1), 7))]);
+        state.move_to(0, 3, delayed(1));
+        state.move_to(3, 4, delayed(1));
+        assert_eq!([0, 3, 1].map(|seq| state.moved_to(seq)), [4, 4, 1]);
+        state.durable = 5;
+        let mut again = State::new(0, 5);
+        for mark in state.snapshot(7, 9) {
+            again.replay(&mark, (0, 0, 0));
+        }
+        assert_eq!(again, state);
+        let mut replayed = State::new(0, 3);
+        replayed.replay(&moved, (0, 0, 0));
+        assert_eq!(replayed.moved_to(0), 3);
+        state.acknowledge(4);
+        assert!(state.is_gone(4) && !state.is_gone(2));
+        assert_eq!(state.waiting().collect::<Vec<_>>(), [2, 3]);
+        for mark in state.snapshot(7, 9) {
+            again.replay(&mark, (0, 0, 0));
+        }
+        assert!(again.is_gone(again.moved_to(4)));
+        state.next = 5;
+        state.tidy();
+        assert_eq!((state.first(), state.moved_to(0)), (1, 0));
+        assert!(state.is_gone(0) && state.is_gone(4));
+    }
 
     #[test]
     fn a_delayed_message_whose_time_comes_before_it_is_durable_waits_for_that_alone() {

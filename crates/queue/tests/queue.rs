@@ -427,6 +427,49 @@ fn consumers_outlive_an_owner_whose_log_fails() {
     assert!(["a", "lost"].contains(&bodies(&got)[0]));
 }
 
+/// What can be put can become a dead letter, and what cannot is refused.
+#[test]
+fn the_longest_message_can_be_buried() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = seawall::Options::default().record_bytes_max(8_000);
+    let queue = open_as(dir.path(), &Options { log, max_attempts: 1, ..Options::default() });
+    for length in (7_993..12_200).step_by(60) {
+        let refused = queue.put(&vec![7; length]).expect_err("is too long");
+        assert_eq!(refused.name(), "too_long", "{length}: {refused}");
+    }
+    queue.put(&[7; 7_992]).expect("puts");
+    queue.get(NOW).and_then(|message| message.nack(Duration::ZERO)).expect("fails");
+    assert_eq!(queue.dead_letters(9).expect("lists").len(), 1);
+}
+
+/// A consumer gave its message back with a long delay, the message is moved behind many others, and then it turns out to be done.
+#[test]
+fn a_late_acknowledgement_finds_a_message_that_was_moved() {
+    for reopened in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [owner, other] = both(&dir.path().join("jobs"), &Options::default());
+        owner.put(b"late").expect("puts");
+        let late = other.get(SOON).expect("gets");
+        late.nack(Duration::from_hours(24)).expect("gives back");
+        for _ in 0..80 {
+            other.put_many(vec![Vec::new(); 100], Duration::ZERO).expect("puts");
+            assert_eq!(drain(&other).len(), 100);
+        }
+        other.put(b"in line").expect("puts");
+        if reopened {
+            owner.close().expect("closes");
+        }
+        assert_eq!(other.stats().expect("counts").delayed, 1);
+        late.ack().expect("acknowledges");
+        late.ack().expect("acknowledges again");
+        let stats = other.stats().expect("counts");
+        assert_eq!((stats.delayed, stats.waiting), (0, 1), "reopened: {reopened}");
+        assert_eq!(drain(&other), ["in line"]);
+        other.put(b"next").expect("puts");
+        assert_eq!(drain(&other), ["next"]);
+    }
+}
+
 /// What is too long for the log is that in every process.
 #[test]
 fn an_error_is_of_one_kind_in_every_process() {

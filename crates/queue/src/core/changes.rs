@@ -6,7 +6,7 @@ use seawall_sys::clock::unix_us;
 use super::{Core, Done, append_mark, is_out_at, now_ms};
 use crate::bodies::read;
 use crate::error::{Error, Result};
-use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, dead_letter, message};
+use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, dead_letter, message, message_bytes};
 use crate::state::{Held, Place, change};
 use crate::wire::Answer;
 
@@ -21,6 +21,12 @@ const GONE_MAX: u64 = 4_096;
 
 impl Core {
     pub(super) fn put(&mut self, log: &Log, bodies: &[Vec<u8>], delay_ms: u64) -> Done {
+        // A transaction has room for a little more than the longest record: for the burial of what is no longer.
+        let bytes_max = log.record_bytes_max() as u64;
+        let longest = bodies.iter().map(|body| message_bytes(body)).max().unwrap_or(0);
+        if longest > bytes_max {
+            return Err(Error::Log(LogError::TooLong { bytes: longest, bytes_max }));
+        }
         let first = log.stream(MESSAGES).next_seq();
         let answer = Answer::Put { first };
         if bodies.is_empty() {
@@ -51,6 +57,8 @@ impl Core {
     }
 
     pub(super) fn ack(&mut self, log: &Log, seqs: &[u64]) -> Done {
+        // A consumer that is late knows where its message was.
+        let seqs: Vec<u64> = seqs.iter().map(|seq| self.state.moved_to(*seq)).collect();
         if let Some(seq) = seqs.iter().find(|seq| **seq >= self.state.durable) {
             return Err(Error::NoMessage { seq: *seq });
         }
@@ -64,7 +72,7 @@ impl Core {
         }
         let lsn = self.append(log, left.iter().map(|seq| (*seq, Change::Gone)).collect())?;
         for seq in &left {
-            self.state.set(*seq, None);
+            self.state.acknowledge(*seq);
         }
         let cost = 4 * CHANGE * self.state.held().len();
         let appended = lsn.get().saturating_sub(self.snapshot.get());
@@ -138,6 +146,7 @@ impl Core {
         if log.stream(MARKS).next_seq() == 0 && self.state.next == log.stream(MESSAGES).first_seq() {
             return Ok(log.appended_lsn());
         }
+        self.state.tidy();
         self.move_delayed(log)?;
         let marks = self.state.snapshot(self.own, CHANGES_MAX);
         let first = log.stream(MARKS).next_seq();
@@ -168,8 +177,7 @@ impl Core {
                 transaction.append_to(MESSAGES, &record.payload)?;
                 append_mark(transaction, &mark)
             })?;
-            self.state.set(seq, None);
-            self.state.set(to, Some(held));
+            self.state.move_to(seq, to, held);
         }
     }
 }

@@ -55,7 +55,8 @@ impl Core {
         let durable = self.state.durable;
         let is_gone = |(seq, held): &(u64, Held)| *seq < durable && !matches!(held.place, Place::Out { .. });
         let gone: Vec<_> = self.state.held().filter(is_gone).collect();
-        let count = self.state.in_line_count() + gone.len() as u64;
+        let counted = gone.iter().filter(|(_, held)| held.place != Place::Done).count();
+        let count = self.state.in_line_count() + counted as u64;
         for (seq, _) in gone {
             self.state.set(seq, None);
         }
@@ -77,7 +78,7 @@ impl Core {
             match held.place {
                 Place::Out { .. } => stats.out += 1,
                 Place::Delayed { .. } => stats.delayed += 1,
-                Place::Again { .. } => {}
+                Place::Again { .. } | Place::Done => {}
             }
         }
         Answer::Stats(stats)
