@@ -22,7 +22,7 @@
 //! no use to a rebuild of what is kept, because the log itself had trimmed it.
 
 use crate::ahead::Ahead;
-use crate::destination::{Answer, Compacted, Destination, Follower, Keep, Mark, Removed};
+use crate::destination::{Answer, Compacted, Destination, Follower, Identity, Keep, Removed};
 use crate::error::{Error, Result};
 use crate::failure::{Facts, Synced};
 use crate::manifest::Index;
@@ -218,7 +218,7 @@ impl<S: Store> Archive<S> {
         }
         self.identity = None;
         match self.identity()? {
-            Mark::Is(_) => Ok(()),
+            Identity::Is(_) => Ok(()),
             _ => Err(Error::unfit(format!("{IDENTITY} in {} is not understood", self.store.address()))),
         }
     }
@@ -308,16 +308,16 @@ impl<S: Store> Destination for Archive<S> {
         }
     }
 
-    fn identity(&mut self) -> Result<Mark> {
+    fn identity(&mut self) -> Result<Identity> {
         if self.identity.is_none() {
             let found = self.store.get(IDENTITY, Some(IDENTITY_BYTES_MAX))?;
             let text = found.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
             self.identity = text.filter(|text| text.starts_with(IDENTITY_WORDS) && !text.contains('\n'));
         }
-        Ok(self.identity.clone().map_or(Mark::Missing, Mark::Is))
+        Ok(self.identity.clone().map_or(Identity::Missing, Identity::Is))
     }
 
-    fn found(&mut self) -> Result<()> {
+    fn prepare(&mut self) -> Result<()> {
         self.probe()
     }
 
@@ -341,7 +341,7 @@ impl<S: Store> Destination for Archive<S> {
         self.read_packed(position, visit)
     }
 
-    fn tell(&mut self, follower: &Follower) -> Result<bool> {
+    fn record_progress(&mut self, follower: &Follower) -> Result<bool> {
         self.put_follower(follower).map(|()| true)
     }
 

@@ -92,7 +92,7 @@ impl Beside {
         let (end, records) = (self.follower.lsn(), self.records);
         let is_replaced = chain.owner != note.owner;
         if records > 0 && (self.is_forked || planted!(DrillForkUnseen, is_replaced)) {
-            return Err(Error::Forked { lsn: self.common, end, records, term: chain.term });
+            return Err(Error::Forked { lsn: self.common, end, records, epoch: chain.epoch });
         }
         Ok(Between { end, behind: records, is_replaced })
     }

@@ -16,23 +16,23 @@ use std::time::Duration;
 /// Takes the outcome of an append, from any thread.
 pub type Answer = Box<dyn FnOnce(Outcome) + Send>;
 
-/// The identity of a destination, which tells it from others at its address; not a mark of the log.
+/// The identity of a destination, which tells it from others at its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum Identity {
     /// It does not report one.
-    Unsaid,
+    Unreported,
     /// It stores one, but has none: nothing was shipped there, or the address leads elsewhere.
     Missing,
     /// This line: the cluster, the time of creation, or unique bytes.
     Is(String),
 }
 
-impl Mark {
+impl Identity {
     /// In words.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {
-            Self::Unsaid => None,
+            Self::Unreported => None,
             Self::Missing => Some("a destination that was never shipped to".to_owned()),
             Self::Is(mark) => Some(mark.clone()),
         }
@@ -111,16 +111,16 @@ pub trait Destination: Send {
     ///
     /// # Errors
     /// As [`Destination::read`].
-    fn identity(&mut self) -> Result<Mark> {
-        Ok(Mark::Unsaid)
+    fn identity(&mut self) -> Result<Identity> {
+        Ok(Identity::Unreported)
     }
 
-    /// Founds it, before anything is stored: probes the operations that it must support, and creates its identity if it stores one
+    /// Prepares it, before anything is stored: probes the operations that it must support, and creates its identity if it stores one
     /// and has none.
     ///
     /// # Errors
     /// As [`Destination::read`], and [`crate::Error::Unfit`] with what it does not support.
-    fn found(&mut self) -> Result<()> {
+    fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -200,7 +200,7 @@ pub trait Destination: Send {
     ///
     /// # Errors
     /// As [`Destination::read`], also if the standby may not write there.
-    fn tell(&mut self, _follower: &Follower) -> Result<bool> {
+    fn record_progress(&mut self, _follower: &Follower) -> Result<bool> {
         Ok(false)
     }
 

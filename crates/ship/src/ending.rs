@@ -91,7 +91,7 @@ mod tests {
         let away = Error::unavailable("no answer", std::io::Error::other("reset"));
         assert!(away.is_passing() && away.ending() == Ending::Away);
         for (error, ending) in [
-            (Error::Replaced { term: 3 }, Ending::Fenced),
+            (Error::Replaced { epoch: 3 }, Ending::Fenced),
             (Error::NotOwner, Ending::Fenced),
             (Error::Lost { position: 4 }, Ending::Damaged),
             (Error::Removed { position: 4, start: 9, address: "memory:a".to_owned() }, Ending::Damaged),

@@ -65,12 +65,12 @@ pub enum Error {
     /// Another writer has fenced this one at the destination: this one never writes there again.
     Replaced {
         /// The epoch that the other writer took.
-        term: u64,
+        epoch: u64,
     },
     /// A second writer of this directory, or of a copy of it, has fenced this one. The log was not taken over.
     Second {
         /// The epoch that it took.
-        term: u64,
+        epoch: u64,
     },
     /// Another process is shipping the log to the destination.
     InUse {
@@ -114,7 +114,7 @@ pub enum Error {
         /// Records between the two, which are only here.
         records: u64,
         /// The epoch of the other writer.
-        term: u64,
+        epoch: u64,
     },
     /// A commit named a failure that neither the log nor a destination outlives.
     BeyondPromise {
@@ -186,14 +186,14 @@ impl fmt::Display for Error {
                 "the manifest at position {position} is invalid: {what}; the log is complete without it: remove the object \
                  manifests/{position:020}"
             ),
-            Self::Replaced { term } => write!(
+            Self::Replaced { epoch } => write!(
                 f,
-                "another writer has taken over the destination (epoch {term}): this log must not be written any more; \
+                "another writer has taken over the destination (epoch {epoch}): this log must not be written any more; \
                  `seawall log rebuild` restores it from the destination"
             ),
-            Self::Second { term } => write!(
+            Self::Second { epoch } => write!(
                 f,
-                "a second writer of this directory, or of a copy of it, has fenced this one (epoch {term}): run only one of them; nothing needs to be restored"
+                "a second writer of this directory, or of a copy of it, has fenced this one (epoch {epoch}): run only one of them; nothing needs to be restored"
             ),
             Self::InUse { address } => {
                 write!(f, "another process is shipping the log to {address} already: stop one of the two")
@@ -222,9 +222,9 @@ impl fmt::Display for Error {
                 "message {position} of the destination is not the one that it had acknowledged: it was rolled back, or is another destination; \
                  name a new one, and find out what happened to this one"
             ),
-            Self::Forked { lsn, end, records, term } => write!(
+            Self::Forked { lsn, end, records, epoch } => write!(
                 f,
-                "the log has forked: another writer (epoch {term}) continued from LSN {lsn}; {records} records of this log, LSN {lsn} to \
+                "the log has forked: another writer (epoch {epoch}) continued from LSN {lsn}; {records} records of this log, LSN {lsn} to \
                  {end}, are only here: `seawall log cat DIR --from {lsn}` prints them"
             ),
             Self::BeyondPromise { failure, why } => {

@@ -87,7 +87,7 @@ pub fn end(from: &mut dyn Destination) -> Result<Option<Chain>> {
     }
 }
 
-/// Whether the right to write that was taken by a guess counts: `taken` is the chain with the term at its end, `read` the chain as
+/// Whether the right to write that was taken by a guess counts: `taken` is the chain with the epoch at its end, `read` the chain as
 /// it was read from its beginning to the same position.
 #[must_use]
 pub fn was_right(taken: &Chain, read: &Chain) -> bool {
@@ -103,9 +103,9 @@ mod tests {
     use crate::message::{Chain, Kind};
     use seawall::{LogId, Lsn};
 
-    fn batch(chain: &mut Chain, term: u64, owner: u8) -> Vec<u8> {
-        let kind = if chain.term == term { Kind::Batches } else { Kind::Term };
-        let mut header = chain.next_header(kind, LogId([7; 16]), (term, [owner; 16]));
+    fn batch(chain: &mut Chain, epoch: u64, owner: u8) -> Vec<u8> {
+        let kind = if chain.epoch == epoch { Kind::Batches } else { Kind::Epoch };
+        let mut header = chain.next_header(kind, LogId([7; 16]), (epoch, [owner; 16]));
         if kind == Kind::Batches {
             header.end = Lsn::new(header.lsn.get() + 10);
         }
@@ -114,7 +114,7 @@ mod tests {
         bytes
     }
 
-    /// The old writer's pipeline arrives after the new term.
+    /// The old writer's pipeline arrives after the new epoch.
     #[test]
     fn the_line_that_goes_on_is_taken_and_not_what_was_left_over() {
         let mut chain = Chain::default();
@@ -135,7 +135,7 @@ mod tests {
                 (chain.position, chain.number, chain.last),
                 "{first}"
             );
-            assert_eq!((end.lsn, end.term, end.owner), (chain.lsn, 2, [2; 16]));
+            assert_eq!((end.lsn, end.epoch, end.owner), (chain.lsn, 2, [2; 16]));
         }
         assert_eq!(Guess::default().end(), None);
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Manifest, begins_segment};
 use crate::message::{Chain, Header, Kind, Owner, Verdict, is_message};
 use crate::note::{Note, random};
-use crate::writer::{Action, Bounds, Ground, Identity, Outcome, Writer};
+use crate::writer::{Action, Bounds, Ground, Outcome, Writer, WriterId};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
 use std::path::Path;
@@ -109,7 +109,7 @@ impl Intake {
                     return Err(damaged(what));
                 }
             }
-            Verdict::Next(header, _) if header.kind == Kind::Term => self.parts.clear(),
+            Verdict::Next(header, _) if header.kind == Kind::Epoch => self.parts.clear(),
             Verdict::Next(header, payload) if header.part.1 == 1 => return sink(&payload),
             Verdict::Next(header, payload) => {
                 self.parts.extend_from_slice(&payload);
@@ -251,7 +251,7 @@ fn read_ahead(
     })
 }
 
-/// Takes the next term for `owner` and reads up to it: from `writers` alone if they are named; `sink` gets what `intake` had not
+/// Takes the next epoch for `owner` and reads up to it: from `writers` alone if they are named; `sink` gets what `intake` had not
 /// read. Returns the note for the new owner.
 pub(crate) fn claim(
     from: &mut dyn Destination,
@@ -264,7 +264,7 @@ pub(crate) fn claim(
         let other = writers.is_some() && !is_named(chain) && chain.owner != owner;
         let refused = planted!(StandbyTakesFromAnyone, other);
         if planted!(SourcesTakeFromAnyone, refused) {
-            Err(Error::Replaced { term: chain.term })
+            Err(Error::Replaced { epoch: chain.epoch })
         } else {
             Ok(())
         }
@@ -272,14 +272,14 @@ pub(crate) fn claim(
     mine(&intake.chain)?;
     let chain = loop {
         let end = intake.chain.clone();
-        let taken = take_term(from, owner, end, &mut |position, bytes| {
+        let taken = take_epoch(from, owner, end, &mut |position, bytes| {
             if position == intake.chain.position + 1 {
                 intake.take(bytes, sink)?;
             }
             mine(&intake.chain)
         });
         match taken {
-            // One of them was faster: take the term from that one.
+            // One of them was faster: take the epoch from that one.
             Err(Error::Replaced { .. }) if !planted!(SourcesTakeFromAnyone, !is_named(&intake.chain)) => {}
             taken => break taken?,
         }
@@ -289,8 +289,8 @@ pub(crate) fn claim(
     Note::new(from, owner, chain)
 }
 
-/// Takes the next term after `end`, or after what was added since; returns the chain with the term at its end.
-fn take_term(
+/// Takes the next epoch after `end`, or after what was added since; returns the chain with the epoch at its end.
+fn take_epoch(
     from: &mut dyn Destination,
     owner: Owner,
     end: Chain,
@@ -298,7 +298,7 @@ fn take_term(
 ) -> Result<Chain> {
     let log_id = end.log_id.ok_or_else(|| empty(from))?;
     let base = (end.lsn, end.link);
-    let me = Identity { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
+    let me = WriterId { log_id, owner, nonce: random()?, ground: Ground::TakeOver, base };
     let message_bytes_max = from.facts().message_bytes_max;
     let bounds = Bounds { message_bytes_max, in_flight_max: 1, queue_bytes_max: 1, compresses: false };
     let mut writer = Writer::new(me, bounds, end);
@@ -306,8 +306,8 @@ fn take_term(
     Ok(writer.known().clone())
 }
 
-/// As [`take_term`], from one of `writers` alone; `end` may be a guess.
-pub(crate) fn take_term_from(
+/// As [`take_epoch`], from one of `writers` alone; `end` may be a guess.
+pub(crate) fn take_epoch_from(
     from: &mut dyn Destination,
     owner: Owner,
     end: Chain,
@@ -315,12 +315,12 @@ pub(crate) fn take_term_from(
 ) -> Result<Chain> {
     let mut found = end;
     loop {
-        let taken = take_term(from, owner, found.clone(), &mut |position, bytes| {
+        let taken = take_epoch(from, owner, found.clone(), &mut |position, bytes| {
             if position == found.position + 1 {
                 found.take(bytes)?;
             }
             let other = found.owner != owner && !writers.contains(&found.owner);
-            if other { Err(Error::Replaced { term: found.term }) } else { Ok(()) }
+            if other { Err(Error::Replaced { epoch: found.epoch }) } else { Ok(()) }
         });
         match taken {
             // One of them was faster, and the right is taken from that one.

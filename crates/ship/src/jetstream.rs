@@ -11,7 +11,7 @@
 //! acknowledgement counts only if it names the position; the sync policy comes from the servers' monitoring ports and from nowhere
 //! else.
 
-use crate::destination::{Answer, Destination, Mark};
+use crate::destination::{Answer, Destination, Identity};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::remote::nats;
@@ -262,8 +262,8 @@ impl Destination for JetStream {
         format!("jetstream:{}", self.name)
     }
 
-    fn identity(&mut self) -> Result<Mark> {
-        Ok(Mark::Is(format!("created {}", humantime::format_rfc3339_nanos(self.created))))
+    fn identity(&mut self) -> Result<Identity> {
+        Ok(Identity::Is(format!("created {}", humantime::format_rfc3339_nanos(self.created))))
     }
 
     fn settles_within(&self) -> Duration {

@@ -7,7 +7,7 @@
 //!
 //! Kafka cannot be told to store a message only at the next free offset: a late message of a writer that was replaced lies in the
 //! topic too. It states the message before it, which is not the one that lies there, so that every reader ignores it, and its
-//! writer, which finds another offset than it named, reads on and finds the new term. So the rule of `message.rs` fences.
+//! writer, which finds another offset than it named, reads on and finds the new epoch. So the rule of `message.rs` fences.
 //!
 //! Invariants: every request has a time limit; nothing is said to be missing while a message of this writer is in flight; the
 //! sync policy and the copies come from the broker's description of the topic and from nowhere else.
@@ -15,7 +15,7 @@
 mod reader;
 mod topic;
 
-use crate::destination::{Answer, Destination, Mark};
+use crate::destination::{Answer, Destination, Identity};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::remote::kafka::{self as client, Connection, Context, kept};
@@ -189,9 +189,9 @@ impl Destination for Kafka {
         format!("kafka:{}", self.topic)
     }
 
-    fn identity(&mut self) -> Result<Mark> {
+    fn identity(&mut self) -> Result<Identity> {
         let cluster = self.cluster.as_ref().map(|cluster| format!("cluster {cluster}"));
-        Ok(cluster.map_or(Mark::Unsaid, Mark::Is))
+        Ok(cluster.map_or(Identity::Unreported, Identity::Is))
     }
 
     fn settles_within(&self) -> Duration {

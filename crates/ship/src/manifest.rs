@@ -13,7 +13,7 @@
 //!  24   8   position N: of the last message in front of the segment, 0 for none
 //!  32   8  number: how many messages belong to the chain up to there
 //!  40  32   SHA-256 of the last of them
-//!  72   8   term
+//!  72   8   epoch
 //!  80  16   owner
 //!  96   8   LSN where the segment begins
 //! 104   4   link: checksum of the header of the batch before it
@@ -70,8 +70,8 @@ pub struct Manifest {
     pub number: u64,
     /// The last of them.
     pub last: Hash,
-    /// The term.
-    pub term: u64,
+    /// The epoch.
+    pub epoch: u64,
     /// Who took it.
     pub owner: Owner,
     /// Where the segment begins.
@@ -91,7 +91,7 @@ impl Manifest {
             position: position - 1,
             number: header.number,
             last: header.previous,
-            term: header.term,
+            epoch: header.epoch,
             owner: header.owner,
             lsn: header.lsn,
             link: header.link_before,
@@ -110,7 +110,7 @@ impl Manifest {
         put(24, &self.position.to_le_bytes());
         put(32, &self.number.to_le_bytes());
         put(40, &self.last);
-        put(72, &self.term.to_le_bytes());
+        put(72, &self.epoch.to_le_bytes());
         put(80, &self.owner);
         put(96, &self.lsn.get().to_le_bytes());
         put(104, &self.link.to_le_bytes());
@@ -140,7 +140,7 @@ impl Manifest {
             position: word(24),
             number: word(32),
             last: take(bytes, 40),
-            term: word(72),
+            epoch: word(72),
             owner: take(bytes, 80),
             lsn: Lsn::new(word(96)),
             link: u32::from_le_bytes(take(bytes, 104)),
@@ -157,7 +157,7 @@ impl Manifest {
             number: self.number,
             last: self.last,
             last_at: 0,
-            term: self.term,
+            epoch: self.epoch,
             owner: self.owner,
             log_id: Some(self.log_id),
             lsn: self.lsn,
@@ -309,7 +309,7 @@ mod tests {
     use seawall::LogId;
 
     fn manifest(position: u64) -> Manifest {
-        let chain = Chain { number: position, last: [9; 32], term: 3, ..Chain::default() };
+        let chain = Chain { number: position, last: [9; 32], epoch: 3, ..Chain::default() };
         let mut header = chain.next_header(Kind::Batches, LogId([7; 16]), (3, [5; 16]));
         header.time_us = 77;
         assert!(begins_segment(&header, b"SWLS and more") && !begins_segment(&header, b"SWLB"));

@@ -6,9 +6,9 @@
 //!  at  size
 //!   0   4   magic "SWSM"
 //!   4   2   version: 1, or 2 if the payload is compressed
-//!   6   2   kind: 1 batches, 2 term
+//!   6   2   kind: 1 batches, 2 epoch
 //!   8  16   identity of the log
-//!  24   8   term: how often the right to write here was taken; commands call it the epoch
+//!  24   8   epoch: how often the right to write here was taken; `term` in the JSON of commands
 //!  32  16   owner: chosen at random by the directory of the log that took it
 //!  48   8   number: how many messages of the chain come before this one
 //!  56   8   LSN where its batches begin
@@ -29,12 +29,12 @@
 //! ```
 //!
 //! The payload of batches is pieces of the log, as `seawall::SealedFollower` hands them out; marks travel before the next
-//! batch with records. One that is longer than the destination takes is cut into parts. The payload of a term is 16 bytes
-//! that no other term has.
+//! batch with records. One that is longer than the destination takes is cut into parts. The payload of an epoch is 16 bytes
+//! that no other epoch has.
 //!
 //! The **chain** is read from the first message on. A message belongs to it if and only if (1) it states the SHA-256 of the
-//! last message that belongs to it, and its number, and (2) it is a term, higher than the last one, or batches of the term and the owner
-//! of the last term. Everything else is left over from a race and ignored: a late message of a writer that was replaced, a
+//! last message that belongs to it, and its number, and (2) it is an epoch, higher than the last one, or batches of the epoch and the owner
+//! of the last epoch. Everything else is left over from a race and ignored: a late message of a writer that was replaced, a
 //! second copy. So is what does not begin with the magic: it is no message, and no chain runs through it. What belongs to the chain
 //! and is invalid, of another log, or does not continue it, is damage.
 //!
@@ -71,7 +71,7 @@ pub enum Kind {
     /// It holds batches.
     Batches,
     /// A writer takes the right to write.
-    Term,
+    Epoch,
 }
 
 /// The header of a message.
@@ -82,7 +82,7 @@ pub struct Header {
     /// Which log.
     pub log_id: LogId,
     /// How often the right to write was taken.
-    pub term: u64,
+    pub epoch: u64,
     /// By whom.
     pub owner: Owner,
     /// How many messages of the chain come before this one.
@@ -158,7 +158,7 @@ impl Header {
         put(4, &version.to_le_bytes());
         put(6, &(if self.kind == Kind::Batches { 1_u16 } else { 2 }).to_le_bytes());
         put(8, &self.log_id.0);
-        put(24, &self.term.to_le_bytes());
+        put(24, &self.epoch.to_le_bytes());
         put(32, &self.owner);
         put(48, &self.number.to_le_bytes());
         put(56, &self.lsn.get().to_le_bytes());
@@ -204,13 +204,13 @@ impl Header {
         let half = |at| u32::from_le_bytes(take(header, at));
         let kind = match u16::from_le_bytes(take(header, 6)) {
             1 => Kind::Batches,
-            2 => Kind::Term,
+            2 => Kind::Epoch,
             _ => return Err("it is of an unknown kind"),
         };
         let opened = Self {
             kind,
             log_id: LogId(take(header, 8)),
-            term: word(24),
+            epoch: word(24),
             owner: take(header, 32),
             number: word(48),
             lsn: Lsn::new(word(56)),
@@ -271,8 +271,8 @@ pub struct Chain {
     pub last: Hash,
     /// Where that lies, 0 if it is not known.
     pub last_at: u64,
-    /// The last term, 0 for none.
-    pub term: u64,
+    /// The last epoch, 0 for none.
+    pub epoch: u64,
     /// Who took it.
     pub owner: Owner,
     /// Which log it is, once a message came.
@@ -294,7 +294,7 @@ impl Default for Chain {
             number: 0,
             last: [0; 32],
             last_at: 0,
-            term: 0,
+            epoch: 0,
             owner: [0; 16],
             log_id: None,
             lsn: Lsn::ZERO,
@@ -318,14 +318,14 @@ impl Chain {
     /// A chain of which nothing is known but its last message, at `position`.
     pub(crate) fn ending_with(position: u64, header: Header, bytes: &[u8]) -> Self {
         let (part, parts) = header.part;
-        let is_whole = header.kind == Kind::Term || part + 1 == parts;
+        let is_whole = header.kind == Kind::Epoch || part + 1 == parts;
         let (lsn, link) = if is_whole { (header.end, header.link) } else { (header.lsn, header.link_before) };
         Self {
             position,
             number: header.number.saturating_add(1),
             last: hash(bytes),
             last_at: position,
-            term: header.term,
+            epoch: header.epoch,
             owner: header.owner,
             log_id: Some(header.log_id),
             lsn,
@@ -341,11 +341,11 @@ impl Chain {
     pub fn has_lost(&self, ignored: &Header, in_flight: u64) -> bool {
         let ahead = ignored.number.saturating_sub(self.number);
         match ignored.kind {
-            // A writer sends batches only after its term.
-            Kind::Batches if ignored.term > self.term => true,
+            // A writer sends batches only after its epoch.
+            Kind::Batches if ignored.epoch > self.epoch => true,
             Kind::Batches => ignored.stored > self.number || ahead >= in_flight,
             // Its place may have been guessed by such a batch.
-            Kind::Term => ahead >= 2 * in_flight,
+            Kind::Epoch => ahead >= 2 * in_flight,
         }
     }
 
@@ -368,7 +368,7 @@ impl Chain {
         if self.log_id.is_some_and(|log_id| log_id != header.log_id) {
             return Err(damaged(format!("it belongs to another log, {}", header.log_id)));
         }
-        // After a part of a message comes the next part, or a term that drops it.
+        // After a part of a message comes the next part, or an epoch that drops it.
         let due = match &self.open {
             Some((came, open)) if header.kind == Kind::Batches => {
                 let same = (open.lsn, open.end, open.link, open.part.1)
@@ -393,7 +393,7 @@ impl Chain {
         self.last = hash(bytes);
         self.last_at = self.position;
         self.log_id = Some(header.log_id);
-        (self.term, self.owner) = (header.term, header.owner);
+        (self.epoch, self.owner) = (header.epoch, header.owner);
         let (part, parts) = header.part;
         if header.kind == Kind::Batches && part + 1 < parts {
             self.open = Some((part + 1, header.clone()));
@@ -410,8 +410,8 @@ impl Chain {
         let follows =
             planted!(ShipChainIgnored, (header.previous, header.number) == (self.last, self.number));
         let in_turn = match header.kind {
-            Kind::Term => header.term > self.term,
-            Kind::Batches => (header.term, header.owner) == (self.term, self.owner),
+            Kind::Epoch => header.epoch > self.epoch,
+            Kind::Batches => (header.epoch, header.owner) == (self.epoch, self.owner),
         };
         follows && in_turn
     }
@@ -424,11 +424,11 @@ impl Chain {
 
     /// The header of a message that follows.
     #[must_use]
-    pub fn next_header(&self, kind: Kind, log_id: LogId, (term, owner): (u64, Owner)) -> Header {
+    pub fn next_header(&self, kind: Kind, log_id: LogId, (epoch, owner): (u64, Owner)) -> Header {
         Header {
             kind,
             log_id,
-            term,
+            epoch,
             owner,
             number: self.number,
             lsn: self.lsn,

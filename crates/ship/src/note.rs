@@ -8,7 +8,7 @@
 //!
 //! Invariant: a note may be out of date, never ahead: an old one has the next writer read more, and the log keep more.
 
-use crate::destination::{Destination, Mark};
+use crate::destination::{Destination, Identity};
 use crate::error::{Error, Result};
 use crate::message::{Chain, Owner, hash};
 use seawall::{Hold, LogId, Lsn};
@@ -63,7 +63,7 @@ impl Note {
     /// As [`Destination::read`].
     pub fn new(destination: &mut dyn Destination, owner: Owner, chain: Chain) -> Result<Self> {
         let (address, mark) = (destination.address(), destination.identity()?);
-        let identity = if let Mark::Is(mark) = mark { Some(mark) } else { None };
+        let identity = if let Identity::Is(mark) = mark { Some(mark) } else { None };
         Ok(Self { address, identity, owner, chain, former: None })
     }
 
@@ -93,7 +93,7 @@ impl Note {
         let (address, found) = (destination.address(), destination.identity()?);
         let name = hold_name(&address);
         let Some(hold) = Hold::read(dir, &name)? else {
-            let Mark::Is(found) = found else { return Ok(None) };
+            let Identity::Is(found) = found else { return Ok(None) };
             let known = Self::all(dir).into_iter().find(|(_, note)| note.identity.as_ref() == Some(&found));
             return Ok(known.map(|(name, note)| note.moved(name, destination)));
         };
@@ -106,10 +106,12 @@ impl Note {
         };
         let note = Self::parse(&hold.note).filter(|note| note.address == address).ok_or_else(unfit)?;
         match (note.identity, found) {
-            (Some(known), found @ (Mark::Is(_) | Mark::Missing)) if found != Mark::Is(known.clone()) => {
+            (Some(known), found @ (Identity::Is(_) | Identity::Missing))
+                if found != Identity::Is(known.clone()) =>
+            {
                 Err(Error::Other { address, known, found: found.text().unwrap_or_default() })
             }
-            (_, Mark::Is(found)) => Ok(Some(Self { identity: Some(found), ..note })),
+            (_, Identity::Is(found)) => Ok(Some(Self { identity: Some(found), ..note })),
             (known, _) => Ok(Some(Self { identity: known, ..note })),
         }
     }
@@ -126,11 +128,11 @@ impl Note {
 
     /// Its text form.
     pub(crate) fn text(&self) -> String {
-        let Chain { position, number, last, term, owner, log_id, lsn, link, needed, .. } = &self.chain;
+        let Chain { position, number, last, epoch, owner, log_id, lsn, link, needed, .. } = &self.chain;
         let log_id = log_id.map_or_else(|| "-".to_owned(), |log_id| log_id.to_string());
         let identity = self.identity.iter().fold(String::new(), |_, identity| format!("at {identity}\n"));
         format!(
-            "to {}\n{identity}owner {}\nchain {position} {number} {} {term} {} {log_id} {lsn} {link} {needed}\nlast {}\n",
+            "to {}\n{identity}owner {}\nchain {position} {number} {} {epoch} {} {log_id} {lsn} {link} {needed}\nlast {}\n",
             self.address,
             hex(&self.owner),
             hex(last),
@@ -143,14 +145,16 @@ impl Note {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let words: Vec<&str> = value("chain")?.split(' ').collect();
-        let [position, number, last, term, owner, log_id, lsn, link, needed] = words[..] else { return None };
+        let [position, number, last, epoch, owner, log_id, lsn, link, needed] = words[..] else {
+            return None;
+        };
         let log_id = if log_id == "-" { None } else { Some(LogId(unhex(log_id)?)) };
         let to_lsn = |text: &str| text.parse().ok().map(Lsn::new);
         let mut chain = Chain { position: position.parse().ok()?, ..Chain::default() };
         (chain.number, chain.last) = (number.parse().ok()?, unhex(last)?);
         // Those of earlier versions do not say it.
         chain.last_at = value("last").map_or(Some(0), |last| last.parse().ok())?;
-        (chain.term, chain.owner, chain.log_id) = (term.parse().ok()?, unhex(owner)?, log_id);
+        (chain.epoch, chain.owner, chain.log_id) = (epoch.parse().ok()?, unhex(owner)?, log_id);
         (chain.lsn, chain.link, chain.needed) = (to_lsn(lsn)?, link.parse().ok()?, to_lsn(needed)?);
         let (address, identity) = (value("to")?.to_owned(), value("at").map(str::to_owned));
         Some(Self { address, identity, owner: unhex(value("owner")?)?, chain, former: None })
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn a_note_is_read_as_it_was_written() {
         let mut chain =
-            Chain { position: 7, number: 6, last: [0xAB; 32], last_at: 6, term: 3, ..Chain::default() };
+            Chain { position: 7, number: 6, last: [0xAB; 32], last_at: 6, epoch: 3, ..Chain::default() };
         (chain.owner, chain.log_id) = ([1; 16], Some(LogId([2; 16])));
         (chain.lsn, chain.link, chain.needed) = (Lsn::new(99), 5, Lsn::new(44));
         let address = "folder /a b".to_owned();

@@ -29,7 +29,7 @@ use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
 pub use crate::intake::Read;
-use crate::intake::{Intake, claim, empty, noted, take_term_from};
+use crate::intake::{Intake, claim, empty, noted, take_epoch_from};
 use crate::manifest::Indexed;
 use crate::message::{Chain, Owner};
 use crate::note::random;
@@ -52,7 +52,7 @@ pub struct Rebuilt {
     /// What was read for it.
     pub read: Read,
     /// The epoch that was taken; none for a copy.
-    pub term: Option<u64>,
+    pub epoch: Option<u64>,
 }
 
 /// The result of a drill.
@@ -70,7 +70,7 @@ pub struct Drill {
     /// When the last batch was gathered, microseconds since 1970.
     pub time_us: u64,
     /// The last epoch.
-    pub term: u64,
+    pub epoch: u64,
     /// The state of an archive's manifests.
     pub manifests: Indexed,
     /// How the log compares, if it was named.
@@ -364,7 +364,7 @@ impl<'a> Sources<'a> {
             intake.until = u64::MAX;
             let note = claim(*destination, intake, (owner, Some(&writers)), &mut sink)?;
             note.write(rebuild.folder())?;
-            highest = highest.max(note.chain.term);
+            highest = highest.max(note.chain.epoch);
         }
         Ok(highest)
     }
@@ -374,7 +374,7 @@ impl<'a> Sources<'a> {
 fn take_damaged(from: &mut dyn Destination, owner: Owner) -> Result<bool> {
     let Some(end) = guess::end(from)? else { return Ok(false) };
     let writers = [end.owner];
-    match take_term_from(from, owner, end, &writers) {
+    match take_epoch_from(from, owner, end, &writers) {
         Ok(_) => Ok(true),
         Err(Error::Damaged { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -448,9 +448,9 @@ pub fn rebuild(
     let filled = sources.fill(&mut rebuild, progress);
     let proven = filled.and_then(|()| rebuild.prove().map_err(|error| sources.blame(error.into())));
     planted!(RebuildTakesUnproven, proven?);
-    let term = sources.claim(owner, &mut rebuild)?;
+    let epoch = sources.claim(owner, &mut rebuild)?;
     let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
-    let outcome = Rebuilt { report, read: sources.total(), term: Some(term) };
+    let outcome = Rebuilt { report, read: sources.total(), epoch: Some(epoch) };
     Ok(Joined { outcome, wrong: sources.wrong() })
 }
 
@@ -505,7 +505,7 @@ pub fn copy(
         return Err(sources.blame(Error::unfit(what)));
     }
     let report = rebuild.finish().map_err(|error| sources.blame(error.into()))?;
-    let outcome = Rebuilt { report, read: sources.total(), term: None };
+    let outcome = Rebuilt { report, read: sources.total(), epoch: None };
     Ok(Joined { outcome, wrong: sources.wrong() })
 }
 
@@ -577,7 +577,7 @@ pub fn drill(mut sources: Sources<'_>, dir: Option<&Path>, progress: Progress<'_
         end: sources.end(),
         records: check.records(),
         time_us: check.time_us(),
-        term: sources.0.iter().map(|source| source.intake.chain.term).max().unwrap_or_default(),
+        epoch: sources.0.iter().map(|source| source.intake.chain.epoch).max().unwrap_or_default(),
         manifests,
         between,
         read: sources.total(),

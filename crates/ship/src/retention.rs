@@ -38,7 +38,7 @@ impl Parts {
     fn add(&mut self, header: &Header, payload: &[u8], check: &mut SealedCheck) -> Result<()> {
         let (part, parts) = header.part;
         match header.kind {
-            Kind::Term => self.0.clear(),
+            Kind::Epoch => self.0.clear(),
             Kind::Batches if parts == 1 => check.check(payload)?,
             Kind::Batches => {
                 self.0.extend_from_slice(payload);
@@ -193,7 +193,7 @@ impl<S: Store> Archive<S> {
                 segments.push((before, header.lsn));
             }
             parts.add(&header, &payload, &mut check)?;
-            // A term has no time: it is of that of the batches before it.
+            // An epoch has no time: it is of that of the batches before it.
             is_later |= header.made_us() > keep.since_us;
             if !is_later {
                 first = planted!(RetainUntrimmed(chain.lsn), check.first().max(begin.lsn));

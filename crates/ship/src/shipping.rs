@@ -21,7 +21,7 @@ mod reader;
 mod sender;
 mod state;
 
-use crate::destination::{Destination, Mark};
+use crate::destination::{Destination, Identity};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::folder::lies_apart;
@@ -29,7 +29,7 @@ use crate::message::Chain;
 use crate::metrics::MetricHandles;
 use crate::note::{Note, hold_name, random};
 use crate::pace::Pace;
-use crate::writer::{Bounds, Ground, Identity, Writer};
+use crate::writer::{Bounds, Ground, Writer, WriterId};
 use crate::{compression, guess};
 use reader::Reader;
 use seawall::{Hold, Lsn, View};
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Shipping {
 }
 
 /// What a writer of the log in `dir` needs to begin: who it is, what it knows, and whether its last message was removed by a retention.
-fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Identity, bool)> {
+fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, WriterId, bool)> {
     let view = View::open(dir)?;
     if let Some(folder) = destination.folder() {
         lies_apart(dir, &folder)?;
@@ -113,11 +113,11 @@ fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Ide
     let begin = destination.begin()?;
     let is_begin = begin.number > 0 && (begin.number, begin.last) == (note.chain.number, note.chain.last);
     let (position, knows) = (note.chain.last_at.max(1), note.chain.number > 0 && !is_begin);
-    if knows && destination.identity()? == Mark::Missing && destination.head(position)?.is_none() {
+    if knows && destination.identity()? == Identity::Missing && destination.head(position)?.is_none() {
         return Err(Error::Lost { position });
     }
-    destination.found()?;
-    if let Mark::Is(mark) = destination.identity()? {
+    destination.prepare()?;
+    if let Identity::Is(mark) = destination.identity()? {
         note.identity = Some(mark);
     }
     note.write(dir)?;
@@ -126,7 +126,7 @@ fn introduce(dir: &Path, destination: &mut dyn Destination) -> Result<(Note, Ide
     let view = View::open(dir)?;
     let (log_id, first) = (view.log_id(), view.first_sealed());
     let base = (first, view.follow_sealed(first)?.link());
-    let identity = Identity { log_id, owner: note.owner, nonce: random()?, ground: Ground::Continue, base };
+    let identity = WriterId { log_id, owner: note.owner, nonce: random()?, ground: Ground::Continue, base };
     Ok((note, identity, is_begin))
 }
 

@@ -4,19 +4,19 @@
 //! standby:   destination ─► checked, written, synced ─► DIR, marked REBUILDING: no log yet ─► saved every second ─┐
 //!                 ▲                                                                                              │
 //!                 └──────── goes on where it was saved, after any end ◄──────────────────────────────────────────┘
-//! takeover:  read on to the end ─► sync, read back, verify ─► take the term: the old writer is refused from now on
+//! takeover:  read on to the end ─► sync, read back, verify ─► take the epoch: the old writer is refused from now on
 //!            ─► read what it had still added ─► the note on the destination ─► remove REBUILDING: DIR is the log
 //! ```
 //!
-//! A standby takes over only from the writer that it followed. If another one took the term first, it fails with
+//! A standby takes over only from the writer that it followed. If another one took the epoch first, it fails with
 //! [`crate::Error::Replaced`]: of several at once exactly one wins, and the others must follow the new writer first.
 //!
 //! The old writer learns it at the destination alone: its next request is refused. Its log stays open to its program.
 //!
-//! Invariants: DIR is a log only once it holds everything before the term; what was saved is synced and never written again; after
+//! Invariants: DIR is a log only once it holds everything before the epoch; what was saved is synced and never written again; after
 //! a write that failed nothing is saved, and the next start continues from the last save.
 
-use crate::destination::{Destination, Follower, Mark};
+use crate::destination::{Destination, Follower, Identity};
 use crate::error::Result;
 use crate::intake::{Intake, claim};
 use crate::message::Owner;
@@ -66,7 +66,7 @@ impl Standby {
     fn follow(dir: &Path, from: &mut dyn Destination, make: bool) -> Result<Self> {
         let (rebuild, note) = Rebuild::follow(dir, make)?;
         let (address, mark) = (from.address(), from.identity()?);
-        let identity = if let Mark::Is(mark) = mark { Some(mark) } else { None };
+        let identity = if let Identity::Is(mark) = mark { Some(mark) } else { None };
         let known = Note::parse(&note);
         let owner = known.as_ref().map_or_else(random, |note| Ok(note.owner))?;
         let held = rebuild.progress();
@@ -107,8 +107,8 @@ impl Standby {
 
     /// The last epoch that was read.
     #[must_use]
-    pub fn term(&self) -> u64 {
-        self.intake.chain.term
+    pub fn epoch(&self) -> u64 {
+        self.intake.chain.epoch
     }
 
     /// Reads everything available; returns whether there was anything.
@@ -190,22 +190,22 @@ impl Standby {
         others: &mut [Box<dyn Destination>],
         progress: Progress<'_>,
     ) -> Result<Rebuilt> {
-        let followed = self.intake.chain.term;
+        let followed = self.intake.chain.epoch;
         let writer = [self.intake.chain.owner];
         let writer = (followed > 0).then_some(&writer[..]);
         self.read(from, progress)?;
-        // If another one took the term, that is not saved: a retry would take over from that one, which was never followed.
+        // If another one took the epoch, that is not saved: a retry would take over from that one, which was never followed.
         let is_same =
             |owner: Owner| owner == self.owner || writer.is_none_or(|writer| writer.contains(&owner));
         if planted!(StandbyFollowsWinner, is_same(self.intake.chain.owner)) {
             self.save(true)?;
         }
-        // Before the term is taken: an invalid copy must fence no writer.
+        // Before the epoch is taken: an invalid copy must fence no writer.
         self.rebuild.prove()?;
         let Self { mut rebuild, mut intake, mut fresh, owner, .. } = self;
         let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
         let note = claim(from, &mut intake, (owner, writer), &mut sink)?;
-        // Before it is a log, so that no log exists that took the term and does not know it.
+        // Before it is a log, so that no log exists that took the epoch and does not know it.
         note.write(rebuild.folder())?;
         for other in others {
             let chain = other.begin()?;
@@ -213,11 +213,11 @@ impl Standby {
             let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
             intake.read_all(other.as_mut(), &mut sink)?;
             let writer = [intake.chain.owner];
-            let writer = (intake.chain.term > 0).then_some(&writer[..]);
+            let writer = (intake.chain.epoch > 0).then_some(&writer[..]);
             claim(other.as_mut(), &mut intake, (owner, writer), &mut sink)?.write(rebuild.folder())?;
         }
         let report = rebuild.finish()?;
-        Ok(Rebuilt { report, read: intake.read, term: Some(note.chain.term) })
+        Ok(Rebuilt { report, read: intake.read, epoch: Some(note.chain.epoch) })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Reports what a folder knows of its log's destinations, and what a destination contains, without writing anything.
 //!
 //! ```text
-//! folder of a log:      HOLD-ship-… of each destination ─► owner, term, acknowledged, how far the log is ahead of it
+//! folder of a log:      HOLD-ship-… of each destination ─► owner, epoch, acknowledged, how far the log is ahead of it
 //!                       NOTE-ship-… of each service ─► what it is doing, its last error
 //! folder of a standby:  REBUILDING ─► what it follows, up to where it is saved
-//! destination:          its first and last messages ─► identity, term, owner, from which LSN to which one
+//! destination:          its first and last messages ─► identity, epoch, owner, from which LSN to which one
 //! ```
 //!
 //! Invariant: what a folder says is as old as its last note, at most a second while a log is shipped: never ahead of what is true.
@@ -207,10 +207,10 @@ pub struct Held {
     /// Its last position.
     pub position: u64,
     /// The last epoch.
-    pub term: u64,
+    pub epoch: u64,
     /// The writer that took it.
     pub owner: Owner,
-    /// When the latest batch was gathered, microseconds since 1970; `None` if only terms were seen.
+    /// When the latest batch was gathered, microseconds since 1970; `None` if only epochs were seen.
     pub time_us: Option<u64>,
 }
 
@@ -238,8 +238,8 @@ pub fn of_destination(from: &mut dyn Destination) -> Result<Option<Held>> {
     let Some(log_id) = end.log_id else { return Ok(None) };
     let first = first_lsn(from, &begin)?.unwrap_or(end.lsn);
     let time_us = latest_us(from, &begin, end.position)?;
-    let Chain { lsn, position, term, owner, .. } = end;
-    Ok(Some(Held { log_id, first, end: lsn, position, term, owner, time_us }))
+    let Chain { lsn, position, epoch, owner, .. } = end;
+    Ok(Some(Held { log_id, first, end: lsn, position, epoch, owner, time_us }))
 }
 
 /// The first LSN that is there behind the chain `begin`.
@@ -251,7 +251,7 @@ pub(crate) fn first_lsn(from: &mut dyn Destination, begin: &Chain) -> Result<Opt
     Ok(bytes.and_then(|bytes| Header::open(&bytes).ok().map(|(header, _)| header.lsn)))
 }
 
-/// When the latest batch was gathered, of the last few messages: a term has no time.
+/// When the latest batch was gathered, of the last few messages: an epoch has no time.
 fn latest_us(from: &mut dyn Destination, begin: &Chain, last: u64) -> Result<Option<u64>> {
     const LOOKED_AT: usize = 8;
     for position in (begin.position + 1..=last).rev().take(LOOKED_AT) {

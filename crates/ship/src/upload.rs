@@ -3,7 +3,7 @@
 //! Invariant: everything else that is asked of the archive waits until that thread is done, so that it sees what was stored.
 
 use crate::archive::{Archive, Store};
-use crate::destination::{Answer, Compacted, Destination, Follower, Keep, Mark, Removed};
+use crate::destination::{Answer, Compacted, Destination, Follower, Identity, Keep, Removed};
 use crate::error::{Error, Result};
 use crate::failure::Facts;
 use crate::manifest::Index;
@@ -73,12 +73,12 @@ impl<S: Store + 'static> Destination for Upload<S> {
         self.address.clone()
     }
 
-    fn identity(&mut self) -> Result<Mark> {
+    fn identity(&mut self) -> Result<Identity> {
         self.with(Archive::identity)
     }
 
-    fn found(&mut self) -> Result<()> {
-        self.with(Archive::found)
+    fn prepare(&mut self) -> Result<()> {
+        self.with(Archive::prepare)
     }
 
     fn folder(&self) -> Option<PathBuf> {
@@ -130,8 +130,8 @@ impl<S: Store + 'static> Destination for Upload<S> {
         self.with(|archive| archive.retain(keep, dry_run))
     }
 
-    fn tell(&mut self, follower: &Follower) -> Result<bool> {
-        self.with(|archive| archive.tell(follower))
+    fn record_progress(&mut self, follower: &Follower) -> Result<bool> {
+        self.with(|archive| archive.record_progress(follower))
     }
 
     fn followers(&mut self) -> Result<Vec<Follower>> {

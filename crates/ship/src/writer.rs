@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   Checking ── the last message it knows is there ──► Looking ── reads to the end ──► Joining ── the log goes on there ──►
-//!            ──► Taking ── the term is stored ──► Shipping ──► Ended
+//!            ──► Taking ── the epoch is stored ──► Shipping ──► Ended
 //!
-//!   Ended:   the last message is lost, or another one; not the owner; the log does not continue the chain; another term is there
+//!   Ended:   the last message is lost, or another one; not the owner; the log does not continue the chain; another epoch is there
 //!
 //!   queue:   stored? stored? sent sent │ waiting waiting      positions from chain.position + 1 on
 //!            └─ the front leaves when it is stored ─► acknowledged
@@ -15,8 +15,8 @@
 //! itself, nothing, or another's.
 //!
 //! Invariants: a message counts as stored only if the destination says so of its own position, or if it is read there; it is
-//! acknowledged only when everything before it is; nothing is sent before what was acknowledged last was seen, and no term before
-//! the log was found to continue the chain; no batch before the term is stored; a writer that finds another term never sends again;
+//! acknowledged only when everything before it is; nothing is sent before what was acknowledged last was seen, and no epoch before
+//! the log was found to continue the chain; no batch before the epoch is stored; a writer that finds another epoch never sends again;
 //! all requests may be lost, repeated, delayed and answered in any order.
 
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub enum Ground {
 
 /// The identity of a writer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct WriterId {
     /// The log.
     pub log_id: LogId,
     /// The directory.
@@ -177,8 +177,8 @@ impl End {
     #[must_use]
     pub fn error(&self) -> Error {
         match self {
-            Self::Replaced(term) => Error::Replaced { term: *term },
-            Self::Second(term) => Error::Second { term: *term },
+            Self::Replaced(epoch) => Error::Replaced { epoch: *epoch },
+            Self::Second(epoch) => Error::Second { epoch: *epoch },
             Self::NotOwner => Error::NotOwner,
             Self::Diverged(lsn) => {
                 Error::Diverged { lsn: *lsn, what: "another batch ends there, or none does".to_owned() }
@@ -209,7 +209,7 @@ fn follows(chain: &Chain, bytes: &[u8]) -> Option<Chain> {
 /// The writer of one log at one destination.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Writer {
-    me: Identity,
+    me: WriterId,
     bounds: Bounds,
     phase: Phase,
     /// What is known to be stored.
@@ -232,7 +232,7 @@ pub struct Writer {
 impl Writer {
     /// Begins to look after what an earlier writer of this directory knew of the chain.
     #[must_use]
-    pub fn new(me: Identity, bounds: Bounds, known: Chain) -> Self {
+    pub fn new(me: WriterId, bounds: Bounds, known: Chain) -> Self {
         let has_last = me.ground == Ground::Continue && known.number > 0;
         Self {
             me,
@@ -356,7 +356,7 @@ impl Writer {
         let parts = parcel.bytes.len().div_ceil(room).max(1);
         let parts = u16::try_from(parts).unwrap_or(u16::MAX);
         for (part, payload) in (0..parts).zip(parcel.bytes.chunks(room)) {
-            let writer = (self.ahead.term, self.ahead.owner);
+            let writer = (self.ahead.epoch, self.ahead.owner);
             let mut header = self.ahead.next_header(Kind::Batches, self.me.log_id, writer);
             (header.lsn, header.end, header.link) = (parcel.lsn, parcel.end, parcel.link);
             header.stored = planted!(ShipStatesUnstored(self.ahead.number), self.chain.number);
@@ -454,13 +454,13 @@ impl Writer {
         }
     }
 
-    /// Takes the message at the next position into the chain; returns its kind, its term, and whether this directory wrote it, if it
+    /// Takes the message at the next position into the chain; returns its kind, its epoch, and whether this directory wrote it, if it
     /// belongs to the chain.
     fn take_found(&mut self, bytes: &[u8]) -> Option<(Kind, u64, bool)> {
         match self.chain.take(bytes) {
             Ok(Verdict::Next(header, _)) => {
-                let is_own = planted!(ShipOwnTermIsAnothers, header.owner == self.me.owner);
-                Some((header.kind, header.term, is_own))
+                let is_own = planted!(ShipOwnEpochIsAnothers, header.owner == self.me.owner);
+                Some((header.kind, header.epoch, is_own))
             }
             Ok(Verdict::Ignored) => None,
             Err(Error::Damaged { position, what }) => {
@@ -471,7 +471,7 @@ impl Writer {
         }
     }
 
-    /// The chain ends here: refuses another owner's, then joins the log to it, or takes the term for a take-over.
+    /// The chain ends here: refuses another owner's, then joins the log to it, or takes the epoch for a take-over.
     pub(crate) fn begin(&mut self) {
         let is_other = self.chain.number > 0
             && (self.chain.owner != self.me.owner || self.chain.log_id != Some(self.me.log_id));
@@ -487,7 +487,7 @@ impl Writer {
         self.ahead = self.chain.clone();
         (self.sent, self.queue_bytes, self.doubt, self.joined) = (0, 0, false, false);
         self.queue.clear();
-        if planted!(ShipTermBeforeJoin, self.me.ground == Ground::Continue) {
+        if planted!(ShipEpochBeforeJoin, self.me.ground == Ground::Continue) {
             self.phase = Phase::Joining;
         } else {
             self.take_right();
@@ -496,13 +496,13 @@ impl Writer {
 
     /// Takes the right to continue after the end of the chain.
     fn take_right(&mut self) {
-        planted!(ShipNoTerm(self), self.send_term());
+        planted!(ShipNoEpoch(self), self.send_epoch());
     }
 
-    pub(crate) fn send_term(&mut self) {
+    pub(crate) fn send_epoch(&mut self) {
         self.phase = Phase::Taking;
-        let writer = (self.chain.term.saturating_add(1), self.me.owner);
-        let header = self.chain.next_header(Kind::Term, self.me.log_id, writer);
+        let writer = (self.chain.epoch.saturating_add(1), self.me.owner);
+        let header = self.chain.next_header(Kind::Epoch, self.me.log_id, writer);
         self.push(&header, header.seal(&self.me.nonce).into(), None);
     }
 
@@ -543,15 +543,15 @@ impl Writer {
         match (found, &self.phase) {
             (_, Phase::Ended(_)) | (None, _) => {}
             // Of an earlier writer of this directory: it was late.
-            (Some((Kind::Term, _, true)), Phase::Taking) => self.begin(),
-            (Some((Kind::Term, term, false)), Phase::Taking) => {
-                planted!(ShipLoserGoesOn(self), self.phase = Phase::Ended(End::Replaced(term)));
+            (Some((Kind::Epoch, _, true)), Phase::Taking) => self.begin(),
+            (Some((Kind::Epoch, epoch, false)), Phase::Taking) => {
+                planted!(ShipLoserGoesOn(self), self.phase = Phase::Ended(End::Replaced(epoch)));
             }
             // The writer before this one was faster.
-            (Some((Kind::Batches, ..)), Phase::Taking) => planted!(ShipTermUnread, self.begin()),
-            (Some((_, term, true)), _) => self.phase = Phase::Ended(End::Second(term)),
-            (Some((_, term, false)), _) => {
-                planted!(ShipGoOnReplaced, self.phase = Phase::Ended(End::Replaced(term)));
+            (Some((Kind::Batches, ..)), Phase::Taking) => planted!(ShipEpochUnread, self.begin()),
+            (Some((_, epoch, true)), _) => self.phase = Phase::Ended(End::Second(epoch)),
+            (Some((_, epoch, false)), _) => {
+                planted!(ShipGoOnReplaced, self.phase = Phase::Ended(End::Replaced(epoch)));
             }
         }
     }

@@ -32,11 +32,11 @@ pub(crate) fn ShipLoserGoesOn(writer: &mut Writer) {
     writer.begin();
 }
 
-pub(crate) fn ShipNoTerm(writer: &mut Writer) {
+pub(crate) fn ShipNoEpoch(writer: &mut Writer) {
     if writer.known().number > 0 && !writer.known().is_open() {
         writer.ship();
     } else {
-        writer.send_term();
+        writer.send_epoch();
     }
 }
 

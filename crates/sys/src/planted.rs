@@ -236,8 +236,8 @@ mod switch {
         ShipRefusedIsStored
         ShipUnknownIsStored
         ShipChainIgnored = true
-        ShipNoTerm
-        ShipTermUnread
+        ShipNoEpoch
+        ShipEpochUnread
         ShipAnyOwner
         ShipLoserGoesOn
         ShipGoOnReplaced
@@ -252,8 +252,8 @@ mod switch {
         LowDescriptors
         HolesBelieved = true
         ShipLastUnread
-        ShipTermBeforeJoin
-        ShipOwnTermIsAnothers
+        ShipEpochBeforeJoin
+        ShipOwnEpochIsAnothers
         ShipNoMessageIsDamage = true
         StandbyTakesFromAnyone
         StandbyFollowsWinner = true

@@ -77,14 +77,14 @@ impl Fence {
 
 /// The log and the writer that a take-over fences.
 fn whom(held: &Held) -> String {
-    let Held { log_id, first, end, term, owner, .. } = held;
+    let Held { log_id, first, end, epoch, owner, .. } = held;
     let size = ByteSize(end.since(*first));
     let owner = &hex(owner)[..8];
     let last = held.age().map_or_else(String::new, |age| {
         let age = humantime::format_duration(std::time::Duration::from_secs(age.as_secs()));
         format!(", last records {age} old")
     });
-    format!("log {log_id}, LSN {first} to {end} ({size}), epoch {term}, writer {owner}{last}")
+    format!("log {log_id}, LSN {first} to {end} ({size}), epoch {epoch}, writer {owner}{last}")
 }
 
 /// Refuses a folder whose parent is not there: a name with a mistake must not become a log.

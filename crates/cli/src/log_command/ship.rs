@@ -307,7 +307,7 @@ impl Shipment {
         match (&note, &held) {
             (None, Some(_)) => return Err(Error::NotOwner.into()),
             (Some(note), Some(held)) if held.owner != note.owner => {
-                return Err(Error::Replaced { term: held.term }.into());
+                return Err(Error::Replaced { epoch: held.epoch }.into());
             }
             (Some(note), None) if note.chain.position > 0 => {
                 return Err(Error::Lost { position: note.chain.position }.into());
@@ -543,8 +543,8 @@ pub(super) fn print_rebuilt(rebuilt: &Rebuilt) -> Result<(), Stop> {
     writeln!(output, "restored     {} records, LSN {} to {}", report.records, report.first, report.end)?;
     writeln!(output, "identity     {}", report.log_id)?;
     print_read(&mut output, &rebuilt.read)?;
-    match rebuilt.term {
-        Some(term) => writeln!(output, "writer       taken over with epoch {term}: the old one is fenced")?,
+    match rebuilt.epoch {
+        Some(epoch) => writeln!(output, "writer       taken over with epoch {epoch}: the old one is fenced")?,
         None => writeln!(output, "writer       not fenced: this is a copy")?,
     }
     Ok(())
@@ -561,7 +561,7 @@ pub(super) fn check(options: &Drill) -> Result<(), Stop> {
 fn print_drill(drilled: &seawall_ship::restore::Drill) -> Result<(), Stop> {
     let mut output = io::stdout().lock();
     writeln!(output, "sound        {} records, LSN {} to {}", drilled.records, drilled.first, drilled.end)?;
-    writeln!(output, "identity     {}, epoch {}", drilled.log_id, drilled.term)?;
+    writeln!(output, "identity     {}, epoch {}", drilled.log_id, drilled.epoch)?;
     if let Some(between) = &drilled.between {
         let (end, behind) = (between.end, between.behind);
         writeln!(output, "log          ends at LSN {end}, {behind} records are not shipped yet")?;

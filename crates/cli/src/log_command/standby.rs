@@ -104,7 +104,7 @@ impl Recorded {
             return;
         }
         self.at_ns = monotonic_ns();
-        match from.tell(&standby.follower()) {
+        match from.record_progress(&standby.follower()) {
             Ok(true) => {}
             Ok(false) => self.every = None,
             Err(error) => {
@@ -163,13 +163,13 @@ impl Standby {
             standby.save(false)?;
             recorded.record(from.as_mut(), &standby);
             entry.say(|| {
-                let (lsn, term, seconds) = (standby.lsn(), standby.term(), behind.as_secs());
-                format!("followed to LSN {lsn}, epoch {term}, lag {seconds} s")
+                let (lsn, epoch, seconds) = (standby.lsn(), standby.epoch(), behind.as_secs());
+                format!("followed to LSN {lsn}, epoch {epoch}, lag {seconds} s")
             });
             pause(standby.idle());
         }
         standby.save(true)?;
-        writeln!(io::stdout().lock(), "followed to LSN {}, epoch {}", standby.lsn(), standby.term())?;
+        writeln!(io::stdout().lock(), "followed to LSN {}, epoch {}", standby.lsn(), standby.epoch())?;
         Ok(())
     }
 }

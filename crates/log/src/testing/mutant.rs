@@ -87,8 +87,8 @@ pub const FOUND_BY_MODEL: [Mutant; 22] = [
     Mutant::ShipRefusedIsStored,
     Mutant::ShipUnknownIsStored,
     Mutant::ShipChainIgnored,
-    Mutant::ShipNoTerm,
-    Mutant::ShipTermUnread,
+    Mutant::ShipNoEpoch,
+    Mutant::ShipEpochUnread,
     Mutant::ShipAnyOwner,
     Mutant::ShipLoserGoesOn,
     Mutant::ShipGoOnReplaced,
@@ -101,8 +101,8 @@ pub const FOUND_BY_MODEL: [Mutant; 22] = [
     Mutant::ShipGuessTrusted,
     Mutant::ShipStatesUnstored,
     Mutant::ShipLastUnread,
-    Mutant::ShipTermBeforeJoin,
-    Mutant::ShipOwnTermIsAnothers,
+    Mutant::ShipEpochBeforeJoin,
+    Mutant::ShipOwnEpochIsAnothers,
     Mutant::ShipNoMessageIsDamage,
 ];
 

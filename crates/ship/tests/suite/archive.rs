@@ -81,7 +81,7 @@ fn objects_are_created_by_age_too() {
         let end = append(&log, 2);
         shipping.wait(end, LIMIT).expect("is archived after a while");
     }
-    assert!(objects(&kept).len() >= 4, "a term and three objects");
+    assert!(objects(&kept).len() >= 4, "an epoch and three objects");
     let day = archive(&kept).requests_per_day(Duration::from_secs(10), 1 << 30);
     assert_eq!(day, 2 * (8640 + (1 << 30) / (16 << 10)));
 }

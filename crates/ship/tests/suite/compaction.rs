@@ -72,7 +72,7 @@ fn drilled(kept: &Path) -> (Drill, usize) {
 
 fn same(one: &Drill, other: &Drill) -> bool {
     let of = |drill: &Drill| {
-        (drill.records, drill.first, drill.end, drill.term, drill.read.messages, drill.read.ignored)
+        (drill.records, drill.first, drill.end, drill.epoch, drill.read.messages, drill.read.ignored)
     };
     of(one) == of(other)
 }
@@ -102,7 +102,7 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
     rebuild(&mut archive(&kept), &to, &mut |_, _| {}).expect("takes over");
     assert!(records(&to) == records(&from) && !records(&to).is_empty());
     quiet(&to, &kept, 90);
-    archive(&kept).compact(false).expect("compacts across terms");
+    archive(&kept).compact(false).expect("compacts across epochs");
     drill(&mut archive(&kept), Some(&to), &mut |_, _| {}).expect("the chain holds");
 }
 

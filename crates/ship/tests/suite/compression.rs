@@ -76,7 +76,7 @@ fn a_compressed_message_says_so_and_each_changed_byte_is_found() {
     let (opened, inner) = Header::open(&bytes).expect("its checksum is right");
     assert!(opened.unpack(inner).is_err());
     let mut due = Chain::default();
-    (due.term, due.owner) = (1, [5; 16]);
+    (due.epoch, due.owner) = (1, [5; 16]);
     assert!(due.take(&bytes).is_err());
     let mut noise = vec![0; 2000];
     fastrand::Rng::with_seed(7).fill(&mut noise);

@@ -10,7 +10,7 @@
 //! * what the reader finds is one line of batches, each following the one before it, none twice;
 //! * the log still has what the next writer needs;
 //! * behind a destination that was set back, whatever is acknowledged anew can be read;
-//! * no term is sent by a log that does not continue the chain; a writer is told that it was replaced, or that something was lost, only if
+//! * no epoch is sent by a log that does not continue the chain; a writer is told that it was replaced, or that something was lost, only if
 //!   it was; nothing counts as damaged, because nothing is.
 //!
 //! After each walk the network is calm, and every writer either ends or has everything acknowledged.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use seawall::{LogId, Lsn};
 use seawall_ship::guess::{Guess, was_right};
 use seawall_ship::message::{Chain, HEADER_BYTES, Header, Kind, Owner, Verdict, is_message};
-use seawall_ship::writer::{Action, Bounds, End, Ground, Identity, Outcome, Parcel, Writer};
+use seawall_ship::writer::{Action, Bounds, End, Ground, Outcome, Parcel, Writer, WriterId};
 
 /// What a batch is made of: the machine that made it, a number that no other batch has, and the link before it.
 const BATCH_BYTES: u64 = 12;
@@ -86,7 +86,7 @@ struct Machine {
     takes_over: bool,
     /// It looks for the end of the chain by the last messages.
     guesses: bool,
-    /// How many messages were stored when it first sent its term.
+    /// How many messages were stored when it first sent its epoch.
     took_at: Option<usize>,
     promised: u64,
 }
@@ -233,7 +233,7 @@ impl World {
         let mark = it.mark;
         let mut nonce = [u8::try_from(machine).expect("few"); 16];
         nonce[0] = u8::try_from(it.incarnation % 250).expect("small");
-        let me = Identity { log_id: LogId([9; 16]), owner: [mark; 16], nonce, ground, base: (Lsn::ZERO, 0) };
+        let me = WriterId { log_id: LogId([9; 16]), owner: [mark; 16], nonce, ground, base: (Lsn::ZERO, 0) };
         // Two parts for each batch.
         let bytes_max = HEADER_BYTES + 8;
         let bounds = Bounds {
@@ -429,7 +429,7 @@ impl World {
             let known = writer.known();
             let mut read = Chain::default();
             let stored = self.stored.get(..usize::try_from(known.position).expect("small"));
-            for bytes in stored.ok_or("a term was taken for stored that is not there")? {
+            for bytes in stored.ok_or("an epoch was taken for stored that is not there")? {
                 read.take(bytes).map_err(|error| error.to_string())?;
             }
             if it.guesses && !was_right(known, &read) {
@@ -441,11 +441,11 @@ impl World {
                 self.machines[index].writer = Some(again);
                 return Ok(());
             }
-            // The rebuild: everything up to the term, and nothing behind it.
+            // The rebuild: everything up to the epoch, and nothing behind it.
             it.takes_over = false;
             it.has_log = true;
             let (took_at, known) = (it.took_at.take().unwrap_or_default() as u64, writer.known());
-            let others = self.reader.terms.iter().filter(|(position, owner)| {
+            let others = self.reader.epochs.iter().filter(|(position, owner)| {
                 *position > took_at && *position < known.position && *owner != known.owner
             });
             if others.count() > 0 {
@@ -491,8 +491,8 @@ impl World {
                 let begins = it.log.first().map_or(it.end, |first| (first.lsn, first.link_before));
                 let mut ends = it.log.iter().map(|batch| (batch.end(), batch.link)).chain([begins]);
                 let end = (header.lsn.get(), header.link_before);
-                if header.kind == Kind::Term && !ends.any(|here| here == end) {
-                    return Err("a log took a term that does not continue the chain".to_owned());
+                if header.kind == Kind::Epoch && !ends.any(|here| here == end) {
+                    return Err("a log took an epoch that does not continue the chain".to_owned());
                 }
             }
             if it.takes_over && matches!(action, Action::Append { .. }) && it.took_at.is_none() {
@@ -603,7 +603,7 @@ impl World {
                     return Err(format!("nothing was lost, and a writer was told {end:?}"));
                 }
                 Some(End::Replaced(_))
-                    if self.reader.terms.iter().all(|(_, owner)| *owner == [it.mark; 16]) =>
+                    if self.reader.epochs.iter().all(|(_, owner)| *owner == [it.mark; 16]) =>
                 {
                     return Err("a writer was told that it was replaced, and nobody took over".to_owned());
                 }
@@ -624,8 +624,8 @@ struct Reader {
     chain: Chain,
     parts: Vec<u8>,
     found: Vec<Batch>,
-    /// The positions of terms, and who took them.
-    terms: Vec<(u64, Owner)>,
+    /// The positions of epochs, and who took them.
+    epochs: Vec<(u64, Owner)>,
     /// How many messages a writer may have on their way.
     in_flight: u64,
 }
@@ -643,14 +643,14 @@ impl Reader {
                         return Err(format!("{header:?} is left over, and was taken for a proof of loss"));
                     }
                 }
-                Verdict::Next(header, _) if header.kind == Kind::Term => {
+                Verdict::Next(header, _) if header.kind == Kind::Epoch => {
                     self.parts.clear();
-                    let before = self.terms.last().map_or(header.owner, |(_, owner)| *owner);
+                    let before = self.epochs.last().map_or(header.owner, |(_, owner)| *owner);
                     // The first machine never takes over.
                     if header.owner == [1; 16] && before != header.owner {
                         return Err("a writer that was replaced took the right back".to_owned());
                     }
-                    self.terms.push((self.chain.position, header.owner));
+                    self.epochs.push((self.chain.position, header.owner));
                 }
                 Verdict::Next(header, payload) => {
                     self.parts.extend_from_slice(&payload);

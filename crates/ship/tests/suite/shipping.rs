@@ -23,14 +23,14 @@ fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
     shipping.wait(end, LIMIT).expect("is acknowledged");
     assert_eq!((shipping.acknowledged(), shipping.at_risk().expect("looks").records), (end, 0));
     let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("drills");
-    assert_eq!((drilled.end, drilled.records, drilled.term, drilled.read.ignored), (end, 200, 1, 0));
+    assert_eq!((drilled.end, drilled.records, drilled.epoch, drilled.read.ignored), (end, 200, 1, 0));
     let rebuilt = rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
-    assert_eq!((rebuilt.report.end, rebuilt.term), (end, Some(2)));
+    assert_eq!((rebuilt.report.end, rebuilt.epoch), (end, Some(2)));
     assert_eq!(records(&from), records(&to));
     // The old writer goes on here, and its destination refuses it.
     let late = append(&log, 1);
     let refused = shipping.wait(late, LIMIT);
-    assert!(matches!(refused, Err(Error::Replaced { term: 2 })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Replaced { epoch: 2 })), "{refused:?}");
     drop(shipping);
     let again = start(&from, &memory).map(drop);
     assert!(matches!(again, Err(Error::NotOwner)), "{again:?}");
@@ -40,7 +40,7 @@ fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
     let end = append(&new, 50);
     shipping.wait(end, LIMIT).expect("is acknowledged");
     let drilled = drill(&mut memory.clone(), Some(&to), &mut silent()).expect("drills");
-    assert_eq!((drilled.end, drilled.records, drilled.term), (end, 250, 3));
+    assert_eq!((drilled.end, drilled.records, drilled.epoch), (end, 250, 3));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored
         shipping.wait(end, LIMIT).expect("is acknowledged");
     }
     let sound = memory.stored();
-    assert_eq!(sound.len(), 21, "a term, and a message for each");
+    assert_eq!(sound.len(), 21, "an epoch, and a message for each");
     for at in 1..sound.len() {
         let mut replaced = sound.clone();
         replaced[at] = Arc::clone(&sound[at - 1]);
@@ -300,7 +300,7 @@ fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
     let log = Log::open(&from, options()).expect("opens");
     let shipping = start(&from, &memory).expect("starts");
     let refused = rebuild(&mut memory.clone(), &to, &mut silent());
-    assert!(matches!(refused, Err(Error::Unfit { .. })), "there is a term, and no batch: {refused:?}");
+    assert!(matches!(refused, Err(Error::Unfit { .. })), "there is an epoch, and no batch: {refused:?}");
     shipping.wait(append(&log, 100), LIMIT).expect("the writer is not refused");
     let sound = memory.stored();
     memory.with(|weather| drop(weather.stored.remove(40)));
@@ -319,9 +319,9 @@ fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
     };
     let rebuilt = rebuild(&mut memory.clone(), &to, &mut look).expect("rebuilds");
     assert!(matches!(during, Some(Ok(()))), "{during:?}");
-    assert_eq!((rebuilt.report.records, rebuilt.term), (101, Some(2)), "what came while it read too");
+    assert_eq!((rebuilt.report.records, rebuilt.epoch), (101, Some(2)), "what came while it read too");
     let refused = shipping.wait(append(&log, 1), LIMIT);
-    assert!(matches!(refused, Err(Error::Replaced { term: 2 })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Replaced { epoch: 2 })), "{refused:?}");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_copy_to_a_position_leaves_the_writer_be() {
     shipping.wait(end, LIMIT).expect("is acknowledged");
     let until = RebuildTo { lsn: middle, ..RebuildTo::default() };
     let copied = copy(&mut memory.clone(), &to, until, &mut silent()).expect("copies");
-    assert_eq!((copied.report.end, copied.term), (middle, None));
+    assert_eq!((copied.report.end, copied.epoch), (middle, None));
     assert_eq!(records(&to).len(), 30);
     shipping.wait(append(&log, 5), LIMIT).expect("the writer is not refused");
     let refused = start(&to, &memory).map(drop);
@@ -470,14 +470,14 @@ fn a_log_is_shipped_to_a_place_once_at_a_time_and_a_copy_of_it_takes_nothing_bef
     let stored = memory.stored().len();
     let refused = start(&old, &memory).map(drop);
     assert!(matches!(refused, Err(Error::Diverged { .. })), "{refused:?}");
-    assert_eq!(memory.stored().len(), stored, "it took no term");
+    assert_eq!(memory.stored().len(), stored, "it took no epoch");
     shipping.wait(append(&log, 1), LIMIT).expect("the service goes on");
     // One that is the same takes the right, and nobody is told to rebuild.
     let clone = dir.path().join("clone");
     copied(&clone);
     let cloned = start(&clone, &memory).expect("it is the same log");
     let refused = shipping.wait(append(&log, 1), LIMIT);
-    assert!(matches!(refused, Err(Error::Second { term: 2 })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Second { epoch: 2 })), "{refused:?}");
     assert!(!refused.expect_err("refused").to_string().contains("log rebuild"));
     drop((cloned, shipping));
     // Now the service is the one that went another way.
@@ -501,7 +501,7 @@ fn a_drill_tells_a_fork_and_what_is_only_here() {
     assert_eq!((behind(&from).end, behind(&from).behind), (end, 7), "behind is not forked");
     rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
     let here = |forked: Result<seawall_ship::restore::Drill>| match forked {
-        Err(Error::Forked { lsn, end, records, term: 2.. }) => (lsn, end, records),
+        Err(Error::Forked { lsn, end, records, epoch: 2.. }) => (lsn, end, records),
         other => panic!("{other:?}"),
     };
     assert_eq!(here(drilled(&from)), (shared, end, 7), "the other one has not gone on yet");

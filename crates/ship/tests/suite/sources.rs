@@ -234,7 +234,7 @@ fn no_writer_is_refused_for_a_rebuild_that_fails() {
     let refused = rebuild(sources(&[&a, &b]), &to, &mut silent());
     assert!(matches!(refused, Err(Error::Damaged { .. })) && !to.exists(), "{refused:?}");
     let last = [&a, &b].map(|memory| memory.stored().last().cloned().expect("a message"));
-    assert!(last.iter().all(|bytes| bytes[6] == 1), "no term was taken");
+    assert!(last.iter().all(|bytes| bytes[6] == 1), "no epoch was taken");
 }
 
 /// The second rebuild comes while the first one has the right at one of two places.

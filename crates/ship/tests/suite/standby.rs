@@ -76,7 +76,7 @@ fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
     let end = append(&log, 60);
     shipping.wait(end, LIMIT).expect("is acknowledged");
     let taken = standby.take_over(&mut memory.clone(), &mut [], &mut silent()).expect("takes over");
-    assert_eq!((taken.report.end, taken.term), (end, Some(2)));
+    assert_eq!((taken.report.end, taken.epoch), (end, Some(2)));
     assert_eq!(records(&from), records(&to));
     assert_eq!(View::open(&from).expect("opens").log_id(), View::open(&to).expect("opens").log_id());
     let copied = closed_segments(&to);
@@ -84,7 +84,7 @@ fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
     assert!(copied.len() > 5 && same == copied.len(), "{same} of {} segments", copied.len());
     // The old writer is refused, the new one goes on.
     let refused = shipping.wait(append(&log, 1), LIMIT);
-    assert!(matches!(refused, Err(Error::Replaced { term: 2 })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Replaced { epoch: 2 })), "{refused:?}");
     shipped(&to, &memory, 20);
 }
 
@@ -105,7 +105,7 @@ fn a_standby_goes_on_where_it_was_saved() {
     drop(standby);
     take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
     assert_eq!(records(&from), records(&to));
-    assert_eq!(memory.stored().len(), read_before + 1, "a term");
+    assert_eq!(memory.stored().len(), read_before + 1, "an epoch");
     let again = take_over(&to, &mut memory.clone(), &mut [], &mut silent());
     assert!(matches!(again, Err(Error::Log(_))), "it is a log now: {again:?}");
     assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))), "it is a log now");
@@ -197,7 +197,7 @@ fn of_two_standbys_that_take_over_at_once_one_wins() {
     // However often it tries.
     for _ in 0..3 {
         let late = take_over(&other, &mut memory.clone(), &mut [], &mut silent());
-        assert!(matches!(late, Err(Error::Replaced { term: 2 })), "{late:?}");
+        assert!(matches!(late, Err(Error::Replaced { epoch: 2 })), "{late:?}");
     }
     // Whoever follows the new writer may take over from it.
     read(&other, &memory, true);

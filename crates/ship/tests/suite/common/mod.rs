@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::Store;
-use seawall_ship::destination::{Answer, Destination, Mark};
+use seawall_ship::destination::{Answer, Destination, Identity};
 use seawall_ship::folder::Folder;
 use seawall_ship::restore::{self, Drill, Progress, Rebuilt, Sources};
 use seawall_ship::shipping::{Settings, Shipping};
@@ -228,9 +228,9 @@ impl Destination for Memory {
         format!("memory:{}", self.facts.name)
     }
 
-    fn identity(&mut self) -> Result<Mark> {
+    fn identity(&mut self) -> Result<Identity> {
         let identity = self.weather.lock().unwrap_or_else(PoisonError::into_inner).identity.clone();
-        Ok(identity.map_or(Mark::Unsaid, Mark::Is))
+        Ok(identity.map_or(Identity::Unreported, Identity::Is))
     }
 
     fn append(&mut self, position: u64, bytes: Arc<[u8]>, answer: Answer) {
