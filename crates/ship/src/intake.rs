@@ -13,8 +13,7 @@ use crate::writer::{Action, Bounds, Ground, Outcome, Writer, WriterId};
 use seawall_sys::clock::monotonic_ns;
 use seawall_sys::planted;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// How long the outcome of one request may take.
@@ -40,6 +39,9 @@ pub struct Read {
     pub time: Duration,
 }
 
+/// Takes whole pieces, and when the message that ends with them was sent, 0 if it does not say; returns whether more are wanted.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8], u64) -> Result<bool>;
+
 /// Takes messages apart: whole pieces for `sink`, parts put together.
 pub(crate) struct Intake {
     pub(crate) chain: Chain,
@@ -53,8 +55,6 @@ pub(crate) struct Intake {
     pub(crate) known: u64,
     /// The manifest that each segment should have, if wanted.
     pub(crate) segments: Option<Vec<Manifest>>,
-    /// When the last message was sent, where it says so.
-    sent_us: Arc<AtomicU64>,
     /// The first position after the last message of the chain that holds no message: a damaged one looks the same.
     stray: Option<u64>,
 }
@@ -71,13 +71,12 @@ impl Intake {
             until: u64::MAX,
             known: 0,
             segments: None,
-            sent_us: Arc::default(),
             stray: None,
         }
     }
 
-    /// The next message; `sink` gets whole pieces, and says whether more are wanted.
-    pub(crate) fn take(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
+    /// The next message.
+    pub(crate) fn take(&mut self, bytes: &[u8], sink: Sink<'_>) -> Result<bool> {
         self.read.messages += 1;
         self.read.bytes += bytes.len() as u64;
         let verdict = self.chain.take(bytes)?;
@@ -86,8 +85,7 @@ impl Intake {
         {
             segments.push(Manifest::in_front_of(self.chain.position, header));
         }
-        if let Verdict::Next(header, _) = &verdict {
-            self.sent_us.store(header.sent_us, Ordering::Relaxed);
+        if let Verdict::Next(..) = &verdict {
             self.stray = None;
         }
         match verdict {
@@ -110,11 +108,11 @@ impl Intake {
                 }
             }
             Verdict::Next(header, _) if header.kind == Kind::Epoch => self.parts.clear(),
-            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(&payload),
+            Verdict::Next(header, payload) if header.part.1 == 1 => return sink(&payload, header.sent_us),
             Verdict::Next(header, payload) => {
                 self.parts.extend_from_slice(&payload);
                 if header.part.0 + 1 == header.part.1 {
-                    return sink(&std::mem::take(&mut self.parts));
+                    return sink(&std::mem::take(&mut self.parts), header.sent_us);
                 }
             }
         }
@@ -139,22 +137,8 @@ impl Intake {
         })
     }
 
-    /// As [`Intake::read_all`]; `sink` also gets when the message that ends with the pieces was sent, 0 if it does not say.
-    pub(crate) fn read_timed(
-        &mut self,
-        from: &mut dyn Destination,
-        sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>,
-    ) -> Result<bool> {
-        let sent = Arc::clone(&self.sent_us);
-        self.read_all(from, &mut |pieces| sink(pieces, sent.load(Ordering::Relaxed)))
-    }
-
     /// Everything from here to the end, and up to the position that is known to hold a message, or until `sink` wants no more.
-    pub(crate) fn read_all(
-        &mut self,
-        from: &mut dyn Destination,
-        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<bool> {
+    pub(crate) fn read_all(&mut self, from: &mut dyn Destination, sink: Sink<'_>) -> Result<bool> {
         let begun = monotonic_ns();
         let mut outcome = self.read_to(from, None, sink);
         if matches!(outcome, Ok(true)) && self.known > self.chain.position {
@@ -170,12 +154,7 @@ impl Intake {
 
     /// The same, and at least up to `goal`, if that is known. The end moves while a log is shipped; what the destination does not
     /// answer, or does not show, counts as missing only when it stays so for as long as it says that this may take.
-    fn read_to(
-        &mut self,
-        from: &mut dyn Destination,
-        mut goal: Option<u64>,
-        sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<bool> {
+    fn read_to(&mut self, from: &mut dyn Destination, mut goal: Option<u64>, sink: Sink<'_>) -> Result<bool> {
         let (patience, mut stalled_ns) = (from.settles_within(), None);
         loop {
             let before = self.chain.position;
@@ -257,7 +236,7 @@ pub(crate) fn claim(
     from: &mut dyn Destination,
     intake: &mut Intake,
     (owner, writers): (Owner, Option<&[Owner]>),
-    sink: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    sink: Sink<'_>,
 ) -> Result<Note> {
     let is_named = |chain: &Chain| writers.is_some_and(|writers| writers.contains(&chain.owner));
     let mine = |chain: &Chain| {

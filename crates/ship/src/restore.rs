@@ -29,7 +29,7 @@ use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
 pub use crate::intake::Read;
-use crate::intake::{Intake, claim, empty, noted, take_epoch_from};
+use crate::intake::{Intake, Sink, claim, empty, noted, take_epoch_from};
 use crate::manifest::Indexed;
 use crate::message::{Chain, Owner};
 use crate::note::random;
@@ -258,10 +258,10 @@ impl<'a> Sources<'a> {
     }
 
     /// Reads all of them to their ends, or until `sink` wants no more: it gets every piece once, in order, and when that was sent.
-    fn read(&mut self, sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>) -> Result<()> {
+    fn read(&mut self, sink: Sink<'_>) -> Result<()> {
         if let [Source { destination, intake, .. }] = &mut self.0[..] {
             // Nothing is there to compare it with.
-            intake.read_timed(*destination, sink)?;
+            intake.read_all(*destination, sink)?;
             return if intake.chain.log_id.is_some() { Ok(()) } else { Err(empty(*destination)) };
         }
         let addresses: Vec<String> = self.0.iter().map(|source| source.destination.address()).collect();
@@ -285,7 +285,7 @@ impl<'a> Sources<'a> {
                 scope.spawn(move || {
                     let mut send =
                         |pieces: &[u8], sent_us: u64| Ok(sender.send((pieces.to_vec(), sent_us)).is_ok());
-                    *wrong = intake.read_timed(*destination, &mut send).err();
+                    *wrong = intake.read_all(*destination, &mut send).err();
                 });
             }
             let merged = merge(&mut feeds, &addresses, sink);
@@ -360,7 +360,7 @@ impl<'a> Sources<'a> {
                 continue;
             }
             let mut fresh = Fresh((!is_only).then(|| check.clone()));
-            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            let mut sink = |pieces: &[u8], _| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
             intake.until = u64::MAX;
             let note = claim(*destination, intake, (owner, Some(&writers)), &mut sink)?;
             note.write(rebuild.folder())?;
@@ -390,11 +390,7 @@ fn same_log(sources: &[(String, LogId)]) -> Result<()> {
 }
 
 /// Every piece once, in order, to `sink`; all that have it must have the same.
-fn merge(
-    feeds: &mut [Feed],
-    addresses: &[String],
-    sink: &mut dyn FnMut(&[u8], u64) -> Result<bool>,
-) -> Result<()> {
+fn merge(feeds: &mut [Feed], addresses: &[String], sink: Sink<'_>) -> Result<()> {
     let mut log: Option<(String, LogId)> = None;
     loop {
         feeds.iter_mut().for_each(Feed::fill);

@@ -134,7 +134,7 @@ impl Standby {
         self.idle = (self.idle * 2).clamp(IDLE.0, IDLE.1);
         let Self { rebuild, intake, fresh, .. } = self;
         let mut bytes = 0;
-        let read = intake.read_all(from, &mut |pieces| {
+        let read = intake.read_all(from, &mut |pieces, _| {
             bytes += pieces.len() as u64;
             let more = rebuild.push(fresh.of(pieces, rebuild.progress())?)?;
             progress(rebuild.progress().lsn(), bytes);
@@ -203,14 +203,14 @@ impl Standby {
         // Before the epoch is taken: an invalid copy must fence no writer.
         self.rebuild.prove()?;
         let Self { mut rebuild, mut intake, mut fresh, owner, .. } = self;
-        let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+        let mut sink = |pieces: &[u8], _| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
         let note = claim(from, &mut intake, (owner, writer), &mut sink)?;
         // Before it is a log, so that no log exists that took the epoch and does not know it.
         note.write(rebuild.folder())?;
         for other in others {
             let chain = other.begin()?;
             let (mut intake, mut fresh) = (Intake::new(chain, other.as_ref()), Fresh::after_others());
-            let mut sink = |pieces: &[u8]| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
+            let mut sink = |pieces: &[u8], _| Ok(rebuild.push(fresh.of(pieces, rebuild.progress())?)?);
             intake.read_all(other.as_mut(), &mut sink)?;
             let writer = [intake.chain.owner];
             let writer = (intake.chain.epoch > 0).then_some(&writer[..]);

@@ -18,15 +18,8 @@ fn redacted_one(address: &str) -> String {
 /// Whether `[SCHEME://][USER:PASSWORD@]HOST[:PORT][/…]` is on this machine's loopback.
 #[cfg(any(test, feature = "nats"))]
 pub(crate) fn is_loopback(address: &str) -> bool {
-    let address = address.trim();
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let ip = name.parse::<IpAddr>().or_else(|_| host.parse());
+    let name = seawall_sys::host::host(address);
+    let ip = name.parse::<IpAddr>();
     name.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
