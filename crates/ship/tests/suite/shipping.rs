@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{
     LIMIT, Memory, Refusal, append, copy, drill, folders, options, rebuild, records, scratch, shipped,
-    silent, start,
+    shipping, silent, start,
 };
 use seawall::{Hold, Log, Lsn, RebuildTo, View};
 use seawall_ship::note::hold_name;
@@ -16,9 +16,7 @@ use seawall_ship::{Error, Result};
 #[test]
 fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
     let (_dir, [from, to]) = folders(["log", "again"]);
-    let log = Log::open(&from, options()).expect("opens");
-    let memory = Memory::new("a");
-    let shipping = start(&from, &memory).expect("starts");
+    let (log, memory, shipping) = shipping(&from);
     let end = append(&log, 200);
     shipping.wait(end, LIMIT).expect("is acknowledged");
     assert_eq!((shipping.acknowledged(), shipping.at_risk().expect("looks").records), (end, 0));
@@ -104,9 +102,7 @@ fn an_outage_of_any_length_ends_with_everything_shipped_in_bounded_memory() {
 #[test]
 fn a_trim_never_passes_what_is_not_there_yet() {
     let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let memory = Memory::new("a");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, memory, shipping) = shipping(dir.path());
     let first = append(&log, 20);
     shipping.wait(first, LIMIT).expect("is acknowledged");
     memory.with(|weather| weather.away = true);
@@ -257,9 +253,7 @@ fn a_message_that_is_replaced_by_another_sound_one_is_found() {
 #[test]
 fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored() {
     let dir = scratch();
-    let memory = Memory::new("a");
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, memory, shipping) = shipping(dir.path());
     for _ in 0..20 {
         let end = log.append_commit(b"a record").expect("commits").end;
         shipping.wait(end, LIMIT).expect("is acknowledged");
@@ -296,9 +290,7 @@ fn a_drill_beside_a_writer_reports_no_loss() {
 #[test]
 fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
     let (dir, [from, to]) = folders(["log", "again"]);
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    let shipping = start(&from, &memory).expect("starts");
+    let (log, memory, shipping) = shipping(&from);
     let refused = rebuild(&mut memory.clone(), &to, &mut silent());
     assert!(matches!(refused, Err(Error::Unfit { .. })), "there is an epoch, and no batch: {refused:?}");
     shipping.wait(append(&log, 100), LIMIT).expect("the writer is not refused");
@@ -327,9 +319,7 @@ fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
 #[test]
 fn a_copy_to_a_position_leaves_the_writer_be() {
     let (_dir, [from, to]) = folders(["log", "copy"]);
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    let shipping = start(&from, &memory).expect("starts");
+    let (log, memory, shipping) = shipping(&from);
     let middle = append(&log, 30);
     let end = append(&log, 30);
     shipping.wait(end, LIMIT).expect("is acknowledged");
@@ -373,9 +363,7 @@ fn of_two_that_take_over_at_once_one_wins() {
 #[test]
 fn a_future_is_ready_when_the_destination_has_acknowledged() {
     let dir = scratch();
-    let memory = Memory::new("a");
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, memory, shipping) = shipping(dir.path());
     memory.with(|weather| weather.away = true);
     let end = append(&log, 3);
     let mut waiting = Box::pin(shipping.wait_async(end));
@@ -519,9 +507,7 @@ fn a_drill_tells_a_fork_and_what_is_only_here() {
 #[test]
 fn what_is_no_message_is_passed_over_and_counted() {
     let (_dir, [from, to]) = folders(["log", "again"]);
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    let shipping = start(&from, &memory).expect("starts");
+    let (log, memory, shipping) = shipping(&from);
     shipping.wait(append(&log, 10), LIMIT).expect("is acknowledged");
     memory.with(|weather| weather.stored.push(Arc::from(&b"hello"[..])));
     let end = append(&log, 10);
@@ -537,9 +523,7 @@ fn what_is_no_message_is_passed_over_and_counted() {
 #[test]
 fn whatever_is_not_stored_is_said_with_its_reason_until_something_is() {
     let dir = scratch();
-    let memory = Memory::new("a");
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, memory, shipping) = shipping(dir.path());
     for refuse in [Refusal::Unknown, Refusal::Refused] {
         shipping.wait(append(&log, 3), LIMIT).expect("is acknowledged");
         assert_eq!(shipping.failing(), None);
@@ -565,9 +549,7 @@ fn whatever_is_not_stored_is_said_with_its_reason_until_something_is() {
 #[test]
 fn what_the_first_message_lacks_is_said_and_not_what_follows_from_it() {
     let dir = scratch();
-    let memory = Memory::new("a");
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, memory, shipping) = shipping(dir.path());
     shipping.wait(append(&log, 3), LIMIT).expect("is acknowledged");
     memory.with(|weather| (weather.refusal, weather.appends) = (Some(Refusal::First), 0));
     let end = append(&log, 30);
@@ -589,9 +571,7 @@ fn what_the_first_message_lacks_is_said_and_not_what_follows_from_it() {
 #[test]
 fn a_hold_that_cannot_be_written_is_said_and_stops_nothing() {
     let dir = scratch();
-    let memory = Memory::new("a");
-    let log = Log::open(dir.path(), options()).expect("opens");
-    let shipping = start(dir.path(), &memory).expect("starts");
+    let (log, _, shipping) = shipping(dir.path());
     let blocked = dir.path().join(format!("HOLD.new-{}", hold_name("memory:a")));
     std::fs::create_dir(&blocked).expect("is in the way");
     shipping.wait(append(&log, 3), LIMIT).expect("is acknowledged");

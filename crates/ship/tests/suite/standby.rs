@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Memory, append, folders, options, records, silent, start};
+use crate::common::{LIMIT, Memory, append, folders, options, records, shipping, silent, start};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
 use seawall_ship::destination::{Answer, Destination};
 use seawall_ship::standby::{Standby, take_over};
@@ -58,9 +58,7 @@ fn closed_segments(dir: &Path) -> Vec<(Option<PathBuf>, Vec<u8>)> {
 #[test]
 fn a_standby_is_no_log_until_it_takes_over_and_then_it_is_the_same_log() {
     let (dir, [from, to]) = folders(["log", "copy"]);
-    let memory = Memory::new("a");
-    let log = Log::open(&from, options()).expect("opens");
-    let shipping = start(&from, &memory).expect("starts");
+    let (log, memory, shipping) = shipping(&from);
     let mut standby = Standby::open(&to, &mut memory.clone()).expect("opens");
     for _ in 0..5 {
         let end = append(&log, 60);

@@ -42,6 +42,13 @@ pub(crate) fn start(dir: &Path, to: &Memory) -> Result<Shipping> {
     Shipping::start(dir, Box::new(to.clone()), Settings::default())
 }
 
+/// A log that is being shipped to a memory.
+pub(crate) fn shipping(dir: &Path) -> (Log, Memory, Shipping) {
+    let (log, memory) = (Log::open(dir, options()).expect("opens"), Memory::new("a"));
+    let shipping = start(dir, &memory).expect("starts");
+    (log, memory, shipping)
+}
+
 /// A log of `count` records, and the memory that all of them were shipped to.
 pub(crate) fn shipped(dir: &Path, count: usize) -> (Log, Memory) {
     let (log, memory) = (Log::open(dir, options()).expect("opens"), Memory::new("a"));
