@@ -3,12 +3,16 @@
 use seawall::{Lsn, StreamId};
 
 /// Any failure of the store.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The log refused or failed.
-    Log(seawall::Error),
+    #[error("{0}")]
+    Log(#[from] seawall::Error),
     /// A record of the group is none of this store, or was written for other types. Nothing was changed.
+    #[error(
+        "the record at LSN {lsn} in stream {stream} cannot be understood: {source}; was it written with other types?"
+    )]
     Record {
         /// The stream that it belongs to.
         stream: StreamId,
@@ -18,8 +22,10 @@ pub enum Error {
         source: BadRecord,
     },
     /// A value could not be encoded. Nothing was appended.
-    Encode(postcard::Error),
+    #[error("cannot encode: {0}")]
+    Encode(#[source] postcard::Error),
     /// The entry does not follow the last one. Nothing was appended for it.
+    #[error("entry {index} would leave a hole: entry {due} is due")]
     Hole {
         /// The index of the entry.
         index: u64,
@@ -27,42 +33,54 @@ pub enum Error {
         due: u64,
     },
     /// An entry is missing that must be there.
+    #[error("entry {index} is missing")]
     Missing {
         /// Its index.
         index: u64,
     },
     /// The stream of a group got a record that did not come from its store.
+    #[error(
+        "stream {stream} got a record that did not come from its Raft group: only the group may append there"
+    )]
     ForeignRecord {
         /// The stream.
         stream: StreamId,
     },
     /// Groups have numbers below 2^23.
+    #[error("there is no group {group}: use a number below 8388608")]
     NoGroup {
         /// The number.
         group: u32,
     },
     /// The group has a store or a reader already.
+    #[error("group {group} is in use: drop its store and its readers first")]
     GroupInUse {
         /// The number of the group.
         group: u32,
     },
     /// Stores or readers are still in use, so the log cannot be closed.
+    #[error("the log is still in use: drop its stores and readers first")]
     InUse,
 }
 
 /// What is wrong with a record.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRecord {
     /// It has no bytes.
+    #[error("it is empty")]
     Empty,
     /// Its kind is not known, or is none of this stream.
+    #[error("kind {0} is not known here")]
     Kind(u8),
     /// Its value cannot be decoded.
+    #[error("{0}")]
     Value(postcard::Error),
     /// So many bytes follow its value.
+    #[error("{0} bytes are left over")]
     LeftOver(usize),
     /// It is another entry than the one of its place.
+    #[error("it is entry {found} in the place of entry {index}")]
     Index {
         /// The index of the entry that belongs there.
         index: u64,
@@ -71,60 +89,5 @@ pub enum BadRecord {
     },
 }
 
-impl std::fmt::Display for BadRecord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => f.write_str("it is empty"),
-            Self::Kind(kind) => write!(f, "kind {kind} is not known here"),
-            Self::Value(error) => error.fmt(f),
-            Self::LeftOver(bytes) => write!(f, "{bytes} bytes are left over"),
-            Self::Index { index, found } => write!(f, "it is entry {found} in the place of entry {index}"),
-        }
-    }
-}
-
-impl std::error::Error for BadRecord {}
-
 /// The result of an operation on the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-impl From<seawall::Error> for Error {
-    fn from(error: seawall::Error) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Log(error) => error.fmt(f),
-            Self::Record { stream, lsn, source } => write!(
-                f,
-                "the record at LSN {lsn} in stream {stream} cannot be understood: {source}; was it written with other types?"
-            ),
-            Self::Encode(error) => write!(f, "cannot encode: {error}"),
-            Self::Hole { index, due } => write!(f, "entry {index} would leave a hole: entry {due} is due"),
-            Self::Missing { index } => write!(f, "entry {index} is missing"),
-            Self::ForeignRecord { stream } => write!(
-                f,
-                "stream {stream} got a record that did not come from its Raft group: only the group may append there"
-            ),
-            Self::NoGroup { group } => write!(f, "there is no group {group}: use a number below 8388608"),
-            Self::GroupInUse { group } => {
-                write!(f, "group {group} is in use: drop its store and its readers first")
-            }
-            Self::InUse => f.write_str("the log is still in use: drop its stores and readers first"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Log(error) => Some(error),
-            Self::Record { source, .. } => Some(source),
-            Self::Encode(error) => Some(error),
-            _ => None,
-        }
-    }
-}

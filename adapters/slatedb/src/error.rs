@@ -1,6 +1,5 @@
 //! Defines why a log cannot serve a database, and what SlateDB is told.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,19 +7,27 @@ use seawall::Lsn;
 use slatedb::wal::WalError;
 
 /// Why a log cannot serve a database. It is the source of a [`WalError`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The log refused or failed.
-    Log(seawall::Error),
+    #[error("{0}")]
+    Log(#[from] seawall::Error),
     /// A record is none of this log's writer.
+    #[error("the record at LSN {lsn} is not a write batch of SlateDB")]
     Foreign {
         /// Where it starts.
         lsn: Lsn,
     },
     /// The rows of a write batch have several sequence numbers.
+    #[error("the rows of a write batch have several sequence numbers")]
     SequenceNumbers,
     /// Another log was the newest: this one may lack rows of it.
+    #[error(
+        "{}: the newest writer, of epoch {epoch}, wrote to the log in {other}, and this log may lack rows of it: open the \
+         database with that log; if it is lost, or was restored here, take over with `Wal::take_over`",
+        .dir.display()
+    )]
     OtherLog {
         /// The directory of this log.
         dir: PathBuf,
@@ -30,11 +37,21 @@ pub enum Error {
         other: String,
     },
     /// The log has records, and the database knows no writer: it is another one than that of this log.
+    #[error(
+        "{}: the log has records, and the database was never opened with one: remove it if it is left from a database that \
+         was deleted, or take over with `Wal::take_over`",
+        .dir.display()
+    )]
     OtherDatabase {
         /// The directory of the log.
         dir: PathBuf,
     },
     /// The log ends before rows that the database counts on.
+    #[error(
+        "{}: the log ends at LSN {end}, and the database has rows of it up to {replay_after}: it is another database's, or was \
+         restored without its newest records; take over with `Wal::take_over`",
+        .dir.display()
+    )]
     Behind {
         /// The directory of the log.
         dir: PathBuf,
@@ -44,65 +61,20 @@ pub enum Error {
         replay_after: u64,
     },
     /// Where a clone needs a copy of a log there is another one.
+    #[error(
+        "{}: there is another log than the copy that the clone needs; remove it (`WalAdmin::delete_wal`)",
+        .dir.display()
+    )]
     Exists {
         /// Its directory.
         dir: PathBuf,
     },
     /// The object store failed while the writers of the database were looked at.
-    Store(slatedb::object_store::Error),
+    #[error("the writers of the database cannot be looked up: {0}")]
+    Store(#[source] slatedb::object_store::Error),
     /// A thread that read the log panicked.
+    #[error("a thread that read the log panicked")]
     Reader,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Log(error) => error.fmt(f),
-            Self::Foreign { lsn } => write!(f, "the record at LSN {lsn} is not a write batch of SlateDB"),
-            Self::SequenceNumbers => f.write_str("the rows of a write batch have several sequence numbers"),
-            Self::OtherLog { dir, epoch, other } => write!(
-                f,
-                "{}: the newest writer, of epoch {epoch}, wrote to the log in {other}, and this log may lack rows of it: open the \
-                 database with that log; if it is lost, or was restored here, take over with `Wal::take_over`",
-                dir.display()
-            ),
-            Self::OtherDatabase { dir } => write!(
-                f,
-                "{}: the log has records, and the database was never opened with one: remove it if it is left from a database that \
-                 was deleted, or take over with `Wal::take_over`",
-                dir.display()
-            ),
-            Self::Behind { dir, end, replay_after } => write!(
-                f,
-                "{}: the log ends at LSN {end}, and the database has rows of it up to {replay_after}: it is another database's, or was \
-                 restored without its newest records; take over with `Wal::take_over`",
-                dir.display()
-            ),
-            Self::Exists { dir } => write!(
-                f,
-                "{}: there is another log than the copy that the clone needs; remove it (`WalAdmin::delete_wal`)",
-                dir.display()
-            ),
-            Self::Store(error) => write!(f, "the writers of the database cannot be looked up: {error}"),
-            Self::Reader => f.write_str("a thread that read the log panicked"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Log(error) => Some(error),
-            Self::Store(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<seawall::Error> for Error {
-    fn from(error: seawall::Error) -> Self {
-        Self::Log(error)
-    }
 }
 
 impl From<Error> for WalError {
