@@ -33,6 +33,8 @@ mod tests;
 mod tools;
 
 pub(in crate::os) use calls::magic_of;
+pub(in crate::os) use devices::{disk_folder, is_partition, name};
+pub(in crate::os) use roots::{names, text};
 
 use crate::commit::again;
 use crate::error::{Error, Result};
@@ -157,19 +159,14 @@ fn under_device(roots: &Roots, mounts: &[Mount], path: &Path, number: (u32, u32)
     let top = walk.devices.first();
     let bytes = top.and_then(|device| device.bytes).unwrap_or(0);
     let folder = roots.block_by_number(number);
+    let whole = Mount { source: path.to_owned(), ..Mount::unlisted(number, "block device") };
     let file_system = FileSystem {
-        kind: "block device".to_owned(),
-        source: path.display().to_string(),
         options: Vec::new(),
-        medium: below.medium,
-        copy_on_write: below.copy_on_write,
-        shares_extents: below.shares_extents,
-        weak_calls: below.weak_calls,
-        synchronous: below.synchronous,
         read_only: folder.and_then(|folder| roots::number(&folder.join("ro"))) == Some(1),
         block_bytes: top.and_then(|device| device.logical_block_bytes).unwrap_or(512),
         free_bytes: bytes,
         total_bytes: bytes,
+        ..mounted(&whole, below)
     };
     Under { file_system, devices: walk.devices, lies: walk.lies }
 }

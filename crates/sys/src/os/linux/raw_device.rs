@@ -8,7 +8,7 @@
 //! Invariants: devices are compared by number, never by name alone; a device that overlaps the device counts as the
 //! device.
 
-use super::inspect::{Mounted, all_mounted, block_folder};
+use super::inspect::{Mounted, all_mounted, block_folder, disk_folder, is_partition, name, names, text};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -24,23 +24,9 @@ fn number(path: &Path) -> Option<Number> {
     metadata.file_type().is_block_device().then(|| (libc::major(device), libc::minor(device)))
 }
 
-fn text(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
-fn name(folder: &Path) -> String {
-    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
 /// The folders in `/sys` of the device, of its partitions, and of the disk that it is a partition of.
 fn overlapping(folder: &Path) -> Vec<PathBuf> {
     let mut all = vec![folder.to_path_buf()];
-    let is_partition = |folder: &Path| folder.join("partition").exists();
     if is_partition(folder) {
         all.extend(folder.parent().map(Path::to_path_buf));
     } else {
@@ -191,7 +177,7 @@ pub(crate) fn start(file: &File, path: &Path, bytes: usize) -> Result<Vec<u8>> {
 /// Model and serial number, where `/sys` has them.
 pub(crate) fn description(path: &Path) -> String {
     let Some(folder) = number(path).and_then(block_folder) else { return String::new() };
-    let disk = if folder.join("partition").exists() { folder.parent().unwrap_or(&folder) } else { &folder };
+    let disk = disk_folder(&folder);
     let first = |files: &[&str]| files.iter().find_map(|file| text(&disk.join(file)));
     let mut parts = Vec::new();
     parts.extend(first(&["device/model", "dm/name", "loop/backing_file", "md/level"]));

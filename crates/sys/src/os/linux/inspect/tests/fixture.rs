@@ -1,6 +1,7 @@
 //! Test fixture: builds a simulated machine (`/proc`, `/sys` and a mount table) in a temporary folder.
 
-use crate::inspect::{Device, Environment, FileSystem, FoundLie, Pressure};
+use crate::inspect::{Device, Environment, FileSystem, FoundLie};
+use crate::os::fallback::inspect::environment;
 use crate::os::system::inspect::calls::{ENCRYPTED, JOURNALED_DATA, NO_COPY_ON_WRITE, SYNCHRONOUS};
 use crate::os::system::inspect::mounted;
 use crate::os::system::inspect::mounts::{self, Key, Mount};
@@ -138,23 +139,8 @@ impl Machine {
     }
 }
 
-pub(super) fn made_up(file_system: FileSystem, devices: Vec<Device>, lies: Vec<FoundLie>) -> Environment {
-    Environment {
-        system: String::new(),
-        cpus: 1,
-        cpu_model: None,
-        memory_bytes: None,
-        hypervisor: None,
-        container: None,
-        wine: None,
-        pressure: Pressure::default(),
-        clock: crate::clock::Resolution { read_ns: 1.0, tick_ns: 1 },
-        file_system,
-        devices,
-        lies,
-        writeback: Vec::new(),
-        limits: Vec::new(),
-    }
+fn made_up(file_system: FileSystem, devices: Vec<Device>, lies: Vec<FoundLie>) -> Environment {
+    Environment { hypervisor: None, devices, lies, ..environment(String::new(), file_system) }
 }
 
 /// `name(kind)>what it stands on`, one word a device.
