@@ -219,7 +219,7 @@ fn write(
         &|| Ok(report::html::html(result).into_bytes()),
         &|| Ok(output::svg(result)),
         &|| Ok(report::fio::json(result).into_bytes()),
-        &|| Ok(report::junit::requirements(checked).into_bytes()),
+        &|| Ok(report::junit::conditions("bench --require", checked).into_bytes()),
     ];
     let shown = !output::give_all(targets, &forms)?;
     let names_folder = shown && result.study.ranked && !options.common.verbose;

@@ -6,7 +6,7 @@ use crate::compare_args::Compare;
 use crate::exit::{self, Failure};
 use crate::output;
 use seawall_gauge::compare::families::Families;
-use seawall_gauge::compare::gate::{self, Gate, GateOutcome};
+use seawall_gauge::compare::gate::{self, Gate};
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::{self, Style};
@@ -36,8 +36,7 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     let csv = || Ok(formats::csv(&families).into_bytes());
     let markdown = || Ok(formats::markdown(&families).into_bytes());
     let judged = gate::judge(&families, &gates);
-    let named: Vec<_> = gates.iter().map(|gate| gate.text.as_str()).zip(&judged).collect();
-    let junit = || Ok(report::junit::gates(&named).into_bytes());
+    let junit = || Ok(report::junit::conditions("compare --fail-if", &judged).into_bytes());
     let to_standard_output = output::give_all(&targets, &[&json, &csv, &markdown, &junit])?;
     if !to_standard_output {
         output::print(&text::all(&families, output::width(), Style::COLOURED))?;
@@ -50,14 +49,7 @@ pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     } else {
         output::print(&words)?;
     }
-    let is = |outcome| judged.iter().any(|one| one.outcome == outcome);
-    Ok(if is(GateOutcome::Failed) {
-        ExitCode::from(exit::MISSED)
-    } else if is(GateOutcome::CannotTell) {
-        ExitCode::from(exit::CANNOT_TELL)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(exit::of_conditions(&judged).map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 /// The results by their files' names as they were typed, then the published tables.

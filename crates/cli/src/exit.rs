@@ -1,6 +1,7 @@
 //! Defines the exit codes of `seawall`, documented in `--help` and in the manual pages.
 
 use anstyle::{AnsiColor, Style};
+use seawall_gauge::require::{Checked, ConditionOutcome};
 use seawall_sys::text::printable;
 use std::fmt;
 use std::process::ExitCode;
@@ -40,6 +41,17 @@ pub(crate) const FENCED: u8 = 7;
 pub(crate) const FORKED: u8 = 8;
 pub(crate) const DAMAGED: u8 = 9;
 pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The code of the worst that became of these conditions; `None` if all are met.
+pub(crate) fn of_conditions(checked: &[Checked]) -> Option<u8> {
+    let codes = [
+        (ConditionOutcome::Missed, MISSED),
+        (ConditionOutcome::CannotTell, CANNOT_TELL),
+        (ConditionOutcome::NotJudged, NOT_JUDGED),
+    ];
+    let is = |outcome| checked.iter().any(|one| one.outcome == outcome);
+    codes.into_iter().find(|(outcome, _)| is(*outcome)).map(|(_, code)| code)
+}
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {

@@ -12,7 +12,7 @@ use seawall_gauge::figures::bytes;
 use seawall_gauge::preflight::{self, Share};
 use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
-use seawall_gauge::require::{self, Checked, Requirement, RequirementOutcome};
+use seawall_gauge::require::{self, Checked, Requirement};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::path::jvm::StartedJvms;
 use seawall_gauge::scenario::replicated::Engines;
@@ -203,19 +203,11 @@ fn not_connected(error: impl std::fmt::Display) -> Failure {
 }
 
 pub(crate) fn exit_code(result: &RunResult, checked: &[Checked]) -> ExitCode {
-    let is = |outcome| checked.iter().any(|one| one.outcome == outcome);
-    if !result.complete {
-        ExitCode::from(exit::INTERRUPTED)
-    } else if is(RequirementOutcome::Missed) {
-        ExitCode::from(exit::MISSED)
-    } else if is(RequirementOutcome::CannotTell) {
-        ExitCode::from(exit::CANNOT_TELL)
-    } else if is(RequirementOutcome::NotJudged) {
-        ExitCode::from(exit::NOT_JUDGED)
-    } else if result.measured().next().is_none() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+    match exit::of_conditions(checked) {
+        _ if !result.complete => ExitCode::from(exit::INTERRUPTED),
+        Some(code) => ExitCode::from(code),
+        None if result.measured().next().is_none() => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
     }
 }
 

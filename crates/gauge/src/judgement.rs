@@ -337,7 +337,7 @@ pub(crate) fn per_s(per_s: f64) -> String {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::require::{self, RequirementOutcome};
+    use crate::require::{self, ConditionOutcome};
     use crate::row::Outcome;
     use crate::sample::{durability, healthy, latency, measured, run, samples, volatile};
     use crate::testbed::sim::Plant;
@@ -375,7 +375,7 @@ mod tests {
     fn whatever_is_wrong_is_said_by_every_output_and_passes_no_gate() {
         use crate::advise::advise;
         use crate::compare::families::Families;
-        use crate::compare::gate::{self, GateOutcome};
+        use crate::compare::gate;
         use crate::compare::side::Side;
         use crate::report::{self, Style};
         let good = healthy();
@@ -389,8 +389,8 @@ mod tests {
             assert_eq!(judgement.answer, Answer::CannotTell, "{rule}");
             let requirement = require::parse("etcd,p99<1s,direct:p99<1h").expect("readable");
             let checked = require::check(&ranking, &requirement);
-            assert!(checked.iter().all(|one| one.outcome == RequirementOutcome::CannotTell), "{rule}");
-            let junit = report::junit::requirements(&checked);
+            assert!(checked.iter().all(|one| one.outcome == ConditionOutcome::CannotTell), "{rule}");
+            let junit = report::junit::conditions("bench --require", &checked);
             assert!(junit.contains("errors=\"3\"") && junit.contains("Cannot tell."), "{rule}: {junit}");
             let advice = advise(&ranking);
             assert!(advice.method.is_none() && advice.settings.is_empty(), "{rule}");
@@ -398,7 +398,7 @@ mod tests {
             let families = Families::new(sides, None).expect("comparable");
             let gates = gate::parse("p99>+1000%").expect("readable");
             let judged = gate::judge(&families, &gates);
-            assert!(judged.iter().all(|one| one.outcome == GateOutcome::CannotTell), "{rule}");
+            assert!(judged.iter().all(|one| one.outcome == ConditionOutcome::CannotTell), "{rule}");
             let json = result.to_json().expect("written");
             let written: serde_json::Value = serde_json::from_str(&json).expect("JSON");
             assert_eq!(written["judgement"]["answer"], "cannot-tell", "{rule}");

@@ -31,7 +31,7 @@ pub mod summary;
 pub(crate) mod table;
 pub mod text;
 
-use crate::require::{Checked, RequirementOutcome};
+use crate::require::{Checked, ConditionOutcome};
 use crate::result::RunResult;
 use anstyle::{AnsiColor, Effects};
 
@@ -96,8 +96,8 @@ pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
 pub fn requirements(checked: &[Checked], width: usize, style: Style) -> String {
     let mut out = String::new();
     for one in checked {
-        let role = if one.outcome == RequirementOutcome::Met { Role::Good } else { Role::Bad };
-        let text = format!("{} {}: {}", one.outcome.name(), one.name(), one.sentence);
+        let role = if one.outcome == ConditionOutcome::Met { Role::Good } else { Role::Bad };
+        let text = format!("{} {}: {}", one.outcome.name(), one.name, one.sentence);
         for line in text::wrapped("require  ", "         ", &text, width) {
             out += &style.paint(role, &line);
             out.push('\n');

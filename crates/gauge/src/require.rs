@@ -16,7 +16,7 @@
 pub(crate) mod check;
 pub(crate) mod preset;
 
-pub use check::{Checked, RequirementOutcome, check};
+pub use check::{Checked, ConditionOutcome, check};
 pub use preset::{PRESETS, Preset};
 
 use crate::lookup::nearest;

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::figures::duration_ns;
 use crate::lookup::{self, nearest};
 use crate::rank::Ranking;
-use crate::require::{self, RequirementOutcome};
+use crate::require::{self, ConditionOutcome};
 use seawall_sys::inspect::Environment;
 use seawall_sys::method::Method;
 use seawall_sys::method::System::{self, Illumos, Linux, MacOs, Windows};
@@ -159,9 +159,9 @@ fn fit(ranking: &Ranking<'_>, preset: &str) -> String {
     let checked = require::check(ranking, &requirement);
     let Some(first) = checked.first() else { return String::new() };
     let word = match first.outcome {
-        RequirementOutcome::Met => "fit",
-        RequirementOutcome::Missed => "TOO SLOW",
-        RequirementOutcome::CannotTell | RequirementOutcome::NotJudged => "cannot tell",
+        ConditionOutcome::Met => "fit",
+        ConditionOutcome::Missed => "TOO SLOW",
+        ConditionOutcome::CannotTell | ConditionOutcome::NotJudged => "cannot tell",
     };
     format!("{word}: {}", first.sentence.split(" [").next().unwrap_or_default())
 }

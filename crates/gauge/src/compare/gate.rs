@@ -18,7 +18,7 @@ use super::families::Families;
 use super::side::Row;
 use super::{Cell, Comparison, difference, text};
 use crate::rank::EffectiveClass;
-use crate::require::duration;
+use crate::require::{Checked, ConditionOutcome, duration};
 use crate::{Error, Result};
 
 pub(crate) const GRAMMAR: &str = "[METHOD:]p50|p99|p99.9|p99.99|max|min|cost|commits/s then > or <, then +20% or -10% (against A), or 5ms, or a number; several separated by commas";
@@ -32,7 +32,7 @@ pub struct Gate {
     above: bool,
     bound: Bound,
     /// As it was given.
-    pub text: String,
+    text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,26 +41,6 @@ enum Bound {
     Percent(f64),
     /// Of the value itself: nanoseconds or a number.
     Itself(f64),
-}
-
-/// What became of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateOutcome {
-    /// It did not come true.
-    Passed,
-    /// It did.
-    Failed,
-    /// Nothing could be held against it; that is no pass.
-    CannotTell,
-}
-
-/// A condition, held against comparisons.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
-    /// What became of it.
-    pub outcome: GateOutcome,
-    /// In words, with the rows and figures.
-    pub sentence: String,
 }
 
 /// Reads the conditions of one `--fail-if`.
@@ -105,7 +85,7 @@ fn gate(part: &str) -> Result<Gate> {
 }
 
 /// Holds each of `gates` against all comparisons.
-pub fn judge(families: &Families, gates: &[Gate]) -> Vec<Judged> {
+pub fn judge(families: &Families, gates: &[Gate]) -> Vec<Checked> {
     gates.iter().map(|gate| judge_one(families, gate)).collect()
 }
 
@@ -116,7 +96,8 @@ enum Held {
     Beyond(String),
 }
 
-fn judge_one(families: &Families, gate: &Gate) -> Judged {
+fn judge_one(families: &Families, gate: &Gate) -> Checked {
+    let checked = |outcome, sentence| Checked { name: gate.text.clone(), outcome, sentence };
     let wrong = families
         .comparisons
         .iter()
@@ -124,7 +105,7 @@ fn judge_one(families: &Families, gate: &Gate) -> Judged {
         .find_map(|side| Some((side, side.wrong.as_ref()?)));
     if let Some((side, why)) = wrong {
         let sentence = format!("cannot tell {}: of {}: {why}", gate.text, side.name);
-        return Judged { outcome: GateOutcome::CannotTell, sentence };
+        return checked(ConditionOutcome::CannotTell, sentence);
     }
     let (mut held, mut beyond, mut noise) = (0, Vec::new(), Vec::new());
     for comparison in &families.comparisons {
@@ -143,19 +124,19 @@ fn judge_one(families: &Families, gate: &Gate) -> Judged {
             }
         }
     }
-    let (outcome, sentence) = if !beyond.is_empty() {
-        (GateOutcome::Failed, format!("failed {}: {}", gate.text, beyond.join("; ")))
+    let text = &gate.text;
+    if !beyond.is_empty() {
+        checked(ConditionOutcome::Missed, format!("failed {text}: {}", beyond.join("; ")))
     } else if held == 0 {
-        (GateOutcome::CannotTell, format!("cannot tell {}: no row has that figure on both sides", gate.text))
-    } else if noise.is_empty() {
-        (GateOutcome::Passed, format!("passed {}: {held} held against it", gate.text))
+        let sentence = format!("cannot tell {text}: no row has that figure on both sides");
+        checked(ConditionOutcome::CannotTell, sentence)
     } else {
-        (
-            GateOutcome::Passed,
-            format!("passed {}: beyond it only within noise: {}", gate.text, noise.join("; ")),
-        )
-    };
-    Judged { outcome, sentence }
+        let how = match noise.as_slice() {
+            [] => format!("{held} held against it"),
+            noise => format!("beyond it only within noise: {}", noise.join("; ")),
+        };
+        checked(ConditionOutcome::Met, format!("passed {text}: {how}"))
+    }
 }
 
 /// The rows that a condition is about, with the base's.
@@ -238,7 +219,7 @@ mod tests {
         result
     }
 
-    fn judged(other: &RunResult, condition: &str) -> Vec<(GateOutcome, String)> {
+    fn judged(other: &RunResult, condition: &str) -> Vec<(ConditionOutcome, String)> {
         let sides = vec![Side::own("a", &volatile(Vec::new())), Side::own("b", other)];
         let families = Families::new(sides, None).expect("alike");
         let gates = parse(condition).expect(condition);
@@ -249,15 +230,15 @@ mod tests {
     fn a_condition_fails_where_it_came_true_and_names_the_row() {
         let other = slower("dsync", 2);
         let cases = [
-            ("p50>+20%", GateOutcome::Failed, "dsync has"),
-            ("p50 > +150%", GateOutcome::Passed, "held"),
-            ("commits/s<-20%", GateOutcome::Failed, "dsync has"),
-            ("buffered+fsync:p99>+20%", GateOutcome::Passed, "held"),
-            ("p50>1s", GateOutcome::Passed, "held"),
-            ("dsync:p50>1us", GateOutcome::Failed, "dsync has"),
-            ("rate<1e9", GateOutcome::Failed, "has"),
-            ("beauty>+1%", GateOutcome::CannotTell, "no row"),
-            ("mmap+msync:p99>+20%", GateOutcome::CannotTell, "no row"),
+            ("p50>+20%", ConditionOutcome::Missed, "dsync has"),
+            ("p50 > +150%", ConditionOutcome::Met, "held"),
+            ("commits/s<-20%", ConditionOutcome::Missed, "dsync has"),
+            ("buffered+fsync:p99>+20%", ConditionOutcome::Met, "held"),
+            ("p50>1s", ConditionOutcome::Met, "held"),
+            ("dsync:p50>1us", ConditionOutcome::Missed, "dsync has"),
+            ("rate<1e9", ConditionOutcome::Missed, "has"),
+            ("beauty>+1%", ConditionOutcome::CannotTell, "no row"),
+            ("mmap+msync:p99>+20%", ConditionOutcome::CannotTell, "no row"),
         ];
         for (condition, outcome, words) in cases {
             let (found, sentence) = judged(&other, condition).remove(0);
@@ -267,15 +248,15 @@ mod tests {
         let several = judged(&other, "p50>+20%, max>10s");
         assert_eq!(
             several.iter().map(|one| one.0).collect::<Vec<_>>(),
-            [GateOutcome::Failed, GateOutcome::Passed]
+            [ConditionOutcome::Missed, ConditionOutcome::Met]
         );
     }
 
     #[test]
     fn a_method_that_loses_data_fails_nothing_unless_it_is_named() {
         let other = slower("direct", 5);
-        assert_eq!(judged(&other, "p50>+20%")[0].0, GateOutcome::Passed);
-        assert_eq!(judged(&other, "direct:p50>+20%")[0].0, GateOutcome::Failed);
+        assert_eq!(judged(&other, "p50>+20%")[0].0, ConditionOutcome::Met);
+        assert_eq!(judged(&other, "direct:p50>+20%")[0].0, ConditionOutcome::Missed);
     }
 
     #[test]
@@ -285,7 +266,7 @@ mod tests {
             round.p50_ns = if index % 2 == 0 { round.p50_ns * 20 } else { round.p50_ns / 20 };
         }
         let (outcome, sentence) = judged(&other, "p50>+20%").remove(0);
-        assert!(outcome == GateOutcome::Passed && sentence.contains("within noise"), "{sentence}");
+        assert!(outcome == ConditionOutcome::Met && sentence.contains("within noise"), "{sentence}");
     }
 
     #[test]

@@ -12,10 +12,10 @@ use crate::require::Preset;
 
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequirementOutcome {
-    /// The figure is within its bound.
+pub enum ConditionOutcome {
+    /// The figure is within its bound, or what must not come true did not.
     Met,
-    /// It is not.
+    /// It is not, or it did.
     Missed,
     /// There is no figure; that is not a pass.
     CannotTell,
@@ -23,7 +23,7 @@ pub enum RequirementOutcome {
     NotJudged,
 }
 
-impl RequirementOutcome {
+impl ConditionOutcome {
     /// In a word or two.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,31 +35,18 @@ impl RequirementOutcome {
     }
 }
 
-/// A condition, held against a result.
-#[derive(Debug, Clone, PartialEq)]
+/// A condition of `--require` or `--fail-if`, held against what was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The condition.
-    pub condition: Condition,
-    /// The row that it was held against: the one that it names, or the subject of all that name none.
-    pub subject: Option<String>,
+    /// The condition as it was given, of `--require` with the row that it is about: the test's name.
+    pub name: String,
     /// What became of it.
-    pub outcome: RequirementOutcome,
+    pub outcome: ConditionOutcome,
     /// The figure and the method it is of, or why there is none.
     pub sentence: String,
 }
 
-impl Checked {
-    /// The condition with the row that it is about, as tests are called.
-    pub fn name(&self) -> String {
-        let text = &self.condition.text;
-        match &self.subject {
-            Some(subject) if !text.contains(':') => format!("{subject}:{text}"),
-            _ => text.clone(),
-        }
-    }
-}
-
-/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`RequirementOutcome::Met`]. Where a
+/// Holds `requirement` against the ranked result. It is met as a whole if every outcome is [`ConditionOutcome::Met`]. Where a
 /// finding says that the figures mean something else, none is.
 pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
     let judgement = Judgement::of(ranking);
@@ -84,7 +71,12 @@ pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
             {
                 sentence.extend([" [", preset.name, " ", preset.version, ": ", preset.source, "]"]);
             }
-            Checked { condition: condition.clone(), subject: subject.map(str::to_owned), outcome, sentence }
+            let text = &condition.text;
+            let name = match subject {
+                Some(subject) if !text.contains(':') => format!("{subject}:{text}"),
+                _ => text.clone(),
+            };
+            Checked { name, outcome, sentence }
         })
         .collect()
 }
@@ -93,8 +85,8 @@ fn is_of(condition: &Condition, preset: &Preset) -> bool {
     preset.conditions.contains(&condition.text.as_str()) && condition.method.as_deref() == preset.method
 }
 
-fn cannot(why: String) -> (RequirementOutcome, String) {
-    (RequirementOutcome::CannotTell, why)
+fn cannot(why: String) -> (ConditionOutcome, String) {
+    (ConditionOutcome::CannotTell, why)
 }
 
 fn hold(
@@ -102,7 +94,7 @@ fn hold(
     condition: &Condition,
     id: &str,
     preset: Option<&Preset>,
-) -> (RequirementOutcome, String) {
+) -> (ConditionOutcome, String) {
     let Some(row) = ranking.find(id) else {
         let row = ranking.result.study.row(id).and_then(|row| row.outcome.missing());
         return cannot(match row {
@@ -129,10 +121,10 @@ fn hold(
     let durable_enough = !needs_durable || row.class == EffectiveClass::PowerLoss;
     let waited = row.measured.blamed_wait_share().filter(|share| *share > CPU_WAIT_SHARE_MAX);
     let outcome = match (within(condition, value), durable_enough, waited) {
-        (true, true, _) => RequirementOutcome::Met,
+        (true, true, _) => ConditionOutcome::Met,
         // The disk may well be fast enough.
-        (false, true, Some(_)) => RequirementOutcome::NotJudged,
-        _ => RequirementOutcome::Missed,
+        (false, true, Some(_)) => ConditionOutcome::NotJudged,
+        _ => ConditionOutcome::Missed,
     };
     let shown = match condition.figure {
         Figure::CommitsPerS => rate(value),
@@ -143,7 +135,7 @@ fn hold(
     // Grades are of the first condition's figure.
     let graded = preset.filter(|preset| preset.conditions.first() == Some(&condition.text.as_str()));
     let graded_as = graded
-        .filter(|_| outcome != RequirementOutcome::NotJudged)
+        .filter(|_| outcome != ConditionOutcome::NotJudged)
         .and_then(|preset| preset.grades.iter().find(|(up_to, _)| value < *up_to as f64))
         .map_or(String::new(), |(_, words)| format!(" ({words})"));
     let class = match row.class {
@@ -153,7 +145,7 @@ fn hold(
     };
     let name = condition.figure.name();
     let why = match (outcome, waited) {
-        (RequirementOutcome::NotJudged, Some(share)) => {
+        (ConditionOutcome::NotJudged, Some(share)) => {
             let remedy = capped::cpu_limit(ranking)
                 .map_or("measure on an idle machine".to_owned(), |limit| {
                     format!("this process is limited ({limit})")
@@ -213,24 +205,24 @@ mod tests {
     use crate::sample::{latency, measured, run, volatile};
     use crate::testbed::sim::Plant;
 
-    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(RequirementOutcome, String)> {
+    fn check_all(result: &crate::result::RunResult, text: &str) -> Vec<(ConditionOutcome, String)> {
         let requirement = parse(text).expect(text);
         let checked = check(&Ranking::new(result), &requirement);
         checked.into_iter().map(|one| (one.outcome, one.sentence)).collect()
     }
 
-    fn outcome(result: &crate::result::RunResult, text: &str) -> RequirementOutcome {
+    fn outcome(result: &crate::result::RunResult, text: &str) -> ConditionOutcome {
         check_all(result, text)[0].0
     }
 
     #[test]
     fn bounds_are_met_or_missed() {
         let result = volatile(Vec::new());
-        assert_eq!(outcome(&result, "p99<1ms"), RequirementOutcome::Met);
-        assert_eq!(outcome(&result, "p99<10us"), RequirementOutcome::Missed);
-        assert_eq!(outcome(&result, "buffered:p50<10us"), RequirementOutcome::Met);
-        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), RequirementOutcome::Met);
-        assert_eq!(outcome(&result, "commits/s>1000000"), RequirementOutcome::Missed);
+        assert_eq!(outcome(&result, "p99<1ms"), ConditionOutcome::Met);
+        assert_eq!(outcome(&result, "p99<10us"), ConditionOutcome::Missed);
+        assert_eq!(outcome(&result, "buffered:p50<10us"), ConditionOutcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000 and MB/s>100"), ConditionOutcome::Met);
+        assert_eq!(outcome(&result, "commits/s>1000000"), ConditionOutcome::Missed);
         assert!(check_all(&result, "direct:p50<1ms")[0].1.contains("system crash"), "the class is stated");
     }
 
@@ -240,9 +232,9 @@ mod tests {
         let row = crate::sample::measured(&mut result, "dsync");
         row.cpu.wait_ns = Some(u64::MAX / 4);
         let (outcome, sentence) = check_all(&result, "dsync:p99<1us").remove(0);
-        assert!(outcome == RequirementOutcome::NotJudged && sentence.contains("CPU wait"), "{sentence}");
-        assert_eq!(check_all(&result, "dsync:p99<1s")[0].0, RequirementOutcome::Met);
-        assert_eq!(check_all(&result, "dsync:commits/s>1000000000")[0].0, RequirementOutcome::NotJudged);
+        assert!(outcome == ConditionOutcome::NotJudged && sentence.contains("CPU wait"), "{sentence}");
+        assert_eq!(check_all(&result, "dsync:p99<1s")[0].0, ConditionOutcome::Met);
+        assert_eq!(check_all(&result, "dsync:commits/s>1000000000")[0].0, ConditionOutcome::NotJudged);
     }
 
     #[test]
@@ -251,15 +243,12 @@ mod tests {
         let cases = [("dsync:sync-p99<1s", "no separate sync"), ("mmap+msync:p99<1s", "not measured")];
         for (text, why) in cases {
             let (outcome, sentence) = check_all(&result, text).remove(0);
-            assert!(
-                outcome == RequirementOutcome::CannotTell && sentence.contains(why),
-                "{text}: {sentence}"
-            );
+            assert!(outcome == ConditionOutcome::CannotTell && sentence.contains(why), "{text}: {sentence}");
         }
         let mut few = volatile(Vec::new());
         *latency(measured(&mut few, "dsync")) = crate::sample::samples(50, 60_000);
         let (outcome, sentence) = check_all(&few, "dsync:p99<1s").remove(0);
-        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("too few"), "{sentence}");
+        assert!(outcome == ConditionOutcome::CannotTell && sentence.contains("too few"), "{sentence}");
         let lying = volatile(vec![Plant::NoFlushes]);
         assert!(check_all(&lying, "p99<1s")[0].1.contains("go missing"));
     }
@@ -268,7 +257,7 @@ mod tests {
     fn presets_grade_and_say_what_was_measured_otherwise() {
         let result = run("buffered+fdatasync", Vec::new(), |_| {});
         let (outcome, sentence) = check_all(&result, "etcd").remove(0);
-        assert_eq!(outcome, RequirementOutcome::Met);
+        assert_eq!(outcome, ConditionOutcome::Met);
         assert!(sentence.contains("fast enough") && sentence.contains("--size 2300"), "{sentence}");
         assert!(check_all(&result, "cockroachdb")[0].1.contains("(good)"));
         let openshift = check_all(&result, "openshift-heavy");
@@ -282,18 +271,18 @@ mod tests {
         assert!(check_all(&result, "openshift")[0].1.contains("heavily loaded cluster too"));
         let lying = run("buffered+fdatasync", vec![Plant::NoFlushes], |_| {});
         let (outcome, sentence) = check_all(&lying, "etcd").remove(0);
-        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("go missing"), "{sentence}");
+        assert!(outcome == ConditionOutcome::CannotTell && sentence.contains("go missing"), "{sentence}");
         assert!(sentence.contains("confirmed here; the preset means --size 2300"), "{sentence}");
         let weak = run("buffered,direct", Vec::new(), |_| {});
         let (outcome, sentence) = check_all(&weak, "p99<1s").remove(0);
-        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains("stable"), "{sentence}");
+        assert!(outcome == ConditionOutcome::CannotTell && sentence.contains("stable"), "{sentence}");
     }
 
     #[test]
     fn a_condition_without_a_method_is_about_the_same_row_whatever_is_fastest() {
         let subject = |result: &crate::result::RunResult, text: &str| {
             let requirement = parse(text).expect("readable");
-            check(&Ranking::new(result), &requirement).remove(0).name()
+            check(&Ranking::new(result), &requirement).remove(0).name
         };
         let mut result = volatile(Vec::new());
         assert_eq!(subject(&result, "p99<1ms"), "buffered+fdatasync:p99<1ms");
@@ -310,7 +299,7 @@ mod tests {
             |_| {},
         );
         let (outcome, sentence) = check_all(&missing, "p99<1s").remove(0);
-        assert!(outcome == RequirementOutcome::CannotTell && sentence.contains(reason), "{sentence}");
+        assert!(outcome == ConditionOutcome::CannotTell && sentence.contains(reason), "{sentence}");
         assert_eq!(subject(&run("direct,dsync,sync", Vec::new(), |_| {}), "p99<1s"), "dsync:p99<1s");
     }
 }
