@@ -116,7 +116,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are() {
+fn results_that_nobody_reads_are_no_failure_but_damage_is() {
     let (dir, log) = scratch();
     seawall(&["append", path(&log)], b"one\ntwo\n");
     let salvaged = dir.path().join("salvaged");
@@ -134,18 +134,6 @@ fn results_that_nobody_reads_are_no_failure_and_those_that_cannot_be_written_are
     for command in commands {
         let ended = run(command, gone());
         assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", stderr(&ended));
-        let _ = std::fs::remove_dir_all(&salvaged);
-        #[cfg(target_os = "linux")]
-        {
-            let ended = run(command, full());
-            assert_eq!(ended.status.code(), Some(1), "{command:?}: {}", stderr(&ended));
-            assert!(
-                stderr(&ended).contains("cannot write to standard output"),
-                "{command:?}: {}",
-                stderr(&ended)
-            );
-            let _ = std::fs::remove_dir_all(&salvaged);
-        }
     }
     // Damage is an error even if the report cannot be printed.
     damage(&log, b"two");
@@ -253,41 +241,6 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
     }
     let cat = seawall(&["cat", path(&log)], b"");
     assert!(cat.stderr.is_empty() && cat.stdout == b"two\n", "what only reads has no engine to leave");
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupted_benchmark_leaves_nothing_behind() {
-    use std::time::Duration;
-    for (signal, seen) in [("INT", "seawall-floor-16k"), ("TERM", "seawall-W1")] {
-        let (dir, _) = scratch();
-        let names = || {
-            let entries = std::fs::read_dir(dir.path()).expect("reads");
-            entries
-                .map(|entry| entry.expect("reads").file_name().into_string().expect("is text"))
-                .collect::<Vec<_>>()
-        };
-        let mut bench = Command::new(env!("CARGO_BIN_EXE_seawall"))
-            .args(["log", "bench", "--only", "W1", "--settle", "0", "--allow-memory", "--no-out"])
-            .arg(dir.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("starts");
-        let id = bench.id().to_string();
-        let has_begun = || names().iter().any(|name| dir.path().join(name).join(seen).exists());
-        while !has_begun() {
-            assert!(bench.try_wait().expect("is ours").is_none(), "it ended before {seen} was seen");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("runs");
-        assert!(sent.success());
-        let ended = bench.wait_with_output().expect("ends");
-        assert_eq!(ended.status.code(), Some(130), "{}", stderr(&ended));
-        assert!(stderr(&ended).contains("its files were removed"), "{}", stderr(&ended));
-        assert_eq!(names(), Vec::<String>::new(), "seen: {seen}");
-        assert!(ended.stdout.is_empty());
-    }
 }
 
 #[test]

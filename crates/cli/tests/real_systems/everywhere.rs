@@ -123,6 +123,7 @@ fn memory_is_refused_to_durable_scenarios_and_given_to_the_others() {
         let refused = Bench::scenario(scenario, at.path(), options).run();
         assert_eq!(refused.code, Some(i32::from(durable)), "{scenario}: {}", refused.printed());
         assert_eq!(refused.stderr.contains("--allow-memory"), durable, "{scenario}: {}", refused.printed());
+        assert!(!durable || refused.stderr.contains("tmpfs"), "{scenario}: {}", refused.printed());
         if scenario == "log" {
             let insisted =
                 Bench::scenario(scenario, at.path(), &[options, &["--allow-memory"]].concat()).run();

@@ -16,13 +16,14 @@
 use crate::ground::Ground;
 use seawall::{Engine, Log, MethodChoice, Options};
 use seawall_gauge::evidence::flushes_needed;
+use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome};
 use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{RunError, Unwatched, commit};
 use seawall_gauge::testbed::real::RealTestbed;
 use seawall_sys::counters::Reader;
-use seawall_sys::durability::{Durability, FileState};
+use seawall_sys::durability::{Durability, FileState, Lie};
 use seawall_sys::inspect::{Device, Environment, environment};
 use seawall_sys::journal::Recipe;
 
@@ -60,6 +61,7 @@ fn measure(ground: &Ground, state: FileState, writes: u32) -> Result<RunResult, 
 }
 
 fn check(kind: &str, result: &RunResult) {
+    assert_eq!(result.environment.lies, [], "an honest mount is not accused");
     let mut kinds = [0; 3];
     let mut wrong = Vec::new();
     for row in &result.study.rows {
@@ -137,6 +139,9 @@ fn with_barriers_off_no_method_flushes_and_none_is_said_to_outlive_a_power_loss(
     let ground = Ground::new("ext4", 128, "barrier=0");
     let result = measure(&ground, FileState::ZeroFilled, 1).expect("a run");
     let mut ran = 0;
+    let lie = result.environment.lies.iter().find(|found| found.lie == Lie::BarriersOff);
+    assert!(lie.is_some_and(|found| found.evidence.contains("barrier")), "{:?}", result.environment.lies);
+    assert!(report::terminal(&result, 200, Style::PLAIN).contains("barrier"), "the report tells of it");
     for (row, measured) in result.measured() {
         let counts = measured.counts.expect("counters");
         assert!(counts.flushes <= STRAY_FLUSHES, "{}: {counts:?}", row.id);

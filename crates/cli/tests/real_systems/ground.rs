@@ -140,11 +140,6 @@ impl Ground {
         &self.mount.at
     }
 
-    /// From here on the device keeps its image in the page cache.
-    pub(crate) fn through_the_page_cache(&self) {
-        must("losetup", &["--direct-io=off", &format!("/dev/{}", self.device)]);
-    }
-
     pub(crate) fn image(&self) -> PathBuf {
         self.folder.path().join("image")
     }

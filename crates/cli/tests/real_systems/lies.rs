@@ -35,21 +35,6 @@ fn refused(run: &Run, folder: &Path, words: &[&str]) {
 }
 
 #[test]
-#[ignore = "needs root to mount; run by `cargo xtask test`"]
-fn a_file_system_in_memory_is_refused_and_if_insisted_on_promises_nothing() {
-    let folder = folder();
-    let _mount = Mount::new("tmpfs", "size=256m", "none", folder.path());
-    refused(&bench(folder.path(), &[]).run(), folder.path(), &["tmpfs", "memory"]);
-    let run = bench(folder.path(), &["--allow-memory"]).run();
-    let result = run.result();
-    for (row, measured) in result.measured() {
-        assert_eq!(measured.class(), Some(Durability::ProcessCrash), "{}", row.id);
-    }
-    assert!(result.measured().count() >= 3, "{}", run.printed());
-    assert!(run.printed().contains("memory"), "{}", run.printed());
-}
-
-#[test]
 #[ignore = "needs root and a loop device; run by `cargo xtask test`"]
 fn an_image_file_in_memory_is_memory_all_the_same() {
     let memory = folder();
@@ -58,21 +43,6 @@ fn an_image_file_in_memory_is_memory_all_the_same() {
     let run = bench(ground.path(), &[]).run();
     assert_eq!(run.code, Some(1), "{}", run.printed());
     assert!(run.stderr.contains("--allow-memory"), "{}", run.stderr);
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn barriers_that_are_off_are_named_and_cost_the_class() {
-    let ground = Ground::new("ext4", 128, "barrier=0");
-    let run = bench(ground.path(), &[]).run();
-    named(&run, Lie::BarriersOff, "barrier");
-    for (row, measured) in run.result().measured() {
-        assert_ne!(measured.class(), Some(Durability::PowerLoss), "{}", row.id);
-    }
-    let honest = Ground::new("ext4", 128, "defaults");
-    let run = bench(honest.path(), &[]).run();
-    assert_eq!(run.result().environment.lies, [], "an honest mount is not accused");
-    assert_eq!(measured(&run.result(), "buffered+fdatasync").class(), Some(Durability::PowerLoss));
 }
 
 #[test]
@@ -87,48 +57,6 @@ fn a_preload_library_that_eats_syncs_is_named_and_costs_the_class() {
     assert_eq!(class("dsync"), Durability::ProcessCrash, "the library also takes O_DSYNC off open");
     assert_eq!(class("direct+dsync"), Durability::SystemCrash);
     assert_eq!(class("rwf-dsync"), Durability::PowerLoss, "flags of a write go past the library");
-}
-
-/// Methods of every reach, whose classes differ most from one file system to the next.
-const REACHES: [&str; 2] =
-    ["--methods", "direct,sync-file-range,buffered+syncfs,buffered+fdatasync,direct+dsync"];
-
-/// Each method of [`REACHES`] has the class beside it, and a log works there.
-fn classed(folder: &Path, classes: [Durability; 5]) {
-    let run = Bench::new(folder, &[&SMALL[..], &REACHES].concat()).run();
-    let result = run.result();
-    for (id, class) in REACHES[1].split(',').zip(classes) {
-        let row = measured(&result, id).durability.as_ref().expect("a class");
-        assert_eq!(row.class, class, "{id}: {:?}", row.because);
-    }
-    let options = seawall::Options::default().segment_bytes(1 << 20);
-    let log = seawall::Log::open(folder.join("log"), options).expect("a log");
-    let end = log.append_commit(b"durable").expect("a commit").end;
-    log.close().expect("closed");
-    let report = seawall::verify(folder.join("log")).expect("a report");
-    assert_eq!((report.damage.len(), report.end), (0, end));
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn a_file_system_that_journals_data_keeps_in_memory_what_is_not_synced() {
-    use Durability::{PowerLoss, ProcessCrash};
-    let ground = Ground::new("ext4", 128, "data=journal");
-    classed(ground.path(), [ProcessCrash, ProcessCrash, PowerLoss, PowerLoss, PowerLoss]);
-}
-
-#[test]
-#[ignore = "needs root and an overlay; run by `cargo xtask test`"]
-fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
-    use Durability::{PowerLoss, ProcessCrash, SystemCrash};
-    for (kind, mib, direct, syncfs) in
-        [("ext4", 128, SystemCrash, PowerLoss), ("xfs", 320, ProcessCrash, SystemCrash)]
-    {
-        let ground = Ground::new(kind, mib, "defaults");
-        let merged = Mount::overlay(ground.path(), "");
-        classed(merged.path(), [direct, ProcessCrash, syncfs, PowerLoss, PowerLoss]);
-        drop(merged);
-    }
 }
 
 #[test]
@@ -163,32 +91,6 @@ fn an_overlay_whose_upper_folder_cannot_be_seen_and_answers_as_memory_promises_n
     assert!(sync.because.iter().any(|why| why.contains("cannot be seen from here")), "{:?}", sync.because);
     assert!(run.printed().contains("shown to outlive POWER LOSS"), "{}", run.printed());
     assert!(!run.printed().contains("usual for NVMe"), "{}", run.printed());
-}
-
-#[test]
-#[ignore = "needs root and a loop device; run by `cargo xtask test`"]
-fn a_loop_device_whose_image_is_in_the_page_cache_promises_only_what_a_flush_brings_to_it() {
-    let ground = Ground::new("ext4", 128, "defaults");
-    ground.through_the_page_cache();
-    let methods = ["--methods", "direct,sync-file-range,buffered+fdatasync,direct+dsync"];
-    let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
-    let result = run.result();
-    for (id, class) in [
-        ("direct", Durability::ProcessCrash),
-        ("sync-file-range", Durability::ProcessCrash),
-        ("buffered+fdatasync", Durability::PowerLoss),
-        ("direct+dsync", Durability::PowerLoss),
-    ] {
-        assert_eq!(measured(&result, id).class(), Some(class), "{id}: {}", run.printed());
-    }
-    assert!(run.printed().contains("page cache"), "{}", run.printed());
-    // Without flushes nothing reaches the image at all.
-    let ground = Ground::new("ext4", 128, "barrier=0");
-    ground.through_the_page_cache();
-    let run = Bench::new(ground.path(), &[&SMALL[..], &methods].concat()).run();
-    for (row, measured) in run.result().measured() {
-        assert_eq!(measured.class(), Some(Durability::ProcessCrash), "{}: {}", row.id, run.printed());
-    }
 }
 
 #[test]

@@ -142,6 +142,8 @@ fn interrupted(signal: &str, scenario: &str, seen: &str) {
     assert!(sent.success(), "it was still running");
     let run = bench.ended(&child.wait_with_output().expect("its end"));
     assert_eq!(run.code, Some(130), "{}", run.printed());
+    let told = !run.stdout.is_empty() || run.stderr.contains("its files were removed");
+    assert!(told, "neither figures nor that there are none: {}", run.printed());
     assert_eq!(names(folder.path()), Vec::<String>::new(), "{}", run.printed());
 }
 
@@ -151,6 +153,7 @@ fn a_signal_in_the_middle_leaves_neither_file_nor_log() {
         ("-INT", "commit", "seawall-journal"),
         ("-TERM", "commit", "seawall-journal"),
         ("-INT", "group", "seawall-log"),
+        ("-TERM", "log", "seawall-floor-16k"),
     ] {
         interrupted(signal, scenario, seen);
     }

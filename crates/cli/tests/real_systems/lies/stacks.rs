@@ -151,6 +151,11 @@ fn stacks() -> Vec<Stack> {
         },
         Stack { after: &[CACHED], ..stack("image in the page cache", "ext4", "KKDDD", Confirmed) },
         Stack {
+            options: "barrier=0",
+            after: &[CACHED],
+            ..stack("the same, barriers off", "ext4", "KKKKK", Refused("page cache"))
+        },
+        Stack {
             before: &[THROUGH],
             ..stack("a queue that hides the cache", "ext4", "KOOOO", Refused("queue"))
         },
@@ -382,9 +387,29 @@ fn no_stack_is_promised_more_than_its_device_counts_and_none_less() {
 
 #[test]
 #[ignore = "needs root and overlays; run by `cargo xtask test`"]
-fn memory_that_cannot_be_seen_is_refused_and_an_unseen_disk_is_not_confirmed() {
+fn an_overlay_has_the_classes_of_its_upper_folder_but_for_sync_file_range() {
+    for (kind, mib, expected) in [("ext4", 128, "KODDD"), ("xfs", 320, "KKODD")] {
+        let ground = Ground::new(kind, mib, "defaults");
+        let merged = Mount::overlay(ground.path(), "");
+        let found = tried_environment(merged.path()).expect("a folder");
+        assert_eq!(classes(&found), expected, "{kind}");
+        let by_range = classify(method("sync-file-range"), &found.surroundings(FileState::ZeroFilled));
+        assert_eq!(by_range.class, Durability::ProcessCrash, "{kind}");
+        check_answer(kind, merged.path(), Answer::Confirmed);
+    }
+}
+
+#[test]
+#[ignore = "needs root and overlays; run by `cargo xtask test`"]
+fn memory_is_refused_seen_or_not_and_an_unseen_disk_is_not_confirmed() {
     let memory = folder();
-    let mount = Mount::new("tmpfs", "size=64m", "none", memory.path());
+    let mount = Mount::new("tmpfs", "size=96m", "none", memory.path());
+    let image = Ground::new_in(memory.path(), "ext4", 32, "defaults");
+    for at in [memory.path(), image.path()] {
+        assert_eq!(classes(&tried_environment(at).expect("a folder")), "KKKKK");
+        check_answer("memory", at, Answer::Refused("memory"));
+    }
+    drop(image);
     let merged = Mount::hidden_overlay(memory.path());
     assert_eq!(classes(&tried_environment(merged.path()).expect("a folder")), "KKKKK");
     check_answer("an overlay on hidden memory", merged.path(), Answer::Refused("may be memory"));
