@@ -108,12 +108,12 @@ fn hello(line: &str) -> Option<(String, f64)> {
 }
 
 /// The order as the program reads it.
-fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> io::Result<String> {
+fn line(request: &BlockRequest, file_bytes: u64, files: &[PathBuf], block_ns: u64) -> io::Result<String> {
     let pace = request.pace.and_then(|pace| PACES.into_iter().find(|(one, ..)| *one == pace));
     let pace = pace.map_or("tight", |(_, name, _)| name);
     let mut line = format!(
         "{}\t{pace}\t{}\t{block_ns}\t{}\t{file_bytes}",
-        request.row.id, request.interval_ns, request.bytes
+        request.way.id, request.interval_ns, request.bytes
     );
     for file in files {
         let name = file.to_str().filter(|name| !name.contains(['\t', '\n']));
@@ -132,7 +132,7 @@ fn line(request: &BlockRequest<'_>, file_bytes: u64, files: &[PathBuf], block_ns
 impl Machine for Java {
     fn write(
         &mut self,
-        request: &BlockRequest<'_>,
+        request: &BlockRequest,
         file_bytes: u64,
         files: &[PathBuf],
         until: Until<'_>,
@@ -209,7 +209,7 @@ impl Drop for Java {
 mod tests {
     use super::*;
     use seawall_gauge::scenario::path::Pace;
-    use seawall_gauge::scenario::path::jvm::{JvmRow, Shape};
+    use seawall_gauge::scenario::path::jvm::WAYS;
 
     #[test]
     fn an_answer_is_read_sample_by_sample_and_what_was_not_counted_is_unknown() {
@@ -225,17 +225,9 @@ mod tests {
 
     #[test]
     fn an_order_is_a_line_of_fields_and_a_name_that_would_break_it_is_refused() {
-        let row = JvmRow {
-            id: "raf-rwd".to_owned(),
-            like: "dsync".to_owned(),
-            shape: Shape::Fixed,
-            allocates_nothing: true,
-            what: String::new(),
-            not_available: None,
-        };
+        let way = WAYS.iter().find(|way| way.id == "raf-rwd").expect("is there");
         let of = |pace, files: &[&str]| {
-            let request =
-                BlockRequest { machine: 0, row: &row, pace, interval_ns: 7, bytes: 64, fill_bytes: 1 };
+            let request = BlockRequest { machine: 0, way, pace, interval_ns: 7, bytes: 64, fill_bytes: 1 };
             let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
             line(&request, 4096, &files, 9).map_err(|why| why.to_string())
         };

@@ -10,6 +10,7 @@ use crate::ground::folder;
 use crate::program::{Bench, names};
 use crate::trace::{Call, parse};
 use seawall_gauge::row::Outcome;
+use seawall_gauge::scenario::path::jvm::WAYS;
 use seawall_jvm::find::{FOREIGN, Jdk, find, labels};
 use seawall_sys::skip::skipped;
 use std::collections::HashMap;
@@ -177,7 +178,5 @@ fn every_row_of_every_jdk_makes_exactly_its_calls() {
 
 #[test]
 fn every_row_of_the_table_has_an_expectation_in_table_order() {
-    let started = seawall_jvm::start(&[]);
-    let rows: Vec<&str> = started[0].0.rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(rows, EXPECTED.map(|(row, ..)| row));
+    assert_eq!(WAYS.map(|way| way.id), EXPECTED.map(|(row, ..)| row));
 }

@@ -18,6 +18,7 @@ mod real;
 
 pub use analysis::judge;
 
+use self::Shape::{Aligned, Fixed, Growing};
 use super::super::rounds::{self, Course, RunBlock};
 use super::super::settings::Settings;
 use super::super::{Observer, RunError};
@@ -45,7 +46,7 @@ pub const WARM_UP: u32 = 5;
 /// queue.
 pub(crate) const DURABLE_INTERVALS: u64 = 10;
 
-/// A JVM that writes too.
+/// A JVM that writes too, in each of [`WAYS`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jvm {
     /// Short, unique, in front of its rows' names, such as `17`.
@@ -54,26 +55,47 @@ pub struct Jvm {
     pub words: String,
     /// What a reading of its clock costs, nanoseconds, if it runs.
     pub clock_ns: Option<f64>,
-    /// Its rows, in the order of the table.
-    pub rows: Vec<JvmRow>,
-}
-
-/// A way in which a JVM writes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JvmRow {
-    /// Stable name.
-    pub id: String,
-    /// The native row that makes the same calls.
-    pub like: String,
-    /// How its file is made.
-    pub shape: Shape,
-    /// Whether it promises to allocate nothing once it is compiled.
-    pub allocates_nothing: bool,
-    /// What it does, for people.
-    pub what: String,
     /// Why it cannot run, with the remedy.
     pub not_available: Option<String>,
 }
+
+/// A way in which a JVM writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
+    /// Stable name, as `Ways.java` knows it.
+    pub id: &'static str,
+    /// The native row that makes the same calls.
+    pub like: &'static str,
+    /// How its file is made.
+    pub shape: Shape,
+    /// What it does, for people.
+    pub what: &'static str,
+}
+
+const fn way(id: &'static str, like: &'static str, shape: Shape, what: &'static str) -> Way {
+    Way { id, like, shape, what }
+}
+
+/// All ways, in the order of the table.
+#[rustfmt::skip]
+pub const WAYS: [Way; 16] = [
+    way("raf-seek+write",        "seek+write",         Fixed,   "RandomAccessFile.seek, write(byte[])"),
+    way("raf-append",            "append",             Growing, "RandomAccessFile.write(byte[]) at the end of a growing file"),
+    way("channel-heap-at",       "pwrite",             Fixed,   "FileChannel.write(heap buffer, position)"),
+    way("channel-direct-at",     "pwrite",             Fixed,   "FileChannel.write(direct buffer, position)"),
+    way("channel-append",        "append",             Growing, "FileChannel.write(direct buffer) on APPEND"),
+    way("mapped-buffer",         "mapped",             Fixed,   "MappedByteBuffer.put(index, byte[])"),
+    way("ffm-pwrite",            "pwrite",             Fixed,   "downcall of pwrite from native memory"),
+    way("channel-odirect",       "direct",             Aligned, "FileChannel.write(direct buffer, position) on DIRECT"),
+    way("raf-rwd",               "dsync",              Fixed,   "RandomAccessFile \"rwd\": seek, write(byte[])"),
+    way("channel-dsync",         "dsync",              Fixed,   "FileChannel.write(direct buffer, position) on DSYNC"),
+    way("channel-append-dsync",  "dsync",              Growing, "FileChannel.write(direct buffer) on APPEND, DSYNC"),
+    way("channel-force-false",   "buffered+fdatasync", Fixed,   "FileChannel.write(direct buffer, position), force(false)"),
+    way("channel-force-true",    "buffered+fsync",     Fixed,   "FileChannel.write(direct buffer, position), force(true)"),
+    way("channel-odirect-dsync", "direct+dsync",       Aligned, "FileChannel.write(direct buffer, position) on DIRECT, DSYNC"),
+    way("mapped-buffer-force",   "mmap+msync",         Fixed,   "MappedByteBuffer.put(index, byte[]), force(index, length)"),
+    way("ffm-datasync",          "buffered+fdatasync", Fixed,   "downcalls of pwrite and fdatasync from native memory"),
+];
 
 /// How the file of a row is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,11 +110,11 @@ pub enum Shape {
 
 /// What a JVM's block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockRequest<'a> {
+pub struct BlockRequest {
     /// Index into [`Settings::jvms`].
     pub machine: usize,
     /// The way of writing.
-    pub row: &'a JvmRow,
+    pub way: &'static Way,
     /// When the next write begins; `None`: at once, to warm up.
     pub pace: Option<Pace>,
     /// From write to write, nanoseconds.
@@ -111,7 +133,7 @@ pub trait Machine {
     /// Unavailable, with the reason, or the failed call.
     fn write(
         &mut self,
-        request: &BlockRequest<'_>,
+        request: &BlockRequest,
         file_bytes: u64,
         files: &[PathBuf],
         until: Until<'_>,
@@ -121,13 +143,13 @@ pub trait Machine {
 /// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`]; none where one could not be started.
 pub struct StartedJvms(pub Vec<Option<Box<dyn Machine>>>);
 
-struct Case<'a> {
+struct Case {
     pace: Pace,
     depth: Depth,
     /// The native way, or that of the same calls; none where this system lacks it.
     native: Option<NativeWrite>,
     /// A JVM's index and its way.
-    jvm: Option<(usize, &'a JvmRow)>,
+    jvm: Option<(usize, &'static Way)>,
 }
 
 /// How far a row's writes go; rows are grouped by it.
@@ -161,17 +183,16 @@ fn depth(way: Option<NativeWrite>) -> Depth {
 
 /// Pace by pace, depth by depth: natives, which are every way into memory and those that a JVM's row is like, then the ways in
 /// the order of the table, JVMs side by side.
-fn cases(jvms: &[Jvm]) -> Vec<Case<'_>> {
-    let call = |call| (Some(NativeWrite::Call(call)), None::<(usize, &JvmRow)>);
+fn cases(jvms: usize) -> Vec<Case> {
+    let call = |call| (Some(NativeWrite::Call(call)), None::<(usize, &'static Way)>);
     let mut ways = WriteCall::ALL.map(call).to_vec();
-    for way in jvms.iter().flat_map(|jvm| &jvm.rows).filter_map(|row| native(&row.like)) {
+    for way in WAYS.iter().filter_map(|way| native(way.like)) {
         if ways.iter().all(|(known, _)| known.is_none_or(|known| known.id() != way.id())) {
             ways.push((Some(way), None));
         }
     }
-    for at in 0..jvms.iter().map(|jvm| jvm.rows.len()).max().unwrap_or(0) {
-        let rows = jvms.iter().enumerate().filter_map(|(machine, jvm)| Some((machine, jvm.rows.get(at)?)));
-        ways.extend(rows.map(|(machine, row)| (native(&row.like), Some((machine, row)))));
+    for way in &WAYS {
+        ways.extend((0..jvms).map(|machine| (native(way.like), Some((machine, way)))));
     }
     let mut cases = Vec::new();
     for (pace, ..) in PACES {
@@ -189,7 +210,7 @@ pub(super) fn run(
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    let cases = cases(jvms);
+    let cases = cases(jvms.len());
     let study = study(settings, jvms, &cases, testbed);
     let classes: Vec<Option<Claim>> = cases.iter().map(|case| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
@@ -203,9 +224,9 @@ pub(super) fn run(
         let rare = case.pace == Pace::Scheduled && case.depth != Depth::Memory;
         let interval_ns = settings.write_sleep_ns * if rare { DURABLE_INTERVALS } else { 1 };
         let (bytes, fill_bytes) = (settings.bytes, settings.journal.fill_bytes);
-        let trace = if let Some((machine, row)) = case.jvm {
+        let trace = if let Some((machine, way)) = case.jvm {
             let pace = (!warming).then_some(case.pace);
-            let request = BlockRequest { machine, row, pace, interval_ns, bytes, fill_bytes };
+            let request = BlockRequest { machine, way, pace, interval_ns, bytes, fill_bytes };
             testbed.real()?.block(|real| real::run(real, &request, until))?
         } else {
             let way = case.native.expect("a native row has its way");
@@ -225,12 +246,12 @@ pub(super) fn run(
 }
 
 /// The index of the native row that a JVM's row is set against: the same calls, pace and kind of file.
-fn native_of(case: &Case<'_>, study: &Study) -> Option<usize> {
-    let (_, row) = case.jvm?;
-    let append = row.like == WriteCall::Append.id();
-    let id = format!("{}/{}", row.like, pace_words(case.pace).0);
+fn native_of(case: &Case, study: &Study) -> Option<usize> {
+    let (_, way) = case.jvm?;
+    let append = way.like == WriteCall::Append.id();
+    let id = format!("{}/{}", way.like, pace_words(case.pace).0);
     let at = study.rows.iter().position(|row| row.id == id)?;
-    ((row.shape == Shape::Growing) == append).then_some(at)
+    ((way.shape == Growing) == append).then_some(at)
 }
 
 fn pace_words(pace: Pace) -> (&'static str, &'static str) {
@@ -238,14 +259,14 @@ fn pace_words(pace: Pace) -> (&'static str, &'static str) {
 }
 
 /// What an acknowledged write outlives; `None` for what is no commit.
-fn class(case: &Case<'_>, testbed: &dyn Testbed) -> Option<Claim> {
+fn class(case: &Case, testbed: &dyn Testbed) -> Option<Claim> {
     let Some(NativeWrite::Commit(method)) = case.native else { return None };
-    let growing = case.jvm.is_some_and(|(_, row)| row.shape == Shape::Growing);
+    let growing = case.jvm.is_some_and(|(_, way)| way.shape == Growing);
     let file = if growing { FileState::Appending } else { FileState::Recycled };
     Some(classify(method, &testbed.environment(0).surroundings(file)))
 }
 
-fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case<'_>], testbed: &dyn Testbed) -> Study {
+fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case], testbed: &dyn Testbed) -> Study {
     let file_system = &testbed.environment(0).file_system;
     let in_memory = format!(
         "{} keeps its files in memory, where nothing is durable: name a folder on a disk",
@@ -281,16 +302,16 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case<'_>], testbed: &dyn Te
 }
 
 /// The row of a case, which cannot run for the reason that is given, or for one of its own.
-fn row(case: &Case<'_>, jvms: &[Jvm], reason: Option<&String>) -> Row {
+fn row(case: &Case, jvms: &[Jvm], reason: Option<&String>) -> Row {
     let (id, label, what, own) = match case.jvm {
         None => {
             let id = case.native.map_or("", NativeWrite::id);
             (id.to_owned(), id.to_owned(), "native", None)
         }
-        Some((machine, row)) => {
-            let jvm = &jvms[machine].label;
-            let (id, label) = (format!("jdk{jvm}/{}", row.id), format!("{jvm} {}", row.id));
-            (id, label, row.what.as_str(), row.not_available.as_ref())
+        Some((machine, way)) => {
+            let Jvm { label, not_available, .. } = &jvms[machine];
+            let (id, label) = (format!("jdk{label}/{}", way.id), format!("{label} {}", way.id));
+            (id, label, way.what, not_available.as_ref())
         }
     };
     let (pace_id, pace_words) = pace_words(case.pace);
@@ -316,6 +337,7 @@ mod tests {
     use crate::scenario::settings::Amount;
     use crate::testbed::real::RealTestbed;
     use crate::testbed::sim::SimTestbed;
+    use seawall_sys::Unavailable;
 
     #[test]
     fn depth_is_that_of_the_native_row() {
@@ -336,55 +358,39 @@ mod tests {
     impl Machine for Prompt {
         fn write(
             &mut self,
-            request: &BlockRequest<'_>,
+            request: &BlockRequest,
             _: u64,
             files: &[PathBuf],
             _: Until<'_>,
         ) -> Result<Trace, OpenError> {
+            if request.machine == 0 && request.way.id == "ffm-pwrite" {
+                return Err(OpenError::Unavailable(Unavailable("needs JDK 22".to_owned())));
+            }
             assert!(files.iter().all(|file| file.exists()), "{files:?}");
             Ok(Trace {
                 elapsed_ns: 1_000_000,
                 service: samples(100, 1_300),
                 response: (request.pace == Some(Pace::Scheduled)).then(|| samples(100, 1_300)),
                 roll: (request.pace == Some(Pace::Closed)).then(|| samples(2, 30_000)),
-                allocated_bytes: Some(if request.row.allocates_nothing { 0 } else { 4_000 }),
+                allocated_bytes: Some(if request.way.id == "raf-rwd" { 4_000 } else { 0 }),
                 ..Trace::default()
             })
         }
     }
 
-    /// Ways of two JVMs, of which the older lacks one, run in a folder that is said to be on such a medium.
+    /// Two JVMs, of which the older lacks a way, run in a folder that is said to be on such a medium.
     fn run_on(medium: Medium) -> RunResult {
-        let row = |(id, like, shape, allocates_nothing): (&str, &str, Shape, bool)| JvmRow {
-            id: id.to_owned(),
-            like: like.to_owned(),
-            shape,
-            allocates_nothing,
-            what: format!("what {id} does"),
-            not_available: None,
-        };
-        let rows = [
-            ("raf-seek+write", "seek+write", Shape::Fixed, true),
-            ("channel-direct-at", "pwrite", Shape::Fixed, true),
-            ("raf-rwd", "dsync", Shape::Fixed, false),
-            ("channel-dsync", "dsync", Shape::Fixed, true),
-            ("channel-append-dsync", "dsync", Shape::Growing, true),
-            ("ffm-pwrite", "pwrite", Shape::Fixed, true),
-        ]
-        .map(row);
         let jvm = |label: &str| Jvm {
             label: label.to_owned(),
             words: format!("{label}.0.1, not there"),
             clock_ns: Some(25.0),
-            rows: rows.to_vec(),
+            not_available: None,
         };
-        let mut jvms = vec![jvm("17"), jvm("25")];
-        jvms[0].rows[5].not_available = Some("needs JDK 22".to_owned());
         let settings = Settings {
             amount: Amount::TimeNs(1_000_000_000),
             rounds: 1,
             warm_up: 1,
-            jvms: Some(jvms),
+            jvms: Some(vec![jvm("17"), jvm("25")]),
             ..Settings::default()
         };
         let folder = tempfile::tempdir().expect("a folder");
@@ -429,9 +435,8 @@ mod tests {
     fn in_memory_only_the_ways_into_memory_are_run() {
         let result = run_on(Medium::Memory);
         for row in &result.study.rows {
-            let durable = ["raf-rwd", "dsync"].iter().any(|part| row.id.contains(part));
-            let lacking = row.id.starts_with("jdk17/ffm");
-            assert_eq!(row.measured().is_none(), durable || lacking, "{}", row.id);
+            let runs = row.group.starts_with("into memory") && !row.id.starts_with("jdk17/ffm");
+            assert_eq!(row.measured().is_some(), runs, "{}", row.id);
         }
         let said = judge(&result.study);
         assert!(said.iter().all(|one| one.sentence.contains("nothing durable was measured")), "{said:?}");

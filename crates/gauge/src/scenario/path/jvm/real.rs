@@ -14,12 +14,12 @@ use std::path::PathBuf;
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    request: &BlockRequest<'_>,
+    request: &BlockRequest,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
     let file_bytes = FILE_BYTES.max(request.bytes as u64);
     let filled = Content::Filled { bytes: file_bytes, fill_bytes: request.fill_bytes };
-    let files: Vec<PathBuf> = match request.row.shape {
+    let files: Vec<PathBuf> = match request.way.shape {
         Shape::Growing => vec![testbed.fresh_file("jvm-append", Content::Growing, until)?],
         // A direct write drops the pages of what it writes; no other way is to pay for that.
         Shape::Aligned => pair(testbed, ["jvm-direct-0", "jvm-direct-1"], filled, until)?,
