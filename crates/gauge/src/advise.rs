@@ -13,7 +13,7 @@ pub mod products;
 pub(crate) use crate::judgement::COMMITS_MIN;
 
 use crate::figures::{listing, percent, plural};
-use crate::judgement::{Answer, Judgement, disturbed};
+use crate::judgement::{Judgement, disturbed};
 use crate::rank::{self, EffectiveClass, Ranked, Ranking};
 use products::{PRODUCTS, Product, Way};
 use std::fmt;
@@ -102,16 +102,8 @@ impl fmt::Display for Reason {
 /// What is recommended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// Whether the run says what a durable commit costs.
-    pub answer: Answer,
-    /// The id of the method to commit by; without one there is nothing below.
-    pub method: Option<String>,
-    /// The verdict on the run.
-    pub sentence: String,
-    /// What its figures are not.
-    pub caution: Option<String>,
-    /// Why nothing can be advised from this run, if it was disturbed.
-    pub disturbed: Option<String>,
+    /// What is said of the run; without a recommended row there is nothing below.
+    pub judgement: Judgement,
     /// What the rates below stand on; empty if there are none.
     pub basis: String,
     /// Settings by product; empty if nothing can be recommended.
@@ -126,18 +118,13 @@ pub fn advise(ranking: &Ranking<'_>) -> Advice {
 }
 
 pub(crate) fn advise_for(ranking: &Ranking<'_>, products: &[&'static Product]) -> Advice {
-    let judgement = Judgement::of(ranking);
     let mut advice = Advice {
-        answer: judgement.answer,
-        method: judgement.recommended,
-        sentence: judgement.verdict,
-        caution: judgement.caution,
-        disturbed: judgement.disturbed,
+        judgement: Judgement::of(ranking),
         basis: String::new(),
         settings: Vec::new(),
         withheld: Vec::new(),
     };
-    if advice.method.is_none() {
+    if advice.judgement.recommended.is_none() {
         return advice;
     }
     advice.basis = basis(ranking);
@@ -287,7 +274,7 @@ mod tests {
         let mut result = volatile(Vec::new());
         measured(&mut result, "buffered+fdatasync").commits = COMMITS_MIN - 1;
         assert_eq!(setting(&result, "PostgreSQL"), None);
-        let said = advise(&Ranking::new(&result)).sentence + &withheld(&result);
+        let said = advise(&Ranking::new(&result)).judgement.verdict + &withheld(&result);
         assert!(said.contains("too few"), "{said}");
         // Of the default alone, nothing else is needed.
         let alone = run("buffered+fdatasync", Vec::new(), |_| {});
@@ -323,9 +310,9 @@ mod tests {
             let mut result = volatile(Vec::new());
             spoil(&mut result);
             let advice = advise(&Ranking::new(&result));
-            assert!(advice.settings.is_empty() && advice.method.is_none(), "{why}");
-            assert!(advice.sentence.contains(why), "{why}: {}", advice.sentence);
-            assert!(advice.disturbed.is_some(), "{why}");
+            assert!(advice.settings.is_empty() && advice.judgement.recommended.is_none(), "{why}");
+            assert!(advice.judgement.verdict.contains(why), "{why}: {}", advice.judgement.verdict);
+            assert!(advice.judgement.disturbed.is_some(), "{why}");
         }
     }
 
@@ -383,7 +370,7 @@ mod tests {
     #[test]
     fn a_published_method_is_recommended_where_an_exotic_one_is_no_better() {
         let result = run("dsync,rwf-dsync,rwf-sync,fdatasync-other-thread", Vec::new(), |_| {});
-        assert_eq!(advise(&Ranking::new(&result)).method.as_deref(), Some("dsync"));
+        assert_eq!(advise(&Ranking::new(&result)).judgement.recommended.as_deref(), Some("dsync"));
     }
 
     #[test]
@@ -420,8 +407,8 @@ mod tests {
             [(lying, "Flushes go missing"), (under_wine, "Wine"), (unsafe_only, "none of the measured")]
         {
             let advice = advise(&Ranking::new(&result));
-            assert!(advice.method.is_none() && advice.settings.is_empty());
-            assert!(advice.sentence.contains(why), "{}", advice.sentence);
+            assert!(advice.judgement.recommended.is_none() && advice.settings.is_empty());
+            assert!(advice.judgement.verdict.contains(why), "{}", advice.judgement.verdict);
         }
     }
 

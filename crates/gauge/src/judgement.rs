@@ -393,7 +393,7 @@ mod tests {
             let junit = report::junit::conditions("bench --require", &checked);
             assert!(junit.contains("errors=\"3\"") && junit.contains("Cannot tell."), "{rule}: {junit}");
             let advice = advise(&ranking);
-            assert!(advice.method.is_none() && advice.settings.is_empty(), "{rule}");
+            assert!(advice.judgement.recommended.is_none() && advice.settings.is_empty(), "{rule}");
             let sides = vec![Side::own("a.json", &good), Side::own("b.json", &result)];
             let families = Families::new(sides, None).expect("comparable");
             let gates = gate::parse("p99>+1000%").expect("readable");

@@ -270,6 +270,12 @@ fn expectation(ranking: &Ranking<'_>, demand: &Demand) -> Option<Expectation> {
     })
 }
 
+/// Syncs that a commit of `product` waits for at least, as it is set to go through the row `method`.
+pub(crate) fn syncs_of(product: &str, method: &str) -> u32 {
+    let of_it = |demand: &&Demand| demand.product == product && demand.rows.contains(&method);
+    DEMANDS.iter().find(of_it).map_or(1, |demand| demand.syncs[0].max(1))
+}
+
 /// The transaction with its syncs: `one INSERT of a short row, 8 KiB of WAL, 1 sync`.
 fn transaction(demand: &Demand) -> String {
     let [fewest, most] = demand.syncs;
@@ -431,6 +437,12 @@ mod tests {
         assert_eq!(mysql.one_client, None);
         assert!(mysql.at_most_per_s.is_some_and(|per_s| (per_s / 10_000.0 - 1.0).abs() < 0.01));
         assert!(mysql.words().contains("at most"), "{}", mysql.words());
+        // With the binary log, which is set, a commit syncs twice, and so says the setting.
+        let ranking = Ranking::new(&result);
+        let settings = crate::advise::advise(&ranking).settings;
+        let set = settings.iter().find(|setting| setting.product == "MySQL").expect("set");
+        let row = ranking.find(set.method.as_deref().expect("a row")).expect("ran");
+        assert_eq!(set.commits_per_s, Some(row.measured.commits_per_s() / 2.0));
     }
 
     #[test]

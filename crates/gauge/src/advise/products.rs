@@ -3,7 +3,7 @@
 //! Invariants (tested over the table): a way names the row that makes the same calls; a system without a way gets no line;
 //! every product names the versions that it is for, a source that can be opened, and the day on which both were looked at.
 
-use super::{Choice, Reason, Setting, choose};
+use super::{Choice, Reason, Setting, choose, expect};
 use crate::Error;
 use crate::figures::duration_ns;
 use crate::lookup::{self, nearest};
@@ -113,7 +113,9 @@ impl Product {
             notes: self.notes.to_vec(),
             chosen,
             method: Some(choice.row.id().to_owned()),
-            commits_per_s: self.synced.then(|| choice.row.measured.commits_per_s()),
+            commits_per_s: self.synced.then(|| {
+                choice.row.measured.commits_per_s() / f64::from(expect::syncs_of(self.name, choice.row.id()))
+            }),
         }
     }
 }

@@ -142,7 +142,7 @@ fn a_device_that_counts_no_flushes_contradicts_every_durable_method() {
     assert!(sentence(&result, "contradicted").contains("0.00 flushes"));
     let ranking = Ranking::new(&result);
     assert!(ranking.best_durable().is_none());
-    assert_eq!(crate::advise::advise(&ranking).method, None);
+    assert_eq!(crate::advise::advise(&ranking).judgement.recommended, None);
 }
 
 #[test]

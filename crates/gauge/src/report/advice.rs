@@ -3,6 +3,7 @@
 //! Invariants: pure; no line is wider than the given width; text and JSON say the same; the basis of all rates is stated once;
 //! a product that gets no setting is named with the reason; after a disturbed run there is one sentence and no more.
 
+use super::table::verdict;
 use super::text::{Page, elided, width_of};
 use super::{Role, Style, WIDTH_MIN, facts};
 use crate::advise::expect::{CLIENTS, Expectation, SPREAD_MAX, expectations, rows_words};
@@ -10,7 +11,6 @@ use crate::advise::products::{PRODUCTS, Product};
 use crate::advise::{Advice, Setting, advise_for};
 use crate::error::{Error, Result};
 use crate::figures::{listing, plural};
-use crate::judgement::Answer;
 use crate::rank::Ranking;
 use crate::result::RunResult;
 use serde_json::{Value, json};
@@ -75,16 +75,8 @@ impl<'a> AdviceText<'a> {
     fn text(&self, scope: Scope<'_>, width: usize, style: Style) -> String {
         let mut page = Page::new(width, style);
         page.say(Role::Heading, "", &facts::title(self.result));
-        let role = match self.advice.answer {
-            Answer::Costs => Role::Good,
-            Answer::Capped | Answer::AtMost => Role::Caution,
-            _ => Role::Bad,
-        };
-        page.say(role, "", &self.advice.sentence);
-        if let Some(caution) = &self.advice.caution {
-            page.say(Role::Caution, "", caution);
-        }
-        if self.advice.method.is_none() {
+        verdict(&mut page, "", &self.advice.judgement);
+        if self.advice.judgement.recommended.is_none() {
             return page.out;
         }
         if let Scope::Overview = scope {
@@ -234,7 +226,7 @@ impl<'a> AdviceText<'a> {
     }
 
     fn json(&self) -> Result<String> {
-        let advice = &self.advice;
+        let (advice, judgement) = (&self.advice, &self.advice.judgement);
         let settings: Vec<Value> = advice.settings.iter().map(setting_json).collect();
         let withheld: Vec<Value> = advice
             .withheld
@@ -244,11 +236,11 @@ impl<'a> AdviceText<'a> {
         let value = json!({
             "format": FORMAT,
             "version": 1,
-            "answer": advice.answer,
-            "method": advice.method,
-            "sentence": advice.sentence,
-            "caution": advice.caution,
-            "disturbed": advice.disturbed,
+            "answer": judgement.answer,
+            "method": judgement.recommended,
+            "sentence": judgement.verdict,
+            "caution": judgement.caution,
+            "disturbed": judgement.disturbed,
             "basis": advice.basis,
             "rows": self.rows,
             "settings": settings,

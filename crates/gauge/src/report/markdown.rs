@@ -137,7 +137,7 @@ fn found(found: &[findings::Finding]) -> String {
 
 fn advice(ranking: &Ranking<'_>) -> String {
     let advice = advise::advise(ranking);
-    let mut out = format!("\n## Verdict\n\n{}\n", escaped(&advice.sentence));
+    let mut out = format!("\n## Verdict\n\n{}\n", escaped(&advice.judgement.verdict));
     for setting in &advice.settings {
         let per_s = setting
             .commits_per_s

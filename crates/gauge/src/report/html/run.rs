@@ -7,7 +7,7 @@ use super::{Page, charts, facts as fact_list, rows, table};
 use crate::advise::{self, Advice};
 use crate::figures::{capital, duration, plural, rate};
 use crate::findings;
-use crate::judgement::Answer;
+use crate::judgement::{Answer, Judgement};
 use crate::ranges;
 use crate::rank::Ranking;
 use crate::report::facts;
@@ -68,7 +68,7 @@ pub(super) fn section(
         share(page, result);
     }
     if let Some(advice) = &advice {
-        recommendation(page, &ranking, advice);
+        recommendation(page, &ranking, &advice.judgement);
     }
     if has_figures && study.ranked {
         page.heading(contents, nav, "Over time");
@@ -102,17 +102,17 @@ pub(super) fn section(
     not_run(page, result);
 }
 
-fn recommendation(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
-    let class = match advice.answer {
+fn recommendation(page: &mut Page, ranking: &Ranking<'_>, judgement: &Judgement) {
+    let class = match judgement.answer {
         Answer::Costs => "advice",
         Answer::Capped | Answer::AtMost => "advice caution",
         _ => "advice bad",
     };
-    page.add(&format!("<div class=\"{class}\" role=\"note\"><p>{}</p></div>\n", Words(&advice.sentence)));
-    if let Some(caution) = &advice.caution {
+    page.add(&format!("<div class=\"{class}\" role=\"note\"><p>{}</p></div>\n", Words(&judgement.verdict)));
+    if let Some(caution) = &judgement.caution {
         page.add(&format!("<div class=\"advice caution\" role=\"note\"><p>{}</p></div>\n", Words(caution)));
     }
-    let Some(best) = ranking.recommended().filter(|_| advice.method.is_some()) else { return };
+    let Some(best) = ranking.recommended().filter(|_| judgement.recommended.is_some()) else { return };
     let latency = best.measured.main();
     let wait = best.measured.tail.wait_share().map(|share| format!("{:.0} %", share * 100.0));
     let tiles = [
@@ -166,7 +166,7 @@ fn findings_list(page: &mut Page, found: &[findings::Finding]) {
 }
 
 fn settings(page: &mut Page, ranking: &Ranking<'_>, advice: &Advice) {
-    page.add(&format!("<p>{}</p>\n", Words(&advice.sentence)));
+    page.add(&format!("<p>{}</p>\n", Words(&advice.judgement.verdict)));
     if !advice.settings.is_empty() {
         page.out += "<div class=\"settings\">\n";
     }
