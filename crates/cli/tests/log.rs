@@ -142,29 +142,6 @@ fn results_that_nobody_reads_are_no_failure_but_damage_is() {
     assert!(stderr(&ended).contains("1 damaged place"), "{}", stderr(&ended));
 }
 
-#[test]
-fn a_length_that_cannot_be_is_refused_at_once_and_a_cut_record_by_its_number() {
-    let (_dir, log) = scratch();
-    let append = |input: &[u8]| {
-        let refused = seawall(&["append", path(&log), "--format", "raw"], input);
-        assert_eq!(refused.status.code(), Some(1));
-        stderr(&refused)
-    };
-    let error = append(b"\x01\0\0\0a\xFF\xFF\xFF\xFFbcd");
-    assert!(error.contains("record 2 of the input: its length of 4294967295 bytes"), "{error}");
-    assert!(error.contains("more than the bound of 67108864"), "{error}");
-    let error = append(b"\x05\0\0\0abc");
-    assert!(
-        error.contains("record 1 of the input: it is truncated: 2 of its 5 bytes are missing"),
-        "{error}"
-    );
-    let error = append(b"\x05\0");
-    assert!(
-        error.contains("record 1 of the input: its length is truncated: 2 of 4 bytes are missing"),
-        "{error}"
-    );
-}
-
 /// What is not a whole record ends `append`, but takes nothing of what came before it along.
 #[test]
 fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
