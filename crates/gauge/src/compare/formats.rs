@@ -4,7 +4,7 @@
 
 use super::families::Families;
 use super::measure::sign;
-use super::text::{interval, lonely, marked, name, percent, printed};
+use super::text::{as_printed, ids, interval, lonely, marked, name, printed, shown};
 use super::{Cell, Comparison, Line, caveats, conclusion, published};
 use crate::report::csv::quoted;
 use crate::report::markdown::{add, escaped};
@@ -82,30 +82,16 @@ fn heads(comparison: &Comparison) -> String {
 }
 
 fn markdown_row(comparison: &Comparison, line: &Line) -> String {
-    let value = |cell: Option<&Cell>| {
-        let figure = cell.and_then(|cell| cell.figure.as_ref());
-        figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value))
-    };
-    let ids: Vec<String> = line.cells.iter().flatten().map(|cell| format!("`{}`", cell.row.id)).collect();
-    let mut unique: Vec<String> = Vec::new();
-    for id in ids {
-        if !unique.contains(&id) {
-            unique.push(id);
-        }
-    }
-    let mut cells = vec![unique.join(" / "), value(line.cells[0].as_ref())];
+    let mut cells = vec![format!("`{}`", ids(line).join("` / `")), shown(comparison, line, 0)];
     for side in 1..comparison.sides.len() {
         let cell = line.cells[side].as_ref();
-        cells.push(value(cell));
+        cells.push(shown(comparison, line, side));
         cells.push(cell.and_then(|cell| cell.difference).map_or("-".to_owned(), |difference| {
             let mark = if difference.same_promise { "" } else { "≠ " };
             format!("{mark}{} ({})", marked(&difference), interval(&difference))
         }));
         if let Some(printed) = printed(comparison, side) {
-            let row = cell.and_then(|cell| printed.rows.iter().find(|row| row.method == cell.row.id));
-            let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
-            cells.push(rounded.map_or(String::new(), |less| percent(-less)));
-            cells.push(row.map_or(String::new(), |row| format!("{} % win", row.percent)));
+            cells.extend(as_printed(printed, cell));
         }
     }
     format!("| {} |\n", cells.join(" | "))

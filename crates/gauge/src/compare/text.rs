@@ -4,7 +4,7 @@
 //! or under a heading that states that they share none.
 
 use super::families::Families;
-use super::{Comparison, Difference, Line, caveats, conclusion, published};
+use super::{Cell, Comparison, Difference, Line, caveats, conclusion, published};
 use crate::rank::EffectiveClass;
 use crate::report::markdown::add;
 use crate::report::text::{Page, elided, width_of, wrapped};
@@ -112,10 +112,6 @@ fn head(page: &mut Page, comparison: &Comparison) {
 
 /// Every side's value, as many sides to a table as fit.
 fn overview(page: &mut Page, comparison: &Comparison) {
-    let cell = |line: &Line, side: usize| {
-        let figure = line.cells[side].as_ref().and_then(|cell| cell.figure.as_ref());
-        figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value))
-    };
     let names: Vec<&str> = comparison.rows.iter().map(name).collect();
     let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(6).clamp(6, 28);
     let fit = ((page.width - name_width) / 10).max(1);
@@ -129,8 +125,11 @@ fn overview(page: &mut Page, comparison: &Comparison) {
             .concat();
         page.line(Role::Dim, &format!("{:<name_width$}{heads}", ""));
         for line in &comparison.rows {
-            let cells =
-                chunk.iter().map(|side| format!("{:>10}", cell(line, *side))).collect::<Vec<_>>().concat();
+            let cells = chunk
+                .iter()
+                .map(|side| format!("{:>10}", shown(comparison, line, *side)))
+                .collect::<Vec<_>>()
+                .concat();
             page.line(Role::Plain, &format!("{:<name_width$}{cells}", elided(name(line), name_width)));
         }
     }
@@ -138,6 +137,23 @@ fn overview(page: &mut Page, comparison: &Comparison) {
 
 pub(crate) fn name(line: &Line) -> &str {
     line.cells.iter().flatten().next().map_or("", |cell| cell.row.id.as_str())
+}
+
+/// The ids of a row on all sides, each once.
+pub(crate) fn ids(line: &Line) -> Vec<&str> {
+    let mut unique: Vec<&str> = Vec::new();
+    for cell in line.cells.iter().flatten() {
+        if !unique.contains(&cell.row.id.as_str()) {
+            unique.push(&cell.row.id);
+        }
+    }
+    unique
+}
+
+/// A side's value in a row, or `-`.
+pub(crate) fn shown(comparison: &Comparison, line: &Line, side: usize) -> String {
+    let figure = line.cells[side].as_ref().and_then(|cell| cell.figure.as_ref());
+    figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value))
 }
 
 /// A row of a pair's table, before it is laid out.
@@ -245,6 +261,16 @@ pub(crate) fn printed(comparison: &Comparison, side: usize) -> Option<&'static p
     published::comparison(bare(side)?, bare(0)?).filter(|printed| printed.column == comparison.measure.id)
 }
 
+/// What the source printed of this very row: the difference of its rounded costs, and its own; empty where it says nothing.
+pub(crate) fn as_printed(printed: &published::Printed, cell: Option<&Cell>) -> [String; 2] {
+    let row = cell.and_then(|cell| printed.rows.iter().find(|row| row.method == cell.row.id));
+    let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
+    [
+        rounded.map_or(String::new(), |less| percent(-less)),
+        row.map_or(String::new(), |row| format!("{} % win", row.percent)),
+    ]
+}
+
 fn pair_row(
     comparison: &Comparison,
     line: &Line,
@@ -261,12 +287,7 @@ fn pair_row(
         interval(&difference),
     ];
     if let Some(printed) = printed {
-        let row = printed.rows.iter().find(|row| row.method == other.row.id);
-        cells.push(
-            row.and_then(published::PrintedRow::percent_of_rounded)
-                .map_or(String::new(), |less| percent(-less)),
-        );
-        cells.push(row.map_or(String::new(), |row| format!("{} % win", row.percent)));
+        cells.extend(as_printed(printed, Some(other)));
     }
     let mut names = vec![base.row.id.clone()];
     if base.row.id != other.row.id {

@@ -5,8 +5,7 @@ use crate::result::RunResult;
 use crate::row::{NamedLatency, Outcome, Tail};
 use crate::sample::{durability, healthy, latency, measured, samples, volatile};
 use crate::testbed::sim::Plant;
-use seawall_sys::durability::{DeviceCache, Durability, FileState, Lie, Medium};
-use seawall_sys::inspect::FoundLie;
+use seawall_sys::durability::Durability;
 
 fn headline(result: &RunResult) -> Option<String> {
     crate::judgement::Judgement::of_result(result).headline().map(str::to_owned)
@@ -49,26 +48,15 @@ fn a_failing_device_is_distinguished_from_another_error() {
     }
 }
 
-/// A rule, and what makes it speak when done to a healthy result.
+/// A rule, and what makes it speak when done to a healthy result; the gravest ones are those of the judgement's tests.
 type Planted = (&'static str, fn(&mut RunResult));
 
 #[test]
 fn what_is_planted_is_found() {
     const DURABLE: &str = "buffered+fdatasync";
-    let planted: [Planted; 26] = [
+    let planted: [Planted; 21] = [
         ("cpu-wait", |r| measured(r, DURABLE).tail = Tail { commits: 100, latency_ns: 1000, wait_ns: 840 }),
-        ("lies", |r| {
-            let evidence = "libeatmydata.so".to_owned();
-            r.environment.lies.push(FoundLie { lie: Lie::Preload, evidence });
-        }),
-        ("wine", |r| r.environment.wine = Some("8.0".to_owned())),
-        ("memory", |r| r.environment.file_system.medium = Medium::Memory),
-        ("contradicted", |r| {
-            r.environment.devices[0].write_cache = DeviceCache::WriteBack;
-            measured(r, DURABLE).counts = Some(seawall_sys::counters::Counts::default());
-        }),
         ("too-fast", |r| durability(r, "buffered").class = Durability::PowerLoss),
-        ("file-state", |r| r.plan.file_state = FileState::Unwritten),
         ("promiser", |r| r.environment.hypervisor = Some("KVM".to_owned())),
         ("burst-credits", |r| r.environment.hypervisor = Some("KVM".to_owned())),
         ("interrupted", |r| r.complete = false),
@@ -140,9 +128,6 @@ fn a_stall_and_a_wait_for_a_cpu_are_distinguished() {
 fn a_device_that_counts_no_flushes_contradicts_every_durable_method() {
     let result = volatile(vec![Plant::NoFlushes]);
     assert!(sentence(&result, "contradicted").contains("0.00 flushes"));
-    let ranking = Ranking::new(&result);
-    assert!(ranking.best_durable().is_none());
-    assert_eq!(crate::advise::advise(&ranking).judgement.recommended, None);
 }
 
 #[test]

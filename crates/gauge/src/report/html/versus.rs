@@ -7,7 +7,7 @@ use super::escape::{Id, Text, Words};
 use super::{Caption, Named, Page, charts, facts as fact_list, picture, scroll, table};
 use crate::compare::side::{self, Side};
 use crate::compare::text::Group;
-use crate::compare::{Comparison, Difference, caveats, conclusion, kin, published, text};
+use crate::compare::{Comparison, Difference, caveats, conclusion, kin, text};
 use crate::latency::Latency;
 use crate::lookup;
 use crate::report::figure::Form;
@@ -189,23 +189,16 @@ fn differences(page: &mut Page, comparison: &Comparison) {
 }
 
 fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
-    let names = line.cells.iter().flatten().map(|cell| cell.row.id.as_str());
-    let mut unique: Vec<&str> = Vec::new();
-    for name in names {
-        if !unique.contains(&name) {
-            unique.push(name);
-        }
-    }
     page.add(&format!(
         "<tr data-row=\"{}\"><th scope=\"row\">{}{}</th>",
         Text(text::name(line)),
-        Id(&unique.join(" / ")),
+        Id(&text::ids(line).join(" / ")),
         promise(line)
     ));
     for (side, cell) in line.cells.iter().enumerate() {
         let figure = cell.as_ref().and_then(|cell| cell.figure.as_ref());
         let raw = figure.map_or(String::new(), |figure| figure.value.to_string());
-        let words = figure.map_or("-".to_owned(), |figure| comparison.measure.cell(figure.value));
+        let words = text::shown(comparison, line, side);
         page.add(&format!("<td data-value=\"{raw}\">{}</td>", Text(&words)));
         if side == 0 {
             continue;
@@ -220,12 +213,9 @@ fn row(page: &mut Page, comparison: &Comparison, line: &crate::compare::Line) {
             )
         });
         if let Some(printed) = text::printed(comparison, side) {
-            let row =
-                cell.as_ref().and_then(|cell| printed.rows.iter().find(|row| row.method == cell.row.id));
-            let rounded = row.and_then(published::PrintedRow::percent_of_rounded);
-            let rounded = rounded.map_or("-".to_owned(), |less| text::percent(-less));
-            let stated = row.map_or("-".to_owned(), |row| format!("{} % win", row.percent));
-            page.add(&format!("<td>{}</td><td>{}</td>", Text(&rounded), Text(&stated)));
+            for words in text::as_printed(printed, cell.as_ref()) {
+                page.add(&format!("<td>{}</td>", Text(if words.is_empty() { "-" } else { &words })));
+            }
         }
     }
     page.out += "</tr>\n";
