@@ -95,9 +95,6 @@ fn cached_sets_three_file_systems_side_by_side() {
     assert_eq!(labels, SYSTEMS.map(|(kind, _)| kind));
     assert_eq!(study.measured().count(), 3 * 6);
     for (row, measured) in study.measured() {
-        let calls: Vec<(&str, u64, u64)> =
-            measured.calls.iter().map(|one| (one.call.as_str(), one.calls, one.errors)).collect();
-        assert_eq!(calls, [("lseek", 10, 0), ("read", 5, 0), ("write", 5, 0), ("fsync", 5, 0)], "{}", row.id);
         assert!(
             measured.counts.is_some_and(|counts| counts.flushes > 0),
             "{}: its own device counts",

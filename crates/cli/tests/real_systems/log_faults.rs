@@ -7,12 +7,11 @@
 //! record to the disk, is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::ground::{Ground, Loop, Mount, folder, must, text};
-use crate::program::SEAWALL;
+use crate::program::{Appender, SEAWALL};
 use crate::trace::parse;
 
 const RECORDS: usize = 6;
@@ -68,28 +67,9 @@ fn append(log: &Path, (method, engine): (&str, &str), only: &str, inject: Option
         command.args(["-e", &format!("inject={inject}")]);
     }
     command.args([SEAWALL, "log", "append"]).arg(log).args(["--method", method, "--engine", engine]);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("strace starts; `cargo xtask setup` installs it");
-    let mut stdin = child.stdin.take().expect("is piped");
-    let mut stdout = BufReader::new(child.stdout.take().expect("is piped"));
-    let mut acknowledged = 0;
-    for number in 0..RECORDS {
-        let mut lsn = String::new();
-        // It may have ended.
-        let sent = stdin.write_all(format!("{}\n", record(number)).as_bytes());
-        if sent.is_err() || stdout.read_line(&mut lsn).expect("reads") == 0 {
-            break;
-        }
-        acknowledged += 1;
-    }
-    drop(stdin);
-    let mut stderr = String::new();
-    child.stderr.take().expect("is piped").read_to_string(&mut stderr).expect("reads");
-    let code = child.wait().expect("ends").code();
+    let mut appender = Appender::start(&mut command);
+    let acknowledged = (0..RECORDS).take_while(|number| appender.put(&record(*number))).count();
+    let (code, stderr) = appender.end();
     let trace = std::fs::read_to_string(&trace).expect("the trace");
     Appended { acknowledged, code, stderr, trace }
 }
@@ -205,19 +185,9 @@ fn a_log_on_a_disk_with_sectors_of_4096_bytes_is_opened_again() {
         let ground = Ground::with_sectors(place, kind, 512, "defaults", 4096);
         let log = ground.path().join("log");
         for method in ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"] {
-            let mut append = Command::new(SEAWALL)
-                .args(["log", "append", "--quiet", "--method", method])
-                .arg(&log)
-                .stdin(Stdio::piped())
-                .spawn()
-                .expect("starts");
-            append
-                .stdin
-                .take()
-                .expect("is piped")
-                .write_all(format!("{method}\n").as_bytes())
-                .expect("writes");
-            assert!(append.wait().expect("ends").success(), "{method} on {kind}");
+            let mut appender =
+                Appender::start(Command::new(SEAWALL).args(["log", "append", "--method", method]).arg(&log));
+            assert!(appender.put(method) && appender.end().0 == Some(0), "{method} on {kind}");
         }
         assert_eq!(recovered(&log), ["buffered+fdatasync", "direct+dsync", "uring-direct-linked"], "{kind}");
         let verified = Command::new(SEAWALL).args(["log", "verify"]).arg(&log).output().expect("runs");
@@ -242,15 +212,8 @@ fn what_is_acknowledged_beside_clones_of_the_segments_outlives_a_power_cut() {
             let what = format!("{method} on {kind}");
             let ground = Ground::new(kind, 512, "defaults");
             let log = ground.path().join("log");
-            let mut writer = Command::new(SEAWALL)
-                .args(["log", "append", "--method", method, "--engine", engine])
-                .arg(&log)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("starts");
-            let mut stdin = writer.stdin.take().expect("is piped");
-            let mut stdout = BufReader::new(writer.stdout.take().expect("is piped"));
+            let words = ["log", "append", "--method", method, "--engine", engine];
+            let mut writer = Appender::start(Command::new(SEAWALL).args(words).arg(&log));
             for number in 0..RECORDS {
                 let backup = ground.path().join(format!("backup-{number}"));
                 if number > 0 {
@@ -266,13 +229,11 @@ fn what_is_acknowledged_beside_clones_of_the_segments_outlives_a_power_cut() {
                         }
                     }
                 }
-                writeln!(stdin, "{}", record(number)).expect("writes");
-                stdout.read_line(&mut String::new()).expect("is acknowledged");
+                assert!(writer.put(&record(number)), "{what}: {number} is not acknowledged");
             }
             let image = aside.path().join("image");
             must("cp", &["--sparse=always", text(&ground.image()), text(&image)]);
-            writer.kill().expect("is killed");
-            writer.wait().expect("ends");
+            writer.kill();
             drop(ground);
             let (device, at) = (Loop::attach(&image, 512), aside.path().join("mounted"));
             std::fs::create_dir_all(&at).expect("a mount point");
@@ -317,21 +278,10 @@ fn cat(log: &Path, error: Option<&str>) -> (Option<i32>, String, String) {
 
 /// Appends all records and is killed as soon as the last one is acknowledged.
 fn append_and_die(log: &Path) {
-    let mut writer = Command::new(SEAWALL)
-        .args(["log", "append", "--method", "buffered+fdatasync"])
-        .arg(log)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let (mut stdin, stdout) = (writer.stdin.take().expect("is piped"), writer.stdout.take());
-    let mut stdout = BufReader::new(stdout.expect("is piped"));
-    for number in 0..RECORDS {
-        writeln!(stdin, "{}", record(number)).expect("writes");
-        stdout.read_line(&mut String::new()).expect("is acknowledged");
-    }
-    writer.kill().expect("is killed");
-    writer.wait().expect("ends");
+    let words = ["log", "append", "--method", "buffered+fdatasync"];
+    let mut writer = Appender::start(Command::new(SEAWALL).args(words).arg(log));
+    assert!((0..RECORDS).all(|number| writer.put(&record(number))), "is acknowledged");
+    writer.kill();
 }
 
 /// A writer that was killed may have left what no disk has seen.

@@ -1,10 +1,11 @@
 //! Tests what a user may do with the files of another one, as a user without rights.
 
 use crate::path_table::{Ended, PathKind, Runner, try_all};
+use crate::program::Appender;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// By convention a user who owns nothing.
 const NOBODY: u32 = 65534;
@@ -43,15 +44,9 @@ fn a_log_of_another_user_is_refused_by_name_or_shown_as_far_as_it_may_be_read() 
     let program = program(place.path());
     let log = place.path().join("log");
     let append = || {
-        let mut child = Command::new(&program)
-            .args(["log", "append", "log"])
-            .current_dir(place.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("started");
-        std::io::Write::write_all(&mut child.stdin.take().expect("is piped"), b"one\n").expect("writes");
-        assert!(child.wait().expect("ends").success());
+        let words = ["log", "append", "log"];
+        let mut appender = Appender::start(Command::new(&program).args(words).current_dir(place.path()));
+        assert!(appender.put("one") && appender.end().0 == Some(0));
     };
     append();
     let runner = Runner { program: &program, user: Some(NOBODY) };

@@ -4,8 +4,9 @@
 
 use seawall_gauge::result::RunResult;
 use seawall_gauge::row::{Measured, Outcome, Row};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use tempfile::TempDir;
 
 pub(crate) const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
@@ -107,6 +108,40 @@ impl Run {
     pub(crate) fn result(&self) -> RunResult {
         assert_eq!(self.code, Some(0), "{}", self.printed());
         RunResult::read(&self.json).expect("a result")
+    }
+}
+
+/// A `seawall log append` that is given records one by one.
+pub(crate) struct Appender {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Appender {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().expect("starts; `cargo xtask setup` installs strace");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("is piped"));
+        Self { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Gives it a record; whether it was acknowledged. It may have ended.
+    pub(crate) fn put(&mut self, record: &str) -> bool {
+        let sent = self.stdin.as_mut().expect("is open").write_all(format!("{record}\n").as_bytes());
+        sent.is_ok() && self.stdout.read_line(&mut String::new()).expect("reads") > 0
+    }
+
+    /// Ends its input; its exit code, and what it said.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        drop(self.stdin.take());
+        let ended = self.child.wait_with_output().expect("ends");
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("is killed");
+        self.child.wait().expect("ends");
     }
 }
 

@@ -9,7 +9,7 @@
 //! need a driver of which the machine has the module.
 
 use crate::ground::{Ground, Loop, Mount, folder, must, text};
-use crate::program::SEAWALL;
+use crate::program::{Appender, SEAWALL};
 use seawall::{Evidence, Log, Options};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{CommitWatch, Reader, Verdict};
@@ -17,9 +17,8 @@ use seawall_sys::durability::{DeviceCache, Durability, FileState, classify};
 use seawall_sys::inspect::{Device, Environment, environment, tried_environment};
 use seawall_sys::method::{Depth, Method};
 use seawall_sys::{Target, open};
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -440,17 +439,11 @@ fn append(at: &Path, library: Option<&str>) -> (bool, String) {
     let mut command = Command::new(SEAWALL);
     command.args(["log", "append", text(&log), "--method", "buffered+fdatasync", "--segment-bytes", "1MiB"]);
     command.envs(library.map(|library| ("LD_PRELOAD", library)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("starts");
-    let mut stdin = child.stdin.take().expect("is piped");
-    // It may have ended.
-    let _ = stdin.write_all(b"record\n");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut line).expect("reads");
-    drop(stdin);
-    let ended = child.wait_with_output().expect("ends");
+    let mut appender = Appender::start(&mut command);
+    let acknowledged = appender.put("record");
+    let (_, said) = appender.end();
     let _ = std::fs::remove_dir_all(log);
-    (!line.is_empty(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    (acknowledged, said)
 }
 
 /// Watches `at` for two bursts; returns the exit code and what was said.
