@@ -50,44 +50,51 @@ fn id_of(record: &Record) -> u64 {
     id
 }
 
-#[derive(Clone, Debug)]
-enum Change {
-    Append(Vec<Item>),
-    Trim(u32, u64),
-    Cut(u32, u64),
-    Remove(u32),
-    CutLog(Lsn),
-    /// Trims, cuts and removals of streams, each another one, with records behind them in one transaction.
-    Mixed(Vec<Change>, Vec<Item>),
+/// What is done to a stream, with the number where it is trimmed or cut, or 0.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Trim,
+    Cut,
+    Remove,
+}
+
+const ACTS: [Act; 3] = [Act::Trim, Act::Cut, Act::Remove];
+
+/// A cut of the log, or trims, cuts and removals of streams, each another one, with records behind them.
+#[derive(Clone, Debug, Default)]
+struct Change {
+    cut_log: Option<Lsn>,
+    acts: Vec<(Act, u32, u64)>,
+    items: Vec<Item>,
 }
 
 impl Change {
     /// Where it cuts a stream off, if it does.
     fn cuts(&self, stream: u32) -> Option<u64> {
-        match self {
-            Self::Cut(of, seq) if *of == stream => Some(*seq),
-            Self::Remove(of) if *of == stream => Some(0),
-            Self::Mixed(changes, _) => changes.iter().find_map(|change| change.cuts(stream)),
-            _ => None,
-        }
+        let cuts = |(act, of, _): &&(Act, u32, u64)| *of == stream && !matches!(act, Act::Trim);
+        self.acts.iter().find(cuts).map(|(_, _, seq)| *seq)
     }
 
-    /// That of these numbers in the journal.
-    fn of(kind: u64, stream: u64, seq: u64) -> Self {
-        let stream = u32::try_from(stream).expect("small");
-        match kind {
-            0 => Self::Trim(stream, seq),
-            1 => Self::Cut(stream, seq),
-            _ => Self::Remove(stream),
-        }
+    /// As a line of the journal, which [`Self::parse`] reads back.
+    fn line(&self) -> String {
+        let cut = self.cut_log.map_or(u64::MAX, Lsn::get);
+        let acts = self.acts.iter().map(|(act, stream, seq)| [*act as u64, (*stream).into(), *seq]);
+        let items =
+            self.items.iter().map(|(stream, id, length)| [stream.unwrap_or(0).into(), *id, *length as u64]);
+        let numbers = [cut, self.acts.len() as u64].into_iter().chain(acts.chain(items).flatten());
+        format!("change{}", numbers.map(|number| format!(" {number}")).collect::<String>())
     }
 
-    fn numbers(&self) -> [u64; 3] {
-        match self {
-            Self::Trim(stream, seq) => [0, (*stream).into(), *seq],
-            Self::Cut(stream, seq) => [1, (*stream).into(), *seq],
-            Self::Remove(stream) => [2, (*stream).into(), 0],
-            other => panic!("{other:?} in a transaction"),
+    fn parse(numbers: &[u64]) -> Self {
+        let small = |number: u64| usize::try_from(number).expect("small");
+        let stream = |number: u64| u32::try_from(number).expect("small");
+        let (acts, items) = numbers[2..].split_at(3 * small(numbers[1]));
+        let act = |act: &[u64]| (ACTS[small(act[0])], stream(act[1]), act[2]);
+        let item = |item: &[u64]| (Some(stream(item[0])).filter(|of| *of > 0), item[1], small(item[2]));
+        Self {
+            cut_log: Some(numbers[0]).filter(|lsn| *lsn < u64::MAX).map(Lsn::new),
+            acts: acts.chunks(3).map(act).collect(),
+            items: items.chunks(3).map(item).collect(),
         }
     }
 }
@@ -110,44 +117,36 @@ struct State {
 
 impl State {
     fn apply(&mut self, change: &Change, end: Lsn) {
-        match change {
-            Change::Append(items) => {
-                let bytes = |item: &Item| {
-                    let tag = if item.0.is_some() { TAG_BYTES } else { 0 };
-                    (RECORD_HEADER_BYTES + item.2.max(8)) as u64 + tag
-                };
-                let mut start = end.get() - items.iter().map(bytes).sum::<u64>();
-                for item in items {
-                    match item.0 {
-                        None => {
-                            self.plain.insert(Lsn::new(start), (item.1, end));
-                        }
-                        Some(stream) => {
-                            let stream = self.streams.entry(stream).or_default();
-                            stream.records.insert(stream.next, (item.1, end));
-                            stream.next += 1;
-                        }
-                    }
-                    start += bytes(item);
-                }
+        if let Some(from) = &change.cut_log {
+            self.plain.split_off(from);
+        }
+        for (act, stream, seq) in &change.acts {
+            if let Act::Remove = act {
+                self.streams.remove(stream);
+                continue;
             }
-            Change::Trim(stream, seq) => {
-                let stream = self.streams.get_mut(stream).expect("it is there");
-                (stream.first, stream.records) = (*seq, stream.records.split_off(seq));
-            }
-            Change::Cut(stream, seq) => {
-                let stream = self.streams.get_mut(stream).expect("it is there");
-                stream.records.split_off(seq);
+            let stream = self.streams.get_mut(stream).expect("it is there");
+            let behind = stream.records.split_off(seq);
+            if let Act::Trim = act {
+                (stream.first, stream.records) = (*seq, behind);
+            } else {
                 stream.next = *seq;
             }
-            Change::Remove(stream) => drop(self.streams.remove(stream)),
-            Change::CutLog(from) => drop(self.plain.split_off(from)),
-            Change::Mixed(changes, items) => {
-                for change in changes {
-                    self.apply(change, end);
-                }
-                self.apply(&Change::Append(items.clone()), end);
+        }
+        let bytes = |item: &Item| {
+            let tag = if item.0.is_some() { TAG_BYTES } else { 0 };
+            (RECORD_HEADER_BYTES + item.2.max(8)) as u64 + tag
+        };
+        let mut start = end.get() - change.items.iter().map(bytes).sum::<u64>();
+        for item in &change.items {
+            if let Some(stream) = item.0 {
+                let stream = self.streams.entry(stream).or_default();
+                stream.records.insert(stream.next, (item.1, end));
+                stream.next += 1;
+            } else {
+                self.plain.insert(Lsn::new(start), (item.1, end));
             }
+            start += bytes(item);
         }
     }
 }
@@ -179,48 +178,33 @@ impl Past {
     /// Where the change ended that a life did not live to see, if it is there.
     fn end_of_pending(&self, log: &Log) -> Lsn {
         let end = log.appended_lsn();
-        let Some((Change::Append(items) | Change::Mixed(_, items), None)) = self.changes.last() else {
+        let pending = self.changes.last().filter(|(_, ended)| ended.is_none());
+        let Some(last) = pending.and_then(|(change, _)| change.items.last()).map(|item| item.1) else {
             return end;
         };
-        let last = items.last().map(|item| item.1);
         let mut records = log.read(log.first_lsn()).expect("reads").map(|record| record.expect("is sound"));
-        records.find(|record| Some(id_of(record)) == last).map_or(end, |record| record.end)
+        records.find(|record| id_of(record) == last).map_or(end, |record| record.end)
     }
 
     fn line(&mut self, line: &str) {
         let mut words = line.split(' ');
         let what = words.next().unwrap_or_default();
         let numbers: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
-        let [a, b] = [0, 1].map(|at| numbers.get(at).copied().unwrap_or_default());
-        let stream = u32::try_from(a).unwrap_or_default();
-        let item = |item: &[u64]| {
-            let stream = u32::try_from(item[0]).ok().filter(|stream| *stream > 0);
-            (stream, item[1], usize::try_from(item[2]).expect("small"))
-        };
+        let lsn = Lsn::new(numbers.first().copied().unwrap_or_default());
         match what {
-            "append" | "mixed" => {
-                let count = if what == "append" { 0 } else { usize::try_from(a).expect("small") };
-                let numbers = if what == "append" { &numbers[..] } else { &numbers[1..] };
-                let (trims, items) = numbers.split_at(3 * count);
-                let items: Vec<Item> = items.chunks(3).map(item).collect();
-                self.ids = items.iter().map(|item| item.1 + 1).fold(self.ids, u64::max);
-                let trims = trims.chunks(3).map(|one| Change::of(one[0], one[1], one[2])).collect();
-                let change =
-                    if what == "append" { Change::Append(items) } else { Change::Mixed(trims, items) };
+            "change" => {
+                let change = Change::parse(&numbers);
+                self.ids = change.items.iter().map(|item| item.1 + 1).fold(self.ids, u64::max);
                 self.changes.push((change, None));
             }
-            "trim-stream" => self.changes.push((Change::Trim(stream, b), None)),
-            "cut" => self.changes.push((Change::Cut(stream, b), None)),
-            "remove" => self.changes.push((Change::Remove(stream), None)),
-            "cut-log" => self.changes.push((Change::CutLog(Lsn::new(a)), None)),
-            "end" => self.changes.last_mut().expect("begun").1 = Some(Lsn::new(a)),
+            "end" => self.changes.last_mut().expect("begun").1 = Some(lsn),
             "nothing" => drop(self.changes.pop()),
-            "due" => self.due = self.due.max(Lsn::new(a)),
-            "trim" => self.trimmed = self.trimmed.max(Lsn::new(a)),
-            "hold" => self.hold = numbers.first().map(|lsn| Lsn::new(*lsn)),
+            "due" => self.due = self.due.max(lsn),
+            "trim" => self.trimmed = self.trimmed.max(lsn),
+            "hold" => self.hold = numbers.first().map(|_| lsn),
             "opened" => {
-                let state = self.state(Lsn::new(a), None);
-                (self.base, self.due) = (state, Lsn::new(a));
+                let state = self.state(lsn, None);
+                (self.base, self.due) = (state, lsn);
                 self.changes.clear();
             }
             other => panic!("{other} in the journal"),
@@ -296,33 +280,27 @@ impl Life {
     }
 
     /// Does a change, stated before and behind it.
-    fn change(&mut self, log: &Log, line: &str, change: &Change) {
-        self.note(line);
-        let done = match change {
-            Change::Append(items) if items.len() > 1 => log.transaction::<Error>(|tx| {
-                items.iter().try_for_each(|item| match item.0 {
-                    None => tx.append(&payload(*item)),
-                    Some(stream) => tx.append_to(id(stream), &payload(*item)),
-                })
-            }),
-            Change::Append(items) => match items[0] {
-                (None, ..) => log.append(&payload(items[0])).map(|placed| placed.end),
-                (Some(stream), ..) => log.stream(id(stream)).append(&payload(items[0])).map(|appended| {
-                    let next = self.now.streams.get(&stream).map_or(0, |model| model.next);
+    fn change(&mut self, log: &Log, change: &Change) {
+        let line = change.line();
+        self.note(&line);
+        let done = match (change.cut_log, &change.acts[..], &change.items[..]) {
+            (Some(from), ..) => log.truncate_after(from),
+            (_, [], [item @ (None, ..)]) => log.append(&payload(*item)).map(|placed| placed.end),
+            (_, [], [item @ (Some(stream), ..)]) => {
+                log.stream(id(*stream)).append(&payload(*item)).map(|appended| {
+                    let next = self.now.streams.get(stream).map_or(0, |model| model.next);
                     assert_eq!(appended.seq, next, "the number of a record in stream {stream}");
                     appended.end
-                }),
-            },
-            Change::Trim(stream, seq) => log.stream(id(*stream)).trim(*seq),
-            Change::Cut(stream, seq) => log.stream(id(*stream)).truncate(*seq),
-            Change::Remove(stream) => log.stream(id(*stream)).remove(),
-            Change::CutLog(from) => log.truncate_after(*from),
-            Change::Mixed(changes, items) => log.transaction::<Error>(|tx| {
-                changes.iter().try_for_each(|change| match change {
-                    Change::Trim(stream, seq) => tx.trim(id(*stream), *seq),
-                    Change::Cut(stream, seq) => tx.truncate(id(*stream), *seq),
-                    Change::Remove(stream) => tx.remove(id(*stream)),
-                    other => panic!("{other:?} in a transaction"),
+                })
+            }
+            (_, [(Act::Trim, stream, seq)], []) => log.stream(id(*stream)).trim(*seq),
+            (_, [(Act::Cut, stream, seq)], []) => log.stream(id(*stream)).truncate(*seq),
+            (_, [(Act::Remove, stream, _)], []) => log.stream(id(*stream)).remove(),
+            (_, acts, items) => log.transaction::<Error>(|tx| {
+                acts.iter().try_for_each(|(act, stream, seq)| match act {
+                    Act::Trim => tx.trim(id(*stream), *seq),
+                    Act::Cut => tx.truncate(id(*stream), *seq),
+                    Act::Remove => tx.remove(id(*stream)),
                 })?;
                 items.iter().try_for_each(|item| match item.0 {
                     None => tx.append(&payload(*item)),
@@ -336,7 +314,7 @@ impl Life {
         let end = match done {
             Ok(end) => end,
             // It was trimmed by itself, between the look and this.
-            Err(Error::Trimmed { .. }) if matches!(change, Change::CutLog(_)) => return self.note("nothing"),
+            Err(Error::Trimmed { .. }) if change.cut_log.is_some() => return self.note("nothing"),
             Err(error) => panic!("{line}: {error}"),
         };
         self.note(&format!("end {end}"));
@@ -356,31 +334,24 @@ impl Life {
         (0..count).map(|at| item(self, at)).collect()
     }
 
-    fn words(items: &[Item]) -> String {
-        let word = |(stream, id, length): &Item| format!(" {} {id} {length}", stream.unwrap_or(0));
-        items.iter().map(word).collect::<Vec<_>>().concat()
-    }
-
     fn append(&mut self, log: &Log, count: u64) {
         let items = self.items(count);
-        self.change(log, &format!("append{}", Self::words(&items)), &Change::Append(items));
+        self.change(log, &Change { items, ..Change::default() });
     }
 
     /// Trims, cuts and removes some streams and appends behind that, in one transaction.
     fn change_streams(&mut self, log: &Log) {
-        let (mut changes, streams) = (Vec::new(), self.now.streams.clone());
+        let (mut acts, streams) = (Vec::new(), self.now.streams.clone());
         for (stream, model) in streams {
             let seq = model.first + self.chance.below(model.next - model.first + 1);
             if self.chance.below(3) == 0 {
-                changes.push(Change::of(one(&mut self.chance, &[0, 0, 1, 2]), stream.into(), seq));
+                let act = one(&mut self.chance, &[Act::Trim, Act::Trim, Act::Cut, Act::Remove]);
+                acts.push((act, stream, if matches!(act, Act::Remove) { 0 } else { seq }));
             }
         }
         let count = 1 + self.chance.below(3);
         let items = self.items(count);
-        let numbers: Vec<_> =
-            changes.iter().flat_map(Change::numbers).map(|number| format!(" {number}")).collect();
-        let line = format!("mixed {}{}{}", changes.len(), numbers.concat(), Self::words(&items));
-        self.change(log, &line, &Change::Mixed(changes, items));
+        self.change(log, &Change { acts, items, ..Change::default() });
     }
 
     fn any_stream(&mut self) -> Option<(u32, Model)> {
@@ -392,16 +363,13 @@ impl Life {
     fn change_stream(&mut self, log: &Log) {
         let Some((stream, model)) = self.any_stream() else { return };
         let seq = model.first + self.chance.below(model.next - model.first + 1);
-        match self.chance.below(8) {
-            0 => self.change(log, &format!("remove {stream}"), &Change::Remove(stream)),
-            1..=3 if seq != model.next => {
-                self.change(log, &format!("cut {stream} {seq}"), &Change::Cut(stream, seq));
-            }
-            _ if seq > model.first => {
-                self.change(log, &format!("trim-stream {stream} {seq}"), &Change::Trim(stream, seq));
-            }
-            _ => {}
-        }
+        let act = match self.chance.below(8) {
+            0 => (Act::Remove, stream, 0),
+            1..=3 if seq != model.next => (Act::Cut, stream, seq),
+            _ if seq > model.first => (Act::Trim, stream, seq),
+            _ => return,
+        };
+        self.change(log, &Change { acts: vec![act], ..Change::default() });
     }
 
     fn commit(&mut self, log: &Log) {
@@ -563,7 +531,7 @@ impl Life {
                 let ends: Vec<Lsn> =
                     self.now.plain.range(log.first_lsn()..).map(|(_, (_, end))| *end).collect();
                 if let Some(from) = (!ends.is_empty()).then(|| one(&mut self.chance, &ends)) {
-                    self.change(log, &format!("cut-log {from}"), &Change::CutLog(from));
+                    self.change(log, &Change { cut_log: Some(from), ..Change::default() });
                 }
             }
             24 | 25 => {
