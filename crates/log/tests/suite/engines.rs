@@ -159,10 +159,9 @@ fn each_engine_can_be_requested_and_an_engine_that_is_not_here_is_an_error_with_
 mod linux {
     use super::*;
     use crate::fixture::PLAIN;
+    use crate::telemetry::Heard;
     use seawall_sys::confinement::forbid_io_uring;
-    use std::fmt::Write as _;
     use std::process::{Command, Stdio};
-    use std::sync::{Arc, Mutex};
 
     /// Rows of both engines, with a sync of each kind.
     const ROWS: [&str; 5] = [
@@ -192,37 +191,11 @@ mod linux {
         })
     }
 
-    /// What was said at opening.
-    #[derive(Clone, Default)]
-    struct Said(Arc<Mutex<String>>);
-
-    impl tracing::Subscriber for Said {
-        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-            true
-        }
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-        fn event(&self, event: &tracing::Event<'_>) {
-            struct Words<'a>(&'a mut String);
-            impl tracing::field::Visit for Words<'_> {
-                fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                    let _ = write!(self.0, "{value:?} ");
-                }
-            }
-            event.record(&mut Words(&mut self.0.lock().expect("no panic")));
-        }
-        fn enter(&self, _: &tracing::span::Id) {}
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
-
     #[test]
     fn where_io_uring_is_refused_the_portable_engine_takes_over_and_says_so() {
         for (errno, word) in [(EPERM, "seccomp"), (ENOSYS, "no io_uring")] {
             let dir = scratch();
-            let said = Said::default();
+            let said = Heard::up_to(tracing::Level::TRACE);
             confined(errno, || {
                 tracing::subscriber::with_default(said.clone(), || {
                     let log = open(dir.path(), small()).expect("opens");
@@ -233,7 +206,7 @@ mod linux {
                     log.append_commit(b"record").expect("commits");
                 });
             });
-            let said = said.0.lock().expect("no panic").clone();
+            let said = said.words.lock().expect("no panic").clone();
             assert!(said.contains("using the portable engine") && said.contains(word), "{said}");
             let log = open(dir.path(), small()).expect("opens");
             assert_eq!(log.opened().engine_refused, None, "where it is allowed nothing is said");

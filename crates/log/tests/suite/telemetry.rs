@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::fixture::scratch;
 use seawall::{Log, Lsn, Options};
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// One test at a time: while there is one subscriber, `tracing` lets the thread that meets a span first say whether it is
 /// recorded, and a thread of another test would answer no for all later ones.
@@ -26,49 +29,53 @@ fn use_a_log(dir: &std::path::Path) -> seawall::Stats {
     stats
 }
 
-mod spans {
-    use super::{Arc, BTreeMap, Mutex, scratch, use_a_log};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Metadata, Subscriber};
+/// What the log says on this thread: its spans by name, and the words of its events.
+#[derive(Clone)]
+pub(crate) struct Heard {
+    spans: Arc<Mutex<BTreeMap<&'static str, u64>>>,
+    pub(crate) words: Arc<Mutex<String>>,
+    most: Level,
+}
 
-    /// Counts spans by name.
-    #[derive(Clone)]
-    pub(super) struct Counting {
-        seen: Arc<Mutex<BTreeMap<&'static str, u64>>>,
-        most: tracing::Level,
+impl Heard {
+    pub(crate) fn up_to(most: Level) -> Self {
+        Self { spans: Arc::default(), words: Arc::default(), most }
     }
+}
 
-    impl Subscriber for Counting {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target().starts_with("seawall") && metadata.is_span() && *metadata.level() <= self.most
-        }
-        fn new_span(&self, span: &Attributes<'_>) -> Id {
-            *self.seen.lock().expect("sound").entry(span.metadata().name()).or_default() += 1;
-            Id::from_u64(1)
-        }
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, _: &Event<'_>) {}
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
+impl Subscriber for Heard {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("seawall") && *metadata.level() <= self.most
     }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        *self.spans.lock().expect("sound").entry(span.metadata().name()).or_default() += 1;
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut words = self.words.lock().expect("sound");
+        event.record(&mut |_: &Field, value: &dyn std::fmt::Debug| *words += &format!("{value:?} "));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
 
-    #[test]
-    fn every_stage_has_its_span_and_batches_only_at_trace_level() {
-        let _alone = super::ALONE.lock();
-        for (most, batches) in [(tracing::Level::TRACE, true), (tracing::Level::DEBUG, false)] {
-            let dir = scratch();
-            let counting = Counting { seen: Arc::default(), most };
-            // What the committing thread itself does; segment tasks run on a thread of their own.
-            let stats = tracing::subscriber::with_default(counting.clone(), || use_a_log(dir.path()));
-            let seen = counting.seen.lock().expect("sound").clone();
-            for name in ["open", "recover", "trim", "close"] {
-                assert_eq!(seen.get(name), Some(&1), "{name} in {seen:?}");
-            }
-            assert_eq!(seen.get("rotate").copied(), Some(stats.segments_started), "{seen:?}");
-            // One more: the close mark.
-            assert_eq!(seen.get("batch").copied(), batches.then_some(stats.batches + 1), "{seen:?}");
+#[test]
+fn every_stage_has_its_span_and_batches_only_at_trace_level() {
+    let _alone = ALONE.lock();
+    for (most, batches) in [(Level::TRACE, true), (Level::DEBUG, false)] {
+        let dir = scratch();
+        let heard = Heard::up_to(most);
+        // What the committing thread itself does; segment tasks run on a thread of their own.
+        let stats = tracing::subscriber::with_default(heard.clone(), || use_a_log(dir.path()));
+        let seen = heard.spans.lock().expect("sound").clone();
+        for name in ["open", "recover", "trim", "close"] {
+            assert_eq!(seen.get(name), Some(&1), "{name} in {seen:?}");
         }
+        assert_eq!(seen.get("rotate").copied(), Some(stats.segments_started), "{seen:?}");
+        // One more: the close mark.
+        assert_eq!(seen.get("batch").copied(), batches.then_some(stats.batches + 1), "{seen:?}");
     }
 }
 
