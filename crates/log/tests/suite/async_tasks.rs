@@ -327,7 +327,8 @@ fn wakers_that_panic_harm_no_append_no_commit_no_follower_and_no_close() {
     assert_eq!((log.opened().tail, count(&log) as u64), (Tail::Clean, before + 100));
 }
 
-fn a_deadline_passes_on_a_disk_that_hangs() {
+#[test]
+fn a_commit_whose_time_is_over_says_so() {
     let dir = scratch();
     let (faults, options) = faulty(small());
     let log = Log::open(dir.path(), options).expect("opens");
@@ -350,11 +351,6 @@ fn a_deadline_passes_on_a_disk_that_hangs() {
         Err(Error::BeyondEnd { .. })
     ));
     log.commit_async(end).wait_timeout(Duration::ZERO).expect("is durable already");
-}
-
-#[test]
-fn a_commit_whose_time_is_over_says_so() {
-    a_deadline_passes_on_a_disk_that_hangs();
 }
 
 /// A leader is inside the system call when others come with deadlines, and a second batch hangs behind it.
@@ -386,7 +382,8 @@ fn deadlines_pass_while_a_leader_hangs() {
     });
 }
 
-fn close_on_a_disk_that_hangs() {
+#[test]
+fn a_close_is_awaited_until_the_disk_has_the_mark() {
     let dir = scratch();
     let (faults, options) = faulty(small());
     let log = Log::open(dir.path(), options).expect("opens");
@@ -407,11 +404,6 @@ fn close_on_a_disk_that_hangs() {
     assert!(matches!(log.read(Lsn::ZERO), Err(Error::Closed)));
     assert!(wait(log.close_async(), &Task::new()).is_ok(), "every future of it ends with its result");
     assert!(matches!(log.close(), Err(Error::Closed)));
-}
-
-#[test]
-fn a_close_is_awaited_until_the_disk_has_the_mark() {
-    close_on_a_disk_that_hangs();
 }
 
 #[test]
@@ -626,6 +618,6 @@ mod streams {
 #[test]
 fn planted_mistakes_are_found() {
     use seawall::mutant::{Mutant, finds};
-    assert!(finds(Mutant::DeadlineIsSuccess, a_deadline_passes_on_a_disk_that_hangs));
-    assert!(finds(Mutant::CloseBeforeMark, close_on_a_disk_that_hangs));
+    assert!(finds(Mutant::DeadlineIsSuccess, a_commit_whose_time_is_over_says_so));
+    assert!(finds(Mutant::CloseBeforeMark, a_close_is_awaited_until_the_disk_has_the_mark));
 }

@@ -207,7 +207,9 @@ fn a_child_that_was_forked_off_can_neither_use_the_log_nor_keep_it() {
 }
 
 /// A program that has closed its standard streams opens a log: whatever is printed to one of them must reach no file of it.
-fn no_low_descriptors() {
+#[cfg(target_os = "linux")]
+#[test]
+fn no_file_of_a_log_takes_the_place_of_standard_output() {
     for method in methods() {
         for closed in 1..=3 {
             let dir = scratch();
@@ -227,17 +229,11 @@ fn no_low_descriptors() {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn no_file_of_a_log_takes_the_place_of_standard_output() {
-    no_low_descriptors();
-}
-
 #[cfg(all(feature = "mutants", target_os = "linux"))]
 #[test]
 fn descriptors_that_are_not_moved_are_found() {
     use seawall::mutant::{Mutant, finds};
-    assert!(finds(Mutant::LowDescriptors, no_low_descriptors));
+    assert!(finds(Mutant::LowDescriptors, no_file_of_a_log_takes_the_place_of_standard_output));
 }
 
 fn mode(path: &Path) -> u32 {
