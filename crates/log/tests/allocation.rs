@@ -6,68 +6,51 @@
 
 use seawall::{Durability, Log, Options, ProcessCrashCommits};
 
-fn log() -> (tempfile::TempDir, Log) {
+const RECORD: [u8; 256] = [0x5A; 256];
+
+/// How many allocations `work` made on a log that has committed before in either way, and where weak commits went.
+fn allocations(work: fn(&Log), times: u32) -> (u64, ProcessCrashCommits) {
     let dir = tempfile::tempdir().expect("a directory");
     let log = Log::open(dir.path(), Options::default().memory_bytes(64 << 20)).expect("opens");
     while !log.is_prepared() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    (dir, log)
+    log.append_commit(&RECORD).expect("commits");
+    commit_weakly(&log);
+    let counted = allocation_counter::measure(|| (0..times).for_each(|_| work(&log)));
+    let served = log.stats().process_crash;
+    log.close().expect("closes");
+    (counted.count_total, served)
+}
+
+fn commit_weakly(log: &Log) {
+    let lsn = log.append(&RECORD).expect("there is memory").end;
+    log.commit_as(lsn, Durability::ProcessCrash).expect("commits");
 }
 
 #[test]
 fn appends_allocate_nothing() {
-    let (_dir, log) = log();
-    let record = [0x5A; 256];
-    log.append_commit(&record).expect("commits");
-    let counted = allocation_counter::measure(|| {
-        for _ in 0..100_000 {
-            log.append(&record).expect("there is memory");
-        }
-    });
-    assert_eq!(counted.count_total, 0, "{counted:?}");
-    log.close().expect("closes");
+    assert_eq!(allocations(|log| drop(log.append(&RECORD).expect("there is memory")), 100_000).0, 0);
 }
 
 #[test]
 fn commits_allocate_nothing() {
-    let (_dir, log) = log();
-    let record = [0x5A; 256];
-    log.append_commit(&record).expect("commits");
-    let counted = allocation_counter::measure(|| {
-        for _ in 0..500 {
-            log.append_commit(&record).expect("commits");
-        }
-    });
-    assert_eq!(counted.count_total, 0, "{counted:?}");
-    log.close().expect("closes");
+    assert_eq!(allocations(|log| drop(log.append_commit(&RECORD).expect("commits")), 500).0, 0);
 }
 
 #[test]
 fn commits_that_outlive_the_process_only_allocate_nothing() {
-    let (_dir, log) = log();
-    let record = [0x5A; 256];
-    let commit = || {
-        let lsn = log.append(&record).expect("there is memory").end;
-        log.commit_as(lsn, Durability::ProcessCrash).expect("commits");
-    };
-    // The first one makes the memory.
-    commit();
-    let counted = allocation_counter::measure(|| (0..50_000).for_each(|_| commit()));
-    assert_eq!(counted.count_total, 0, "{counted:?}");
-    let served = log.stats().process_crash;
+    let (counted, served) = allocations(commit_weakly, 50_000);
+    assert_eq!(counted, 0);
     assert_eq!(served == ProcessCrashCommits::InMemory, cfg!(target_os = "linux"), "{served:?}");
-    log.close().expect("closes");
 }
 
 #[test]
 fn a_transaction_that_outgrows_its_buffer_is_counted() {
-    let (_dir, log) = log();
-    let record = vec![0x5A; 1 << 20];
-    let counted = allocation_counter::measure(|| {
-        let end = log.transaction::<seawall::Error>(|tx| (0..4).try_for_each(|_| tx.append(&record)));
+    let large = |log: &Log| {
+        let record = [0x5A; 1 << 18];
+        let end = log.transaction::<seawall::Error>(|tx| (0..16).try_for_each(|_| tx.append(&record)));
         end.expect("fits");
-    });
-    assert!(counted.count_total > 0, "nothing was counted: {counted:?}");
-    log.close().expect("closes");
+    };
+    assert!(allocations(large, 1).0 > 0, "nothing was counted");
 }

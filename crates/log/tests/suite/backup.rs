@@ -1,5 +1,6 @@
 //! Tests backups of open, closed, trimmed, damaged and restored logs on a real file system.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,6 +13,11 @@ use seawall::{Error, Log, Lsn, Tail, View, backup, verify};
 /// The records of a log that is opened.
 fn content(dir: &Path) -> Vec<Vec<u8>> {
     payloads(&Log::open(dir, options().create(false)).expect("opens"))
+}
+
+/// Commits the records of [`written`]; where each lies.
+fn append(log: &Log) -> Vec<Range<Lsn>> {
+    (0..RECORDS).map(|i| log.append_commit(&record(i)).expect("commits")).collect()
 }
 
 fn files(dir: &Path) -> Vec<String> {
@@ -42,9 +48,7 @@ fn an_open_log_is_copied_up_to_what_is_durable_and_nothing_behind_it() {
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
     let log = Log::open(&from, options()).expect("opens");
-    for i in 0..RECORDS {
-        log.append_commit(&record(i)).expect("commits");
-    }
+    append(&log);
     let durable = log.durable_lsn();
     log.append(b"not committed").expect("appends");
     let done = log.backup(&to).expect("backs up");
@@ -58,10 +62,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
     let log = Log::open(&from, options().idle_mark(Duration::from_millis(1))).expect("opens");
-    let mut ends = Vec::new();
-    for i in 0..RECORDS {
-        ends.push(log.append_commit(&record(i)).expect("commits"));
-    }
+    let ends = append(&log);
     let first = log.backup(&to).expect("backs up");
     let again = log.backup(&to).expect("backs up");
     assert_eq!(
@@ -71,9 +72,7 @@ fn a_second_backup_copies_what_changed_and_removes_what_was_trimmed() {
     );
     let kept =
         std::fs::metadata(to.join(segment_name(2))).and_then(|meta| meta.modified()).expect("is there");
-    for i in 0..RECORDS {
-        ends.push(log.append_commit(&record(i)).expect("commits"));
-    }
+    append(&log);
     let grown = log.backup(&to).expect("backs up");
     assert_eq!((grown.kept, grown.removed), (first.copied - 1, 0));
     assert_eq!(
@@ -98,17 +97,16 @@ fn what_an_interrupted_copy_left_is_begun_anew_when_the_log_is_trimmed_past_it()
     let dir = scratch();
     let (from, to) = (dir.path().join("log"), dir.path().join("saved"));
     let log = Log::open(&from, options().idle_mark(Duration::from_millis(1))).expect("opens");
-    let append = || (0..RECORDS).map(|i| log.append_commit(&record(i)).expect("commits")).last();
-    append();
+    append(&log);
     let (partial, old) = (dir.path().join("saved.partial"), dir.path().join("old"));
     for left in [&partial, &old] {
         log.backup(left).expect("backs up");
     }
     let last = View::open(&partial).expect("opens").end_lsn();
-    append();
+    append(&log);
     log.trim(log.durable_lsn()).expect("trims");
     while verify(&from).expect("verifies").first < last || files(&from).contains(&segment_name(1)) {
-        append();
+        append(&log);
         log.trim(log.durable_lsn()).expect("trims");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -170,15 +168,10 @@ fn each_state_that_an_interrupted_backup_leaves_is_whole_and_is_gone_on_with() {
     let dir = scratch();
     let (from, old, new) = (dir.path().join("log"), dir.path().join("old"), dir.path().join("new"));
     let log = Log::open(&from, options()).expect("opens");
-    let mut ends = Vec::new();
-    for i in 0..RECORDS {
-        ends.push(log.append_commit(&record(i)).expect("commits"));
-    }
+    let ends = append(&log);
     let before = log.backup(&old).expect("backs up").report.end;
     log.trim(ends[20].end).expect("trims");
-    for i in 0..RECORDS {
-        log.append_commit(&record(i)).expect("commits");
-    }
+    append(&log);
     log.close().expect("closes");
     backup(&from, &new).expect("backs up");
     let (had, mut has) = (files(&old), files(&new));
