@@ -9,10 +9,9 @@
 
 use std::process::ExitCode;
 
-use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant, set};
-use seawall::sim::campaign::{Campaign, Failure, run};
-use seawall::sim::planted::{FoundAt, SEEDS, STATES, find, visible};
-use seawall::sim::{sweep, taken};
+use seawall::mutant::{EQUIVALENT, FOUND_BY_ORDERS, FOUND_BY_TESTS, Mutant};
+use seawall::sim::campaign::Failure;
+use seawall::sim::planted::{FoundAt, STATES, by_campaigns, elsewhere, find, visible};
 
 const PLANTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testing/sim/planted.txt");
 const HEAD: &str = "# Where the campaign finds each planted bug: NAME SEED STATE, or NAME sweep, taken or rest. Written by the example\n# `mutants --record`; read by sim/planted.rs.\n";
@@ -25,21 +24,13 @@ struct Row {
 }
 
 fn try_out(mutant: Mutant) -> Row {
-    set(Some(mutant));
-    let outcome = |seed| run(&Campaign { seed, states: STATES, ..Campaign::default() }).err();
-    let mut found: Vec<Option<Failure>> = SEEDS.into_iter().map(outcome).collect();
+    let mut found: Vec<Option<Failure>> = by_campaigns(mutant).collect();
     let mut by_sweep = false;
     if found.iter().all(Option::is_none) {
-        found = vec![sweep(3).err()];
-        by_sweep = true;
+        let elsewhere = elsewhere(mutant);
+        by_sweep = matches!(elsewhere, Some((FoundAt::Sweep, _)));
+        found = vec![elsewhere.map(|(_, failure)| failure)];
     }
-    if found.iter().all(Option::is_none) {
-        found = vec![taken().err().map(|violation| Failure { seed: 1, state: 0, judged: 1, violation })];
-    }
-    if found.iter().all(Option::is_none) {
-        found = vec![FoundAt::Rest.shows(mutant)];
-    }
-    set(None);
     let needed = found.iter().map(|failure| failure.as_ref().map(|failure| failure.judged)).collect();
     Row { needed, first: found.into_iter().flatten().next().map(|failure| failure.to_string()), by_sweep }
 }

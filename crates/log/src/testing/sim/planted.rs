@@ -50,6 +50,10 @@ pub enum FoundAt {
     Rest,
 }
 
+/// The places besides states of lives, in the order in which a search looks there, and their names.
+const ELSEWHERE: [(FoundAt, &str); 3] =
+    [(FoundAt::Sweep, "sweep"), (FoundAt::Taken, "taken"), (FoundAt::Rest, "rest")];
+
 impl FoundAt {
     /// The place that `failure` names.
     #[must_use]
@@ -58,14 +62,8 @@ impl FoundAt {
     }
 
     fn parse(words: &str) -> Option<Self> {
-        if words == "sweep" {
-            return Some(Self::Sweep);
-        }
-        if words == "taken" {
-            return Some(Self::Taken);
-        }
-        if words == "rest" {
-            return Some(Self::Rest);
+        if let Some((place, _)) = ELSEWHERE.into_iter().find(|(_, name)| *name == words) {
+            return Some(place);
         }
         let (seed, state) = words.split_once(' ')?;
         Some(Self::State { seed: seed.parse().ok()?, state: state.parse().ok()? })
@@ -92,9 +90,10 @@ impl std::fmt::Display for FoundAt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::State { seed, state } => write!(f, "{seed} {state}"),
-            Self::Sweep => f.write_str("sweep"),
-            Self::Taken => f.write_str("taken"),
-            Self::Rest => f.write_str("rest"),
+            elsewhere => ELSEWHERE
+                .iter()
+                .find(|(place, _)| place == elsewhere)
+                .map_or(Ok(()), |(_, name)| f.write_str(name)),
         }
     }
 }
@@ -117,18 +116,26 @@ pub fn recorded() -> impl Iterator<Item = (&'static str, Option<FoundAt>)> {
     })
 }
 
-/// Searches for the mistake in campaigns from each of [`SEEDS`], then in the sweep, with foreign files and in logs at rest.
-#[must_use]
-pub fn search(mutant: Mutant) -> Option<(FoundAt, Failure)> {
-    let by_campaign = |seed| {
+/// What a campaign of [`STATES`] from each of [`SEEDS`] finds of the mistake.
+pub fn by_campaigns(mutant: Mutant) -> impl Iterator<Item = Option<Failure>> {
+    SEEDS.into_iter().map(move |seed| {
         set(Some(mutant));
         let outcome = run(&Campaign { seed, states: STATES, ..Campaign::default() }).err();
         set(None);
-        outcome.map(|failure| (FoundAt::of(&failure), failure))
-    };
-    let at = |place: FoundAt| place.shows(mutant).map(|failure| (place, failure));
-    let elsewhere = || [FoundAt::Sweep, FoundAt::Taken, FoundAt::Rest].into_iter().find_map(at);
-    SEEDS.into_iter().find_map(by_campaign).or_else(elsewhere)
+        outcome
+    })
+}
+
+/// Where the mistake shows, of the sweep, foreign files and logs at rest.
+#[must_use]
+pub fn elsewhere(mutant: Mutant) -> Option<(FoundAt, Failure)> {
+    ELSEWHERE.into_iter().find_map(|(place, _)| place.shows(mutant).map(|failure| (place, failure)))
+}
+
+/// Searches for the mistake in campaigns, then elsewhere.
+fn search(mutant: Mutant) -> Option<(FoundAt, Failure)> {
+    let by_campaign = by_campaigns(mutant).flatten().next();
+    by_campaign.map(|failure| (FoundAt::of(&failure), failure)).or_else(|| elsewhere(mutant))
 }
 
 /// Whether the mistake shows where it was recorded; else where a search finds it, if it does.
