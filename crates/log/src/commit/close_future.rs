@@ -9,19 +9,20 @@
 //! Invariants: whatever becomes of the future, the log closes, once; it is ready only when the lock is released; it reports
 //! success only if the close mark is durable.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::commit::deadline;
 use crate::commit::ending::{HandedOver, Resources, end_handed_over};
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
-use crate::commit::waiters::wake;
+use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::lock::Ending;
+use crate::lsn::Lsn;
+use crate::method::ack_level::AckLevel;
 use seawall_sys::planted;
 
 /// The order to close a log by its own threads, and how far that is.
@@ -36,8 +37,6 @@ struct State {
     /// Whether the close mark was written.
     sealed: bool,
     released: bool,
-    futures: u64,
-    wakers: BTreeMap<u64, Waker>,
 }
 
 impl CloseOrder {
@@ -63,12 +62,17 @@ impl CloseOrder {
     }
 
     /// The lock is released.
-    pub(crate) fn released(&self) {
-        let mut state = lock(&self.state);
-        state.released = true;
-        let due = std::mem::take(&mut state.wakers);
-        drop(state);
-        due.into_values().for_each(wake);
+    pub(crate) fn released(&self, group: &Group) {
+        lock(&self.state).released = true;
+        group.waiters().wake_commits();
+    }
+
+    /// How closing ended, once the lock is released.
+    fn ended(&self, group: &Group) -> Option<Result<()>> {
+        let state = lock(&self.state);
+        planted!(CloseBeforeMark, state.released).then(|| {
+            if planted!(CloseBeforeMark, state.sealed) { Ok(()) } else { Err(group.status().refusal()) }
+        })
     }
 }
 
@@ -78,13 +82,13 @@ impl CloseOrder {
 pub struct CloseFuture {
     group: Arc<Group>,
     closing: Arc<CloseOrder>,
-    number: u64,
+    registration: Registration,
 }
 
 impl CloseFuture {
     /// Waits for the end of what was ordered.
     pub(crate) fn new(group: &Arc<Group>, closing: &Arc<CloseOrder>) -> Self {
-        Self { group: Arc::clone(group), closing: Arc::clone(closing), number: 0 }
+        Self { group: Arc::clone(group), closing: Arc::clone(closing), registration: Registration::default() }
     }
 }
 
@@ -109,33 +113,24 @@ impl Future for CloseFuture {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { group, closing, number } = self.get_mut();
+        let Self { group, closing, registration } = self.get_mut();
         if !group.status().is_owner_process() {
             return Poll::Ready(Err(Error::Forked));
         }
-        let waker = context.waker().clone();
-        let mut state = lock(&closing.state);
-        if planted!(CloseBeforeMark, state.released) {
-            let sealed = planted!(CloseBeforeMark, state.sealed);
-            return Poll::Ready(if sealed { Ok(()) } else { Err(group.status().refusal()) });
+        if let Some(ended) = closing.ended(group) {
+            return Poll::Ready(ended);
         }
-        if *number == 0 {
-            state.futures += 1;
-            *number = state.futures;
-        }
-        let replaced = state.wakers.insert(*number, waker);
-        // Dropped after the lock: a waker may own anything, even the log.
-        drop(state);
-        drop(replaced);
-        Poll::Pending
+        // With the commits that wait: no LSN wakes it, only the end of the log.
+        group.waiters().register(registration, (AckLevel::Full, Lsn::MAX), context.waker());
+        // The lock may have been released between the first look and the registration.
+        closing.ended(group).map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for CloseFuture {
     fn drop(&mut self) {
-        if self.number > 0 && self.group.status().is_owner_process() {
-            let forgotten = lock(&self.closing.state).wakers.remove(&self.number);
-            drop(forgotten);
+        if self.group.status().is_owner_process() {
+            self.group.waiters().forget(&mut self.registration);
         }
     }
 }

@@ -93,6 +93,6 @@ pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver, closin
     if let Some((resources, ending)) = left {
         resources.release(group);
         drop(ending);
-        closing.released();
+        closing.released(group);
     }
 }

@@ -4,7 +4,7 @@
 //!   batch gates      one for each of the last 64 batches; a committer sleeps at the gate of its batch
 //!   append gate      appends that found no memory or no prepared segment
 //!   follower gate    readers at the end of the log
-//!   wakers           commits and followers that are polled, each with the ack level and the LSN that it waits for
+//!   wakers           commits, followers and closes that are polled, each with the ack level and the LSN that it waits for
 //!   watcher          one waker that is called whenever a watermark may have moved
 //!   append queue     appends that are polled and found no room
 //! ```
