@@ -30,7 +30,7 @@ use crate::stream::state::TaggedState;
 /// One read of records, in bytes.
 const READ_BYTES: usize = 256 << 10;
 /// How often a look is repeated while the log is trimmed.
-const LOOKS_MAX: u32 = 16;
+const LOOKS_MAX: u32 = 64;
 
 /// One stream of a [`View`]: see [`View::stream`].
 #[derive(Clone)]
@@ -80,7 +80,11 @@ impl ViewStream {
             seen: Lsn::ZERO,
             cut: None,
         };
-        stream.look_again_while_trimmed(Self::replay)?;
+        stream.look_again_while_trimmed(|stream| {
+            // What a failed attempt took in may have been cut by what was trimmed since. Nobody has read any of it.
+            (stream.state, stream.at, stream.seen) = (TaggedState::default(), None, Lsn::ZERO);
+            stream.replay()
+        })?;
         Ok(stream)
     }
 
