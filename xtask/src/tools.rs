@@ -137,7 +137,9 @@ pub(crate) fn listed(program: &str) -> Result<PathBuf> {
 pub(crate) fn of_cargo(name: &str) -> Result<Command> {
     let program = format!("cargo-{name}");
     let found = find_program(&program).map_or_else(|| listed(&program), Ok);
-    Ok(cargo_by(found?, &[name]))
+    let remedy =
+        format!("{program} is not on the path: `cargo install --locked {program}`, or install python3-venv");
+    Ok(cargo_by(found.map_err(|error| Error::lacking(format!("{remedy} ({error})")))?, &[name]))
 }
 
 fn minor(text: &str) -> Option<u32> {

@@ -140,8 +140,9 @@ fn tests_of(filter: &str) -> StepOutcome {
     run(&Plan { filter, ignored: false, wrapper: "" })
 }
 
+/// Without what runs them tests are not skipped: they fail.
 fn run(plan: &Plan<'_>) -> StepOutcome {
-    runner::run(plan).map_or_else(StepOutcome::from, StepOutcome::Tests)
+    runner::run(plan).map_or_else(|error| StepOutcome::Broken(error.to_string()), StepOutcome::Tests)
 }
 
 /// The interface from C: its header and exports, every function under sanitizers, the cases of all languages, the programs that the
