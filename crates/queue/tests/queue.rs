@@ -476,7 +476,7 @@ fn an_error_is_of_one_kind_in_every_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = seawall::Options::default().record_bytes_max(8_000);
     for queue in both(dir.path(), &Options { log, ..Options::default() }) {
-        let refused = queue.put(&[0; 100_000]).expect_err("is too long");
+        let refused = queue.put(&vec![0; 100_000]).expect_err("is too long");
         assert!(
             matches!(refused, Error::Log(seawall::Error::TooLong { bytes_max: 8_000, .. })),
             "{refused:?}"

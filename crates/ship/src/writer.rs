@@ -536,10 +536,6 @@ impl Writer {
         let found = self.take_found(bytes);
         // What was sent after it was sent to other positions than it would be now.
         self.forget_stored();
-        #[cfg_attr(
-            not(feature = "mutants"),
-            expect(clippy::match_same_arms, reason = "bugs are planted in one of them each")
-        )]
         match (found, &self.phase) {
             (_, Phase::Ended(_)) | (None, _) => {}
             // Of an earlier writer of this directory: it was late.
