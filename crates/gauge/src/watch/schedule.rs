@@ -57,14 +57,10 @@ impl Policy {
     }
 
     fn decide(&self, busy_ms: Option<u64>, over_ns: u64) -> Decision {
-        match busy_ms {
-            None => Decision::BurstUnread,
-            Some(busy_ms) => {
-                let busy_ns = u128::from(busy_ms) * 1_000_000;
-                let busy = busy_ns * 100 > u128::from(over_ns) * u128::from(self.busy_percent);
-                if busy { Decision::PutOff } else { Decision::Burst }
-            }
-        }
+        let Some(busy_ms) = busy_ms else { return Decision::BurstUnread };
+        let busy = u128::from(busy_ms) * 1_000_000 * 100;
+        let is_busy = busy > u128::from(over_ns) * u128::from(self.busy_percent);
+        if is_busy { Decision::PutOff } else { Decision::Burst }
     }
 }
 
