@@ -1,5 +1,5 @@
 //! Reads a destination from its beginning to its end, and takes an epoch there, which fences the old writer: what every restore and
-//! standby does at each place ([`crate::sources`]).
+//! standby does at each place ([`crate::restore`]).
 //!
 //! Invariants: what is read up to the epoch is what the destination holds, so that everything acknowledged is there; of two that take
 //! over at once one gets the epoch and the other fails.
