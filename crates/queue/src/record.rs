@@ -8,10 +8,10 @@
 //! change
 //!  0       8          12       16      24      32
 //!  | seq u64 | attempts | kind u32 | a u64 | b u64 |
-//!  kind 0 gone   acknowledged, or moved: it has no place any more
+//!  kind 0 gone   acknowledged: it has no place any more
 //!  kind 1 out    handed out: a = the session, 0 for that of the process that owned the log
 //!  kind 2 delayed a = for how long, b = since when, both in milliseconds, by the wall clock
-//!  A mark of two changes, gone and another kind, says that the first message was moved and is the second one since.
+//!  kind 3 moved  to the sequence number a, where it has a change of its own
 //!
 //! next: every message before it was handed out, or has a change. Its highest bit: this mark begins a snapshot, and no earlier one counts
 //! ```
@@ -44,6 +44,7 @@ pub(crate) enum Change {
     Gone,
     Out { attempts: u32, session: u64 },
     Delayed { attempts: u32, delay_ms: u64, since_ms: u64 },
+    Moved { to: u64 },
 }
 
 /// A record of the stream of marks.
@@ -63,6 +64,7 @@ impl Mark {
                 Change::Gone => (0, 0_u32, 0, 0),
                 Change::Out { attempts, session } => (attempts, 1, session, 0),
                 Change::Delayed { attempts, delay_ms, since_ms } => (attempts, 2, delay_ms, since_ms),
+                Change::Moved { to } => (0, 3, to, 0),
             };
             bytes.extend(seq.to_le_bytes());
             bytes.extend(attempts.to_le_bytes());
@@ -85,6 +87,7 @@ impl Mark {
                 0 => Change::Gone,
                 1 => Change::Out { attempts, session: a },
                 2 => Change::Delayed { attempts, delay_ms: a, since_ms: b },
+                3 => Change::Moved { to: a },
                 _ => return None,
             };
             Some((u64_at(change, 0)?, change_is))
@@ -139,17 +142,18 @@ mod tests {
             (1, Change::Gone),
             (2, Change::Out { attempts: 3, session: 4 }),
             (5, Change::Delayed { attempts: 6, delay_ms: 7, since_ms: 8 }),
+            (9, Change::Moved { to: 10 }),
         ];
         for begins_snapshot in [false, true] {
             let mark = Mark { begins_snapshot, next: 9, changes: changes.clone() };
             let bytes = mark.encode();
-            assert_eq!(bytes.len(), MARK_HEAD + 3 * CHANGE);
+            assert_eq!(bytes.len(), MARK_HEAD + 4 * CHANGE);
             assert_eq!(Mark::decode(&bytes), Some(mark));
             assert_eq!(Mark::decode(&bytes[..bytes.len() - 1]), None);
         }
         assert_eq!(Mark::decode(&[0; 7]), None);
         let mut unknown = vec![0; MARK_HEAD + CHANGE];
-        unknown[MARK_HEAD + 12] = 3;
+        unknown[MARK_HEAD + 12] = 4;
         assert_eq!(Mark::decode(&unknown), None);
         assert_eq!(read_message(&message(1, b"body")).expect("decodes"), (1, &b"body"[..]));
         assert!(matches!(read_message(b"1234567"), Err(Error::Foreign)));

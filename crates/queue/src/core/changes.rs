@@ -7,7 +7,7 @@ use super::{Core, Done, append_mark, is_out_at, now_ms};
 use crate::bodies::read;
 use crate::error::{Error, Result};
 use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, dead_letter, message, message_bytes};
-use crate::state::{Held, Place, change};
+use crate::state::{Held, Place, State, change};
 use crate::wire::Answer;
 
 /// Bytes of marks before they are written anew, with those alone that count.
@@ -171,7 +171,7 @@ impl Core {
             }
             let record = log.stream(MESSAGES).get(seq)?;
             let to = log.stream(MESSAGES).next_seq();
-            let changes = vec![(seq, Change::Gone), (to, change(held, self.own))];
+            let changes = vec![(seq, State::moved(held, to)), (to, change(held, self.own))];
             let mark = self.state.mark(changes);
             log.transaction::<LogError>(|transaction| {
                 transaction.append_to(MESSAGES, &record.payload)?;
