@@ -82,7 +82,7 @@ impl Change {
         let items =
             self.items.iter().map(|(stream, id, length)| [stream.unwrap_or(0).into(), *id, *length as u64]);
         let numbers = [cut, self.acts.len() as u64].into_iter().chain(acts.chain(items).flatten());
-        format!("change{}", numbers.map(|number| format!(" {number}")).collect::<String>())
+        numbers.fold("change".to_owned(), |line, number| line + " " + &number.to_string())
     }
 
     fn parse(numbers: &[u64]) -> Self {

@@ -55,7 +55,7 @@ impl Subscriber for Heard {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
         let mut words = self.words.lock().expect("sound");
-        event.record(&mut |_: &Field, value: &dyn std::fmt::Debug| *words += &format!("{value:?} "));
+        event.record(&mut |_: &Field, value: &dyn std::fmt::Debug| words.extend([format!("{value:?} ")]));
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
