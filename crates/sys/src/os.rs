@@ -28,7 +28,7 @@
 //! | `signal` | a descriptor that event loops wait for | unix | fallback | unix | unix |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
-//! | `wait` | blocks a thread until a word changes | `atomic-wait` | `atomic-wait` | `atomic-wait` | fallback |
+//! | `wait` | blocks a thread until a word changes | own | `atomic-wait` | `atomic-wait` | fallback |
 //!
 //! `unix` holds what the three Unix systems share, `posix` what macOS and illumos share, `fallback` the refusals and
 //! substitutes of systems that lack something. `buffer` and `mapping` are the same on every system.

@@ -28,11 +28,11 @@ pub mod seccomp;
 pub(crate) mod shared_memory;
 pub(crate) mod store;
 pub(crate) mod thread;
+pub(crate) mod wait;
 
 pub(crate) use crate::os::unix::{
     DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
 };
-pub(crate) use atomic_wait as wait;
 
 use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
