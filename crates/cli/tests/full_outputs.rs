@@ -81,8 +81,8 @@ fn commands(folder: &Path, of: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-#[test]
-fn no_command_panics_on_full_outputs() {
+/// Runs every row with these outputs full, in a folder of its own with a log.
+fn run_rows(full: [bool; 2]) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let at = folder.path();
     std::fs::write(at.join("records"), "one\ntwo\n").expect("written");
@@ -90,25 +90,36 @@ fn no_command_panics_on_full_outputs() {
     let appended = Command::new("sh").args(["-c", &append]).current_dir(at).output().expect("started");
     assert!(appended.status.success());
     for (words, prints) in ROWS {
-        // Side by side, because some take a second.
-        let runs = [[true, false], [false, true], [true, true]].map(|full| (full, run(at, words, full)));
-        for (full, run) in runs {
-            let ended = run.wait_with_output().expect("ends");
-            let code = ended.status.code();
-            let said = String::from_utf8_lossy(&ended.stderr);
-            assert!(
-                code.is_some_and(|code| code != 101) && !said.contains("panicked"),
-                "{words:?} {full:?}: {code:?} {said}"
-            );
-            if *prints && full[0] {
-                assert_eq!(code, Some(1), "{words:?} {full:?}: what was asked for was not printed: {said}");
-                let named = full[1] || said.contains("cannot write to standard output");
-                assert!(named, "{words:?}: {said}");
-            }
+        let ended = run(at, words, full).wait_with_output().expect("ends");
+        let code = ended.status.code();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            code.is_some_and(|code| code != 101) && !said.contains("panicked"),
+            "{words:?} {full:?}: {code:?} {said}"
+        );
+        if *prints && full[0] {
+            assert_eq!(code, Some(1), "{words:?} {full:?}: what was asked for was not printed: {said}");
+            let named = full[1] || said.contains("cannot write to standard output");
+            assert!(named, "{words:?}: {said}");
         }
     }
+}
+
+#[test]
+fn no_command_panics_on_full_outputs() {
+    // Side by side, because some rows take a second.
+    std::thread::scope(|scope| {
+        for full in [[true, false], [false, true], [true, true]] {
+            scope.spawn(move || run_rows(full));
+        }
+    });
+}
+
+#[test]
+fn every_command_has_a_row() {
+    let folder = tempfile::tempdir().expect("a folder");
     for of in [&[][..], &["log"]] {
-        for name in commands(at, of) {
+        for name in commands(folder.path(), of) {
             let tried = ROWS
                 .iter()
                 .any(|(words, _)| words.get(of.len()) == Some(&name.as_str()) && words.starts_with(of));
