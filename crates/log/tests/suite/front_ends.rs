@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::fixture::{LIMIT, Released, count, faulty, id, scratch};
+#[cfg(target_os = "linux")]
+use crate::fixture::count;
+use crate::fixture::{LIMIT, Released, faulty, id, scratch};
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
 fn small() -> Options {

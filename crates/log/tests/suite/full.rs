@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::fixture::{LIMIT, Task, id, nameless, poll, scratch, until, until_in, wait, woken};
+#[cfg(target_os = "linux")]
+use crate::fixture::nameless;
+use crate::fixture::{LIMIT, Task, id, poll, scratch, until, until_in, wait, woken};
 use seawall::{AppendFuture, Error, Log, Lsn, OnFull, Options};
 
 const SEGMENT: u64 = 64 << 10;
