@@ -290,7 +290,7 @@ mod tests {
         for seq in [0, 1] {
             state.hand_out(seq, delayed(1));
         }
-        let moved = state.mark(vec![(0, Change::Moved { to: 3 }), (3, change(delayed(1), 7))]);
+        let moved = state.mark(vec![(0, State::moved(delayed(1), 3)), (3, change(delayed(1), 7))]);
         state.move_to(0, 3, delayed(1));
         state.move_to(3, 4, delayed(1));
         assert_eq!([0, 3, 1].map(|seq| state.moved_to(seq)), [4, 4, 1]);
