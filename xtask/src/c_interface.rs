@@ -13,14 +13,14 @@ use crate::shell::{cargo, command, has, output, root, status, target};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// What makes the header; the tests of `crates/ffi` name the same version.
+/// What makes the header; the tests of `bindings/c` name the same version.
 const CBINDGEN: &str = "0.29.4";
-const CRATE: &str = "crates/ffi";
+const CRATE: &str = "bindings/c";
 
 /// Makes `include/seawall.h` anew from the source, and installs cbindgen first where it is missing.
 pub(crate) fn header() -> Result {
     provide()?;
-    let made = output(command("cbindgen", &["--quiet", "--config", "crates/ffi/cbindgen.toml", CRATE]))?;
+    let made = output(command("cbindgen", &["--quiet", "--config", "bindings/c/cbindgen.toml", CRATE]))?;
     files::write(&root().join(CRATE).join("include/seawall.h"), made)
 }
 
@@ -54,7 +54,7 @@ impl Installation {
         if !cfg!(target_os = "linux") {
             return Err(Error::lacking(
                 "this installs libraries by their names on Linux only; elsewhere `cargo build --release -p seawall-ffi` \
-                 makes them, and the header is crates/ffi/include/seawall.h",
+                 makes them, and the header is bindings/c/include/seawall.h",
             ));
         }
         let words: &[&str] = &["build", "--quiet", "--package=seawall-ffi", "--lib"];
@@ -167,7 +167,7 @@ pub(crate) fn check() -> Result {
     ensure!(names.count() >= 40, "the installed library exports no more than: {exported}");
     let page = files::read(&root().join(CRATE).join("README.md"))?;
     let source = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
-    let source = source.ok_or_else(|| Error::check("the README of crates/ffi shows no program"))?;
+    let source = source.ok_or_else(|| Error::check("the README of bindings/c shows no program"))?;
     files::write(&folder.join("orders.c"), source)?;
     let flags = |more: &[&str]| {
         let mut ask = command("pkg-config", &[more, &["--cflags", "--libs", "seawall"]].concat());
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_tests_of_the_header_take_the_same_cbindgen() {
-        let tests = std::fs::read_to_string(root().join("crates/ffi/tests/c.rs")).expect("is there");
+        let tests = std::fs::read_to_string(root().join("bindings/c/tests/c.rs")).expect("is there");
         assert!(tests.contains(&format!("cbindgen {CBINDGEN}")));
     }
 }

@@ -18,7 +18,7 @@ use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::PathBuf;
 use std::process::Command;
 
-const POM: &str = "java/pom.xml";
+const POM: &str = "bindings/java/pom.xml";
 
 /// What is done in place of the tests.
 #[derive(Subcommand)]

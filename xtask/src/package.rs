@@ -116,7 +116,7 @@ pub(crate) fn run(options: &Options) -> Result {
     }
     // At the end, where it is read.
     let nfpm = files::read(&root().join("packaging/nfpm.yaml"))?;
-    let pom = files::read(&root().join("java/pom.xml"))?;
+    let pom = files::read(&root().join("bindings/java/pom.xml"))?;
     for what in unset(&release.repository, &nfpm, &pom) {
         println!("NOT TO BE PUBLISHED YET: {what}");
     }
@@ -212,7 +212,7 @@ mod tests {
         let release = Release::read().expect("cargo's metadata");
         let nfpm = files::read(&root().join("packaging/nfpm.yaml")).expect("readable");
         let page = files::read(&root().join("packaging/README.md")).expect("readable");
-        let pom = files::read(&root().join("java/pom.xml")).expect("readable");
+        let pom = files::read(&root().join("bindings/java/pom.xml")).expect("readable");
         for what in unset(&release.repository, &nfpm, &pom) {
             let (_, place) = what.split_once(": ").expect("what, and where");
             let file = place.split_whitespace().find(|word| word.contains('/')).expect("a file");

@@ -23,7 +23,7 @@ use std::process::Command;
 const MINOR_LEAST: u32 = 10;
 
 fn package() -> PathBuf {
-    root().join("crates/python")
+    root().join("bindings/python")
 }
 
 pub(crate) fn manifest() -> PathBuf {

@@ -127,7 +127,18 @@ pub(crate) fn tests(mut command: impl BorrowMut<Command>) -> (Counts, Result) {
 
 pub(crate) fn built_from() -> String {
     let commit = output(command("git", &["rev-parse", "--short", "HEAD"]));
-    let sources = ["status", "--porcelain", "--", "crates", "adapters", "xtask", "Cargo.toml", "Cargo.lock"];
+    let sources = [
+        "status",
+        "--porcelain",
+        "--",
+        "crates",
+        "bindings",
+        "adapters",
+        "proof",
+        "xtask",
+        "Cargo.toml",
+        "Cargo.lock",
+    ];
     match (commit, output(command("git", &sources))) {
         (Ok(commit), Ok(changed)) if changed.is_empty() => commit.trim().to_owned(),
         (Ok(commit), Ok(_)) => format!("{} and changes", commit.trim()),

@@ -51,12 +51,21 @@ const fn step(
     Step { name, tier, paths, budget_seconds, run }
 }
 
-const CODE: &[&str] =
-    &["crates/", "adapters/", "xtask/", "Cargo.", "rust-toolchain.toml", "clippy.toml", "rustfmt.toml"];
+const CODE: &[&str] = &[
+    "crates/",
+    "bindings/",
+    "adapters/",
+    "proof/",
+    "xtask/",
+    "Cargo.",
+    "rust-toolchain.toml",
+    "clippy.toml",
+    "rustfmt.toml",
+];
 /// The log and what it stands on.
 const LOG: &[&str] = &["crates/log/", "crates/sys/", "Cargo.", "rust-toolchain.toml"];
 /// The gauge, its program, and what they stand on.
-const GAUGE: &[&str] = &["crates/", "Cargo.", "rust-toolchain.toml"];
+const GAUGE: &[&str] = &["crates/", "bindings/", "proof/", "Cargo.", "rust-toolchain.toml"];
 
 #[rustfmt::skip]
 pub(super) const STEPS: [Step; 41] = [
@@ -70,7 +79,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "Raft nodes",              &["adapters/openraft/", "adapters/raft-rs/", "crates/log/", "crates/sys/", "Cargo."], 60, raft_nodes),
     step(Full,  "Kafka's clients",         CODE, 20, kafka_client),
     step(Full,  "tests of peers",          LOG, 5, tests_of_peers),
-    step(Full,  "C interface",             &["crates/ffi/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
+    step(Full,  "C interface",             &["bindings/c/", "crates/log/", "crates/sys/", "tests/", "docs/c.md", "xtask/", "Cargo."], 30, c_interface),
     step(Full,  "nothing planted ships",   LOG, 10, || shipped::check().into()),
     step(Full,  "orders of threads",       LOG, 5, || Ok(explore::loom()).into()),
     step(Full,  "Miri",                    LOG, 65, || explore::miri().into()),
@@ -83,7 +92,7 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "calls of scenarios",      GAUGE, 10, || on_real_systems("scenarios::")),
     step(Full,  "scenarios everywhere",    GAUGE, 60, || on_real_systems("everywhere::")),
     step(Full,  "Python",                  GAUGE, 40, || python::test().into()),
-    step(Full,  "the log for Java",        &["java/", "crates/ffi/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, || java::test(in_ci()).into()),
+    step(Full,  "the log for Java",        &["bindings/java/", "bindings/c/", "crates/log/", "crates/sys/", "docs/java.md", "tests/", "xtask/"], 45, || java::test(in_ci()).into()),
     step(Full,  "calls of JVMs",           &["crates/"], 10, || on_real_systems("jvm::")),
     step(Full,  "device evidence",         GAUGE, 15, || on_real_systems("evidence::")),
     step(Full,  "rows on NVMe",            GAUGE, 90, rows_on_nvme),
@@ -98,9 +107,9 @@ pub(super) const STEPS: [Step; 41] = [
     step(Full,  "shipped under faults",    GAUGE, 70, || replicated::shipped::few().into()),
     step(Full,  "report in a browser",     GAUGE, 25, report_in_a_browser),
     step(Full,  "deployment",              &["deploy/", "docs/watch.md", "docs/beyond-one-machine.md", "crates/cli/", "crates/ship/", "xtask/"], 25, || deployment::check().into()),
-    step(Full,  "packages",                &["crates/", "packaging/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
+    step(Full,  "packages",                &["crates/", "bindings/", "packaging/", "proof/", "xtask/", "Cargo.", "README.md", "CHANGELOG.md"], 190, || package::check().into()),
     step(Full,  "workflows",               &[".github/", "action.yml", "crash-test/", "xtask/"], 10, || workflows::check().into()),
-    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "adapters/", "xtask/"], 5, || deny::check().into()),
+    step(Full,  "dependencies",            &["Cargo.", "deny.toml", "crates/", "bindings/", "adapters/", "proof/", "xtask/"], 5, || deny::check().into()),
 ];
 
 /// Tests of the log that judge simulated disks by the thousand, and the mistakes made on purpose.
@@ -284,8 +293,9 @@ mod tests {
     fn every_test_that_is_ignored_has_a_step() {
         let steps = include_str!("steps.rs");
         let real_systems = root().join("crates/cli/tests/real_systems");
-        for path in
-            ["crates", "adapters", "xtask/src"].iter().flat_map(|folder| sources(&root().join(folder)))
+        for path in ["crates", "bindings", "adapters", "proof", "xtask/src"]
+            .iter()
+            .flat_map(|folder| sources(&root().join(folder)))
         {
             let text = std::fs::read_to_string(&path).expect("a source");
             // Miri's step counts what is ignored as skipped: what it cannot run is `#[cfg(not(miri))]`.

@@ -14,7 +14,7 @@ use std::process::Command;
 const LIMIT: &str = "60";
 
 fn programs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crash-test/programs")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proof/crash-test/programs")
 }
 
 fn run(folder: &Path, words: &[&str]) {
