@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: a step that exceeds its limit, and everything that it started in its group, is ended and has failed, where there is
-//! `timeout` of coreutils; an interrupt of this process ends the group too, and no step begins behind it.
+//! `timeout` of coreutils; an interrupt of this process ends the group too, and no step begins after it.
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -55,7 +55,7 @@ impl Starter {
         Ok(Self { folder, program })
     }
 
-    /// Runs this program with `words`; it writes its outcome to the file behind the last one.
+    /// Runs this program with `words`; it writes its outcome to the file after the last one.
     pub(crate) fn run(&self, words: &[&str], limit: Duration) -> Ran {
         let written = self.folder.join("outcome");
         let _ = std::fs::remove_file(&written);

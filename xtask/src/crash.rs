@@ -23,7 +23,7 @@ const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
 
-/// The words behind the command.
+/// The words after the command.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Power cuts of Debian's kernel in an emulator
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// No cuts, but the table of stacks of the tests on that kernel
     #[arg(long, requires = "second_kernel", conflicts_with = "more")]
     stacks: bool,
-    /// Behind these: options of `seawall-crash`
+    /// After these: options of `seawall-crash`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     more: Vec<String>,
 }

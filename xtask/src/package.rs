@@ -76,7 +76,7 @@ impl Release {
     }
 }
 
-/// The words behind the command.
+/// The words after the command.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Only for this target; otherwise for all that can be made here

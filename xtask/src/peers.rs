@@ -22,7 +22,7 @@ pub(crate) fn prepare() -> Result<PathBuf> {
     Ok(target().join("peers/release/seawall-peers"))
 }
 
-/// The words behind the command.
+/// The words after the command.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Only builds it

@@ -146,7 +146,7 @@ pub(crate) fn built_from() -> String {
     }
 }
 
-/// Asks ten times a second until it holds, for at most so many seconds in which this process runs; whether it held.
+/// Asks ten times a second until it holds, for at most this many seconds in which this process runs; whether it held.
 pub(crate) fn within(seconds: u32, mut holds: impl FnMut() -> bool) -> bool {
     (0..seconds * 10).any(|_| {
         let held = holds();

@@ -45,7 +45,7 @@ struct Part {
     name: &'static str,
     /// Of the minutes, in parts of the sum.
     share: u64,
-    /// A turn takes at least so long.
+    /// A turn takes at least this long.
     least_minutes: u64,
     /// Provides and builds what it needs; its error is why the part cannot run here.
     prepare: fn() -> Result,
@@ -90,7 +90,7 @@ struct Progress {
     parts: BTreeMap<String, Done>,
 }
 
-/// The words behind the command. With a part, which [`crate::apart`] starts: what it needs, or with a seed its turn.
+/// The words after the command. With a part, which [`crate::apart`] starts: what it needs, or with a seed its turn.
 #[derive(Args)]
 pub(crate) struct Options {
     /// How long

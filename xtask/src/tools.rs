@@ -13,7 +13,7 @@ use std::process::Command;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tool {
-    /// A program on the path, or a file by its whole name; others behind `|` do as well.
+    /// A program on the path, or a file by its whole name; others after `|` do as well.
     probe: &'static str,
     package: &'static str,
     purpose: &'static str,

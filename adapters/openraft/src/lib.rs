@@ -55,7 +55,7 @@
 //! Of each group its state is kept, and where its entries lie, in a few bytes an entry; the bytes of the newest entries
 //! as well, up to [`KEEP_BYTES`] of all groups together and always those that are not durable yet. Older ones are read back
 //! from the log. What may wait for the disk, reading included, is done by a thread that lives as long as that call, so
-//! that no thread of the runtime waits; opening, removing and closing groups block their caller. A read for replication ends behind 1 MiB, so that a follower that lags is sent
+//! that no thread of the runtime waits; opening, removing and closing groups block their caller. A read for replication ends after 1 MiB, so that a follower that lags is sent
 //! its entries in pieces.
 //!
 //! Entries are encoded by `postcard`, which is compact and not self-describing: application data must not rely on

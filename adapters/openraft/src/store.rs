@@ -23,14 +23,14 @@ use crate::types::RaftTypes;
 
 /// So many records of state lie in its stream before the old ones are trimmed.
 const STATE_RECORDS: u64 = 64;
-/// A limited read ends behind so many bytes of entries.
+/// A limited read ends after this many bytes of entries.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
 /// A group, as its store and its readers share it.
 pub(crate) struct Shared<R: RaftTypes> {
     member: Member,
     /// Held by a writer over its records and what they change. Its user holds the store exclusively, so that nothing waits
-    /// here but a writer behind one whose future was dropped.
+    /// here but a writer after one whose future was dropped.
     writing: Mutex<()>,
     tail: Mutex<Tail<R>>,
 }

@@ -67,7 +67,7 @@ impl<R: RaftTypes> Tail<R> {
         self.first
     }
 
-    /// The index behind the last entry.
+    /// The index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

@@ -24,7 +24,7 @@ pub enum Error {
         index: u64,
         /// The index of the first entry that there is.
         first: u64,
-        /// The index behind the last one.
+        /// The index after the last one.
         next: u64,
     },
     /// The log was compacted beyond what the host has applied.

@@ -44,7 +44,7 @@
 //!
 //! # What the host keeps
 //!
-//! The membership (`ConfState`) belongs to the applied state, because changes behind it are applied again after a restart: it is in
+//! The membership (`ConfState`) belongs to the applied state, because changes after it are applied again after a restart: it is in
 //! the metadata of the host's snapshot, which [`Groups::store`] takes. The host makes a snapshot durable before it appends the `Ready`
 //! that contains it and before it compacts. A crash between the two leaves a snapshot that is ahead of the log, and `store` brings the
 //! log there; a host whose snapshot is behind the log is refused.

@@ -50,7 +50,7 @@ impl Storage for Store {
         Ok(self.shared.group().next() - 1)
     }
 
-    /// Refused for now if the one that the host has is too old: entries behind it were compacted, or `least` is above it.
+    /// Refused for now if the one that the host has is too old: entries after it were compacted, or `least` is above it.
     fn snapshot(&self, least: u64, to: u64) -> Result<Snapshot> {
         let snapshot = (self.shared.snapshots)(least, to)?;
         if snapshot.get_metadata().index < least.max(self.shared.group().first() - 1) {

@@ -21,7 +21,7 @@ use crate::record::{self, State};
 
 /// So many records of state lie in its stream before the old ones are trimmed.
 const STATE_RECORDS: u64 = 64;
-/// A transaction ends behind so many bytes of entries.
+/// A transaction ends after this many bytes of entries.
 const TRANSACTION_BYTES: usize = 1 << 20;
 
 type Snapshots = dyn Fn(u64, u64) -> raft::Result<Snapshot> + Send + Sync;
@@ -49,7 +49,7 @@ impl Group {
         self.state.cut.0 + 1
     }
 
-    /// The index behind the last entry.
+    /// The index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -313,7 +313,7 @@ impl Store {
     /// later append.
     ///
     /// # Errors
-    /// [`Error::Hole`] behind the last entry, [`Error::Log`].
+    /// [`Error::Hole`] after the last entry, [`Error::Log`].
     pub fn compact(&self, first: u64) -> Result<Lsn> {
         let mut group = self.shared.group();
         let (old, next) = (group.first(), group.next);

@@ -64,7 +64,7 @@ fn entry(term: u64, index: u64) -> Entry {
 /// What a store must have.
 struct Model {
     cut: (u64, u64),
-    /// The terms of the entries behind that.
+    /// The terms of the entries after that.
     terms: Vec<u64>,
     hard: HardState,
     conf: ConfState,
@@ -165,7 +165,7 @@ impl Member {
         self.node.on_persist_ready(number);
     }
 
-    /// A leader sends entries behind any that may be replaced, or a snapshot beyond the commit index.
+    /// A leader sends entries after any that may be replaced, or a snapshot beyond the commit index.
     fn hear(&mut self, random: &mut fastrand::Rng) {
         let (committed, last) = (self.model.hard.commit, self.model.last());
         let term = self.model.hard.term + random.u64(..2);

@@ -19,7 +19,7 @@ use slatedb::object_store::local::LocalFileSystem;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const ROUNDS: usize = 9;
-/// For so long each of them runs in a round.
+/// For this long each of them runs in a round.
 const TURN: Duration = Duration::from_millis(600);
 
 async fn puts(db: &Db) -> Result<Vec<Duration>, Failure> {

@@ -135,7 +135,7 @@ impl WalIterator for Batches {
     }
 }
 
-/// The range as its first ID and the first one behind it.
+/// The range as its first ID and the first one after it.
 pub(crate) fn bounds(range: &WalFileRange) -> (u64, Option<u64>) {
     let start = match range.0 {
         Bound::Included(start) => start,

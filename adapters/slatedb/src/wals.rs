@@ -67,7 +67,7 @@ impl Wals {
         Reader::new(self.dir(&path.into()))
     }
 
-    /// Where the log of the database at `path` is: no directory of one lies in that of another. A `%` in a path has two digits behind it.
+    /// Where the log of the database at `path` is: no directory of one lies in that of another. A `%` in a path has two digits after it.
     fn dir(&self, path: &Path) -> PathBuf {
         self.root.join(path.as_ref().replace('/', "%%"))
     }
@@ -159,7 +159,7 @@ impl WalAdmin for Wals {
     }
 }
 
-/// Copies the records behind the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun anew.
+/// Copies the records after the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun anew.
 /// Returns the ID after which the rows of the new log are replayed, and its last one.
 fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
     let failed =

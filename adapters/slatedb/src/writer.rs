@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::record::encode;
 use crate::wal::Shared;
 
-/// Rows of so many bytes may have to be replayed before the memtable is flushed because of that.
+/// Rows of this many bytes may have to be replayed before the memtable is flushed because of that.
 const REPLAY_BYTES_MAX: u64 = 256 << 20;
 
 /// What SlateDB sees of a writer.

@@ -24,7 +24,7 @@
  * Units     LSNs are positions in the logical log, in bytes; the LSN of an end is exclusive, and where the next record starts. Lengths
  *           are in bytes, times in nanoseconds. A timeout that is negative has no end.
  * Memory    Where the system gives no memory for something small the process is aborted; for the buffers of a log, opening it fails.
- * Cancelling No function is a cancellation point: pthread_cancel() takes effect at the next one behind the call, such as
+ * Cancelling No function is a cancellation point: pthread_cancel() takes effect at the next one after the call, such as
  *           pthread_testcancel() in a loop that makes no other calls.
  * Unloading The shared library stays in memory until the process ends: dlclose() does nothing.
  * Signals   Seawall installs no handlers, and its threads have the mask of the thread that opened the log. errno is left undefined.
@@ -71,7 +71,7 @@ extern "C" {
 #define SEAWALL_LOCKED -4
 
 /**
- * A write or a sync failed earlier, see `cause`; what became of it is unknown. Open the log again to learn what is durable.
+ * A write or a sync failed earlier, see `cause`; its outcome is unknown. Open the log again to learn what is durable.
  */
 #define SEAWALL_FAILED -5
 
@@ -1081,7 +1081,7 @@ struct seawall_options *seawall_options_new(void);
  * | `in_flight_max` | batches in flight at once: 1 to 16; default 2 |
  * | `spares` | segments prepared ahead: 1 to 16; default 1 |
  * | `idle_mark_ns` | nanoseconds without a commit until a durable mark: 1 ms to 1 h; default 5 ms |
- * | `retention_bytes` | the log is trimmed to so many bytes, whole segments; default: not |
+ * | `retention_bytes` | the log is trimmed to this many bytes, whole segments; default: not |
  * | `retention_age_ns` | segments go whose newest record is older; default: not |
  * | `disk_bytes_max` | the most that the log takes of the disk: six segments or more; default: no bound |
  * | `full_is_error` | 1: appends under a full `disk_bytes_max` fail with `SEAWALL_DISK_CAP`; 0: they wait; default 0 |
@@ -1089,7 +1089,7 @@ struct seawall_options *seawall_options_new(void);
  * | `create` | 1: make a log where there is none; default 1 |
  * | `permissions` | of files that are made: 0 the owner alone, 1 the group reads, 2 by umask; default 0 |
  * | `network_file_system` | 1: the log may lie on one; default 0 |
- * | `stall_threshold_ns` | the disk counts as stalled after so long, see `seawall_stats`: 1 ms to 1 h; default: not watched |
+ * | `stall_threshold_ns` | the disk counts as stalled after this long, see `seawall_stats`: 1 ms to 1 h; default: not watched |
  *
  * Returns 0, `SEAWALL_INVALID_OPTION` for a name or value that there is not, `SEAWALL_INVALID_ARGUMENT` for NULL.
  */
@@ -1249,7 +1249,7 @@ int64_t seawall_log_lsn_at(const struct seawall_log *log,
 int64_t seawall_log_trim(struct seawall_log *log, uint64_t lsn);
 
 /**
- * Cuts off every record that belongs to no stream and starts at or behind `lsn`. Takes effect at once; durable when everything
+ * Cuts off every record that belongs to no stream and starts at or after `lsn`. Takes effect at once; durable when everything
  * before the returned LSN is. LSNs are not used twice.
  *
  * Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`; as `seawall_log_append`.
@@ -1351,7 +1351,7 @@ int64_t seawall_stream_trim(struct seawall_log *log,
                             uint64_t seq);
 
 /**
- * Cuts off the record of a stream with the number `seq` and all behind it: the next record gets that number. Takes effect at once;
+ * Cuts off the record of a stream with the number `seq` and all after it: the next record gets that number. Takes effect at once;
  * durable when everything before the returned LSN is.
  *
  * Errors: `SEAWALL_STREAM_TRIMMED`, `SEAWALL_STREAM_END`; as `seawall_log_append`.
@@ -1369,7 +1369,7 @@ int64_t seawall_stream_truncate(struct seawall_log *log,
 int64_t seawall_stream_remove(struct seawall_log *log, uint32_t stream_number);
 
 /**
- * Reads the durable records of the log, and of its streams, from the first one at or behind `lsn`, and waits for more at the end: see
+ * Reads the durable records of the log, and of its streams, from the first one at or after `lsn`, and waits for more at the end: see
  * `seawall_cursor_next`. `*cursor` becomes the handle, or NULL if the call fails. Reads the disk.
  *
  * Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`, `SEAWALL_CORRUPT`, `SEAWALL_IO`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.
@@ -1464,7 +1464,7 @@ int32_t seawall_log_backup(const struct seawall_log *log, const char *to, const 
 
 /**
  * Copies every intact record of the damaged log in the directory `from` into a new log in the directory `to`, in order and transactions
- * whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are given anew: behind a gap they differ from those of the old log.
+ * whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are given anew: after a gap they differ from those of the old log.
  * `options` are those of the new log, NULL for the defaults. `*report` says what is left of the old log, as `seawall_verify` does, and is
  * to be freed by `seawall_report_free`; `report` may be NULL. Reads and writes the disk.
  *
@@ -1502,7 +1502,7 @@ int32_t seawall_view_renew(struct seawall_view *view);
 int32_t seawall_view_get_state(const struct seawall_view *view, struct seawall_view_state *state, uint64_t bytes);
 
 /**
- * Reads the log of a view from the first record at or behind `lsn`, which may not be there yet, and waits for more, also across
+ * Reads the log of a view from the first record at or after `lsn`, which may not be there yet, and waits for more, also across
  * writers that end and others that begin: see `seawall_cursor_next`. On Linux a writer wakes it as soon as a commit is durable. It
  * goes on past the end that the view shows, and does not need the view any more.
  *
@@ -1619,7 +1619,7 @@ int32_t seawall_queue_ack(struct seawall_queue *queue,
                           uint64_t count);
 
 /**
- * Gives a message back and frees it: it is handed out again behind those that wait now, and not before `delay_ns` is over. Does nothing
+ * Gives a message back and frees it: it is handed out again after those that wait now, and not before `delay_ns` is over. Does nothing
  * else if another consumer has it, because the time for it was over. If it fails the message stays, as with `seawall_queue_ack`.
  *
  * Errors: as `seawall_queue_put`.

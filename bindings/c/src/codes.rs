@@ -17,7 +17,7 @@ pub const SEAWALL_DISK_FULL: i32 = -2;
 pub const SEAWALL_DISK_CAP: i32 = -3;
 /// Another writer holds the log.
 pub const SEAWALL_LOCKED: i32 = -4;
-/// A write or a sync failed earlier, see `cause`; what became of it is unknown. Open the log again to learn what is durable.
+/// A write or a sync failed earlier, see `cause`; its outcome is unknown. Open the log again to learn what is durable.
 pub const SEAWALL_FAILED: i32 = -5;
 /// Acknowledged data is damaged; `at` is the LSN, `limit` the offset in the file `path`.
 pub const SEAWALL_CORRUPT: i32 = -6;

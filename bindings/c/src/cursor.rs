@@ -63,7 +63,7 @@ impl Record {
 
 /// `record` with memory of its own.
 fn own_record(record: seawall::Record) -> Record {
-    // The bytes lie behind the payload, which may move.
+    // The bytes lie after the payload, which may move.
     let shown = Record::of(&record);
     let memory: *mut Payload = into_handle(record.payload);
     Record { memory: memory.cast(), ..shown }
@@ -137,7 +137,7 @@ impl Cursor {
     }
 }
 
-/// Reads the durable records of the log, and of its streams, from the first one at or behind `lsn`, and waits for more at the end: see
+/// Reads the durable records of the log, and of its streams, from the first one at or after `lsn`, and waits for more at the end: see
 /// `seawall_cursor_next`. `*cursor` becomes the handle, or NULL if the call fails. Reads the disk.
 ///
 /// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`, `SEAWALL_CORRUPT`, `SEAWALL_IO`, `SEAWALL_CLOSED`, `SEAWALL_FORKED`.

@@ -513,7 +513,7 @@ pub unsafe extern "C" fn seawall_log_trim(log: *mut Log, lsn: u64) -> i64 {
     unsafe { with(log, |log| number(log.trim(Lsn::new(lsn))?.get())) }
 }
 
-/// Cuts off every record that belongs to no stream and starts at or behind `lsn`. Takes effect at once; durable when everything
+/// Cuts off every record that belongs to no stream and starts at or after `lsn`. Takes effect at once; durable when everything
 /// before the returned LSN is. LSNs are not used twice.
 ///
 /// Errors: `SEAWALL_TRIMMED`, `SEAWALL_BEYOND_END`; as `seawall_log_append`.

@@ -216,7 +216,7 @@ pub extern "C" fn seawall_options_new() -> *mut Options {
 /// | `in_flight_max` | batches in flight at once: 1 to 16; default 2 |
 /// | `spares` | segments prepared ahead: 1 to 16; default 1 |
 /// | `idle_mark_ns` | nanoseconds without a commit until a durable mark: 1 ms to 1 h; default 5 ms |
-/// | `retention_bytes` | the log is trimmed to so many bytes, whole segments; default: not |
+/// | `retention_bytes` | the log is trimmed to this many bytes, whole segments; default: not |
 /// | `retention_age_ns` | segments go whose newest record is older; default: not |
 /// | `disk_bytes_max` | the most that the log takes of the disk: six segments or more; default: no bound |
 /// | `full_is_error` | 1: appends under a full `disk_bytes_max` fail with `SEAWALL_DISK_CAP`; 0: they wait; default 0 |
@@ -224,7 +224,7 @@ pub extern "C" fn seawall_options_new() -> *mut Options {
 /// | `create` | 1: make a log where there is none; default 1 |
 /// | `permissions` | of files that are made: 0 the owner alone, 1 the group reads, 2 by umask; default 0 |
 /// | `network_file_system` | 1: the log may lie on one; default 0 |
-/// | `stall_threshold_ns` | the disk counts as stalled after so long, see `seawall_stats`: 1 ms to 1 h; default: not watched |
+/// | `stall_threshold_ns` | the disk counts as stalled after this long, see `seawall_stats`: 1 ms to 1 h; default: not watched |
 ///
 /// Returns 0, `SEAWALL_INVALID_OPTION` for a name or value that there is not, `SEAWALL_INVALID_ARGUMENT` for NULL.
 #[unsafe(no_mangle)]

@@ -116,7 +116,7 @@ pub(crate) unsafe fn give_if_wanted<T>(out: *mut T, value: T) {
     }
 }
 
-/// Writes as much of `value` as the caller's structure of `bytes` bytes holds, and zeros behind it: callers built with another
+/// Writes as much of `value` as the caller's structure of `bytes` bytes holds, and zeros after it: callers built with another
 /// header have a shorter or a longer one.
 ///
 /// # Safety
@@ -130,7 +130,7 @@ pub(crate) unsafe fn give_prefix<T>(out: *mut T, bytes: u64, value: &T) -> Resul
     }
     let known = bytes.min(size_of::<T>());
     let out = out.cast::<u8>();
-    // SAFETY: both have so many bytes, and the caller's is its own.
+    // SAFETY: both have this many bytes, and the caller's is its own.
     unsafe { out.copy_from_nonoverlapping(std::ptr::from_ref(value).cast(), known) };
     // SAFETY: within the bytes of the caller's structure.
     let behind = unsafe { out.add(known) };
@@ -198,7 +198,7 @@ impl<T> Kept<T> {
 
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
-        // SAFETY: it came from a box, and nothing uses it behind this.
+        // SAFETY: it came from a box, and nothing uses it after this.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -229,7 +229,7 @@ impl Texts {
 impl Drop for Texts {
     fn drop(&mut self) {
         for text in self.0.drain(..) {
-            // SAFETY: it came from a text of this library, and nothing uses it behind this.
+            // SAFETY: it came from a text of this library, and nothing uses it after this.
             drop(unsafe { CString::from_raw(text) });
         }
     }

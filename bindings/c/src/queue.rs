@@ -62,7 +62,7 @@ impl Message {
     }
 
     fn of(kept: Memory) -> Self {
-        // The bytes lie behind what is kept, which may move.
+        // The bytes lie after what is kept, which may move.
         let (id, body, attempts) = match &kept {
             Memory::Out(message) => (message.id(), message.body(), message.attempt()),
             Memory::Shown(letter) => (letter.id, &letter.body[..], letter.attempts),
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn seawall_queue_ack(queue: *mut Queue, messages: *mut Mes
     })
 }
 
-/// Gives a message back and frees it: it is handed out again behind those that wait now, and not before `delay_ns` is over. Does nothing
+/// Gives a message back and frees it: it is handed out again after those that wait now, and not before `delay_ns` is over. Does nothing
 /// else if another consumer has it, because the time for it was over. If it fails the message stays, as with `seawall_queue_ack`.
 ///
 /// Errors: as `seawall_queue_put`.

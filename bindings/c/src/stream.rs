@@ -145,7 +145,7 @@ pub unsafe extern "C" fn seawall_stream_trim(log: *mut Log, stream_number: u32, 
     unsafe { with(log, |log| number(stream(log, stream_number)?.trim(seq)?.get())) }
 }
 
-/// Cuts off the record of a stream with the number `seq` and all behind it: the next record gets that number. Takes effect at once;
+/// Cuts off the record of a stream with the number `seq` and all after it: the next record gets that number. Takes effect at once;
 /// durable when everything before the returned LSN is.
 ///
 /// Errors: `SEAWALL_STREAM_TRIMMED`, `SEAWALL_STREAM_END`; as `seawall_log_append`.

@@ -107,7 +107,7 @@ pub unsafe extern "C" fn seawall_view_get_state(view: *const View, state: *mut V
     })
 }
 
-/// Reads the log of a view from the first record at or behind `lsn`, which may not be there yet, and waits for more, also across
+/// Reads the log of a view from the first record at or after `lsn`, which may not be there yet, and waits for more, also across
 /// writers that end and others that begin: see `seawall_cursor_next`. On Linux a writer wakes it as soon as a commit is durable. It
 /// goes on past the end that the view shows, and does not need the view any more.
 ///

@@ -247,7 +247,7 @@ TITLES = {
 
 
 def run_thread(block: Block, seconds: float) -> dict[str, float]:
-    """Commits in one thread for so long."""
+    """Commits in one thread for this long."""
     for _ in range(WARM):
         block.commit()
     commit, clock = block.commit, time.monotonic
@@ -260,7 +260,7 @@ def run_thread(block: Block, seconds: float) -> dict[str, float]:
 
 
 async def run_tasks(block: Block, seconds: float) -> dict[str, float]:
-    """Commits in 64 tasks for so long."""
+    """Commits in 64 tasks for this long."""
     for _ in range(WARM):
         await block.commit_async()
     # What a user would await, without a coroutine of this program around it where there is none.
@@ -284,7 +284,7 @@ async def run_tasks(block: Block, seconds: float) -> dict[str, float]:
 
 
 def run_jobs(jobs: Jobs, seconds: float) -> dict[str, float]:
-    """Puts, gets and acknowledges one job after the other for so long."""
+    """Puts, gets and acknowledges one job after the other for this long."""
     clock = time.monotonic
     count, until = -WARM, math.inf
     while clock() < until:
@@ -300,7 +300,7 @@ def run_jobs(jobs: Jobs, seconds: float) -> dict[str, float]:
 
 
 def run_worker(jobs: Jobs, role: str, seconds: float) -> dict[str, Any]:
-    """Puts for so long, or gets until nothing comes any more; what it put or got, and when the last of it was."""
+    """Puts for this long, or gets until nothing comes any more; what it put or got, and when the last of it was."""
     print("ready", flush=True)
     input()
     began = last = time.monotonic()

@@ -272,7 +272,7 @@ impl Measurement {
         Ranking::new(&self.result).recommended().map(|ranked| ranked.id().to_owned())
     }
 
-    /// The report for a terminal of so many columns.
+    /// The report for a terminal of this many columns.
     fn text(&self, width: usize) -> String {
         report::terminal(&self.result, width.max(report::WIDTH_MIN), Style::PLAIN)
     }

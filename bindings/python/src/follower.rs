@@ -166,7 +166,7 @@ impl Follower {
         }
     }
 
-    /// Waits in this thread for something to take, of a view, for at most so many seconds; takes what is there behind it as well.
+    /// Waits in this thread for something to take, of a view, for at most this many seconds; takes what is there after it as well.
     fn _wait(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         let limit = seconds("limit", limit)?;
         py.detach(|| {
@@ -210,7 +210,7 @@ impl Follower {
         })
     }
 
-    /// Goes on behind what was trimmed, after ``Trimmed``: returns the LSN of the first record that is left. Only for followers of
+    /// Goes on after what was trimmed, after ``Trimmed``: returns the LSN of the first record that is left. Only for followers of
     /// a ``View``; those of a log or a stream start anew.
     fn skip_trimmed(&self, py: Python<'_>) -> PyResult<u64> {
         let skipped = py.detach(|| match &mut lock(&self.state).1 {

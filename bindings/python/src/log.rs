@@ -272,7 +272,7 @@ impl Log {
         Transaction::new(this.clone().unbind())
     }
 
-    /// Reads durable records from the first one at or behind ``lsn``, or from the first that is left; also while the log is
+    /// Reads durable records from the first one at or after ``lsn``, or from the first that is left; also while the log is
     /// written to.
     ///
     /// Raises ``Trimmed``, ``BeyondEnd``, ``Corrupt``.
@@ -352,7 +352,7 @@ impl Log {
         py.detach(|| log.trim(Lsn::new(lsn))).or_raise(py).map(Lsn::get)
     }
 
-    /// Cuts off the tail: every record that belongs to no stream and starts at or behind ``lsn``. Returns the LSN to ``commit`` for
+    /// Cuts off the tail: every record that belongs to no stream and starts at or after ``lsn``. Returns the LSN to ``commit`` for
     /// that to be durable. LSNs are not used twice.
     fn truncate_after(&self, py: Python<'_>, lsn: u64) -> PyResult<u64> {
         let log = self.open(py)?;

@@ -115,7 +115,7 @@ impl Message {
         self.queue.get().future(py, false, |_| self.inner.ack_async(), |py, ()| Ok(py.None()))
     }
 
-    /// Gives it back: it is handed out again behind the messages that are there now, and not before ``delay`` seconds are over. Does
+    /// Gives it back: it is handed out again after the messages that are there now, and not before ``delay`` seconds are over. Does
     /// nothing if it was acknowledged, given back, or handed to another consumer meanwhile.
     #[pyo3(signature = (*, delay=0.0))]
     fn nack(&self, py: Python<'_>, delay: f64) -> PyResult<()> {

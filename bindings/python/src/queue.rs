@@ -243,7 +243,7 @@ impl Queue {
         taken.into_iter().next().ok_or_else(|| late(this.py(), timeout))
     }
 
-    /// The next messages, at most so many: the share of this consumer, among all that wait. None if the time is over.
+    /// The next messages, at most this many: the share of this consumer, among all that wait. None if the time is over.
     #[pyo3(signature = (messages_max, timeout=None))]
     fn get_many(
         this: &Bound<'_, Self>,
@@ -301,13 +301,13 @@ impl Queue {
         this.get().future(this.py(), false, |queue| queue.ack_many_async(messages), |py, ()| Ok(py.None()))
     }
 
-    /// The first messages that wait, at most so many, as ``Peeked``. They stay.
+    /// The first messages that wait, at most this many, as ``Peeked``. They stay.
     #[pyo3(signature = (messages_max=1))]
     fn peek<'py>(&self, py: Python<'py>, messages_max: u32) -> PyResult<Vec<Bound<'py, PyAny>>> {
         listed!(py, "Peeked", self.ask(py, |queue| queue.peek(messages_max))?)
     }
 
-    /// The messages that were tried ``max_attempts`` times in vain, in the order in which that happened, at most so many. They stay until
+    /// The messages that were tried ``max_attempts`` times in vain, in the order in which that happened, at most this many. They stay until
     /// they are put back or dropped.
     #[pyo3(signature = (letters_max=4_294_967_295))]
     fn dead_letters<'py>(&self, py: Python<'py>, letters_max: u32) -> PyResult<Vec<Bound<'py, PyAny>>> {

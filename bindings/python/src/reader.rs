@@ -25,9 +25,9 @@ pub(crate) type Fetch<'a> = &'a mut dyn FnMut() -> seawall::Result<Option<seawal
 #[derive(Default)]
 pub(crate) struct Fetched {
     records: VecDeque<seawall::Record>,
-    /// What ended the last fetch, behind those records.
+    /// What ended the last fetch, after those records.
     failed: Option<seawall::Error>,
-    /// Whether nothing will come behind those records.
+    /// Whether nothing will come after those records.
     ended: bool,
 }
 
@@ -65,7 +65,7 @@ impl Fetched {
         self.ended || self.failed.is_some() || !self.records.is_empty()
     }
 
-    /// Keeps what a wait came to, if anything, `Ok(None)` when nothing will come; and what `fetch` finds behind a record.
+    /// Keeps what a wait came to, if anything, `Ok(None)` when nothing will come; and what `fetch` finds after a record.
     pub(crate) fn keep(&mut self, next: Option<seawall::Result<Option<seawall::Record>>>, fetch: Fetch<'_>) {
         match next {
             None => {}
@@ -102,7 +102,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What is read: the next record, if there is one now.
 pub(crate) type Source = Box<dyn FnMut() -> seawall::Result<Option<seawall::Record>> + Send>;
 
-/// The next record of what is read; there is none behind a failure.
+/// The next record of what is read; there is none after a failure.
 fn next(source: &mut Source) -> seawall::Result<Option<seawall::Record>> {
     let found = source();
     if found.is_err() {

@@ -65,7 +65,7 @@ pub(crate) fn one_of<T: Copy>(option: &str, word: &str, known: &[(&str, T)]) -> 
     found.map(|(_, value)| *value).ok_or_else(refused)
 }
 
-/// A time of so many seconds.
+/// A time of this many seconds.
 pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         PyValueError::new_err(format!("{name} must be a time in seconds from 0 on, not {seconds}"))

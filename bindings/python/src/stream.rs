@@ -126,7 +126,7 @@ impl Stream {
         self.with(py, |stream| stream.trim(seq)).map(seawall::Lsn::get)
     }
 
-    /// Cuts off the record of sequence number ``seq`` and all behind it: the next record gets that number. Returns the LSN to
+    /// Cuts off the record of sequence number ``seq`` and all after it: the next record gets that number. Returns the LSN to
     /// ``Log.commit`` for that to be durable.
     fn truncate(&self, py: Python<'_>, seq: u64) -> PyResult<u64> {
         self.with(py, |stream| stream.truncate(seq)).map(seawall::Lsn::get)

@@ -85,7 +85,7 @@ impl Transaction {
         self.add(py, Part::Trim(id, seq))
     }
 
-    /// Cuts off the record with the number ``seq`` and all behind it, as ``Stream.truncate``.
+    /// Cuts off the record with the number ``seq`` and all after it, as ``Stream.truncate``.
     fn truncate(&self, py: Python<'_>, stream: u32, seq: u64) -> PyResult<()> {
         let id = stream_id(stream)?;
         self.add(py, Part::Truncate(id, seq))

@@ -42,7 +42,7 @@ impl View {
         self.with(py, seawall::View::renew)
     }
 
-    /// Reads from the first record at or behind ``lsn`` to the end of the view; from the first record if none is given.
+    /// Reads from the first record at or after ``lsn`` to the end of the view; from the first record if none is given.
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
         self.with(py, |view| {
@@ -64,7 +64,7 @@ impl View {
         self.read(py, None)
     }
 
-    /// Follows the log from the first record at or behind ``lsn``, also across writers that end and others that begin; with
+    /// Follows the log from the first record at or after ``lsn``, also across writers that end and others that begin; with
     /// ``ends_with_writer`` it ends once there is no writer and every record was returned.
     #[pyo3(signature = (lsn=None, *, ends_with_writer=false))]
     fn follow(&self, py: Python<'_>, lsn: Option<u64>, ends_with_writer: bool) -> PyResult<Follower> {

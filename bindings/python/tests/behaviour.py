@@ -270,7 +270,7 @@ def followed(follower: seawall.Follower, ms: str) -> str:
 
 
 def expectation(line: str) -> tuple[str, str, str | None]:
-    """A line as its step, what it must do (`=`, `!` or nothing), and the words behind that."""
+    """A line as its step, what it must do (`=`, `!` or nothing), and the words after that."""
     if " ! " in line:
         step, error = line.split(" ! ")
         return step, "!", error

@@ -470,7 +470,7 @@ import resource, signal, sys, threading, seawall
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log = seawall.Log(sys.argv[1], segment_bytes=64 << 10, batch_bytes=16 << 10, memory_bytes=1 << 20, method="buffered+fdatasync")
 log.append_commit(b"one")
-# Every write behind the first blocks of a file fails from now on.
+# Every write after the first blocks of a file fails from now on.
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
 for _ in range(2):
     try:

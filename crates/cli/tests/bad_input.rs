@@ -1,6 +1,6 @@
 //! Tests that every bad input and hostile situation ends with its message and its exit code, and leaves nothing behind.
 //!
-//! Invariants: cases are rows of [`rows`]; before and behind a row the folder holds the same names with the same bytes; no
+//! Invariants: cases are rows of [`rows`]; before and after a row the folder holds the same names with the same bytes; no
 //! row waits longer than the limit, panics, or prints what is not an error.
 #![cfg(target_os = "linux")]
 

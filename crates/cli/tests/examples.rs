@@ -27,7 +27,7 @@ const NAMES: &[(&str, &str)] = &[
     ("results/*/commit.json", "result.json"),
 ];
 
-/// What is added behind examples that begin so, to end them soon; the first row that fits counts.
+/// What is added after examples that begin so, to end them soon; the first row that fits counts.
 const SHORTENED: &[(&str, &str)] = &[
     ("bench --list", ""),
     ("bench log /var/lib/db", "--log-size 64MiB --dry-run --allow-memory"),

@@ -144,7 +144,7 @@ fn a_killed_writer_has_lost_nothing_and_what_is_taken_away_is_counted() {
         assert_eq!(stream["verdict"], "broken");
         assert!(stream["first"].is_string(), "the first place is named");
     };
-    // The last three taken back to zeros, together with whatever was written behind them.
+    // The last three taken back to zeros, together with whatever was written after them.
     let mut back = whole.clone();
     for record in
         (1..=3).map(slot).chain((0..4).map(|ahead| (slot(1) + (ahead + 1) * RECORD_BYTES) % whole.len()))

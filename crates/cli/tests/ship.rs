@@ -184,7 +184,7 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     assert!(out.contains("taken over with epoch 14"), "{out}{err}");
     let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
-    // One that was killed behind its last step may be tried again.
+    // One that was killed after its last step may be tried again.
     let again = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
     assert!(again.status.success() && text(&again).0.contains("is the log already"), "{}", text(&again).1);
     // Whoever comes second is told so, and so is the old writer.

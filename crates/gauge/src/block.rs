@@ -11,7 +11,7 @@ pub struct Slice {
     pub base: u64,
     /// Transactions that fit into it.
     pub capacity: u64,
-    /// Writes of a transaction, one behind the other.
+    /// Writes of a transaction, one after the other.
     pub writes: u64,
     /// The writer's next transaction, counted over all its blocks.
     pub first: u64,

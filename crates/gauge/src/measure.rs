@@ -8,10 +8,10 @@
 //!   that it delayed, not only to the one that met it
 //! ```
 //!
-//! A commit of several writes makes them one after the other at consecutive places, and syncs once behind the last.
+//! A commit of several writes makes them one after the other at consecutive places, and syncs once after the last.
 //!
 //! Slow commits are attributed: a commit above the method's own p99 has the thread's run-queue wait read right
-//! behind it. Reading that for every commit would cost a microsecond each, so it is read for slow ones and
+//! after it. Reading that for every commit would cost a microsecond each, so it is read for slow ones and
 //! every 64 commits; the waiting that goes with ordinary commits (measured over the spans without slow ones)
 //! is taken off.
 //!

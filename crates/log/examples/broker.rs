@@ -114,7 +114,7 @@ impl Broker {
 }
 
 impl Consumer<'_> {
-    /// The next messages that are there, at most so many.
+    /// The next messages that are there, at most this many.
     fn take(&mut self, count: usize) -> Result<Vec<String>> {
         let next = std::iter::from_fn(|| self.messages.try_next_record().transpose());
         next.take(count).map(|message| Ok(String::from_utf8(message?.payload.to_vec())?)).collect()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seawall::{Durability, Log, Options, Retention};
 use seawall_sys::clock::monotonic_ns;
 
-/// The log is trimmed to so many bytes.
+/// The log is trimmed to this many bytes.
 const RETENTION_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -25,7 +25,7 @@ fn show(standing: &CampaignProgress<Tally>, workers: usize, wanted: u64) {
     }
     let intact = tally.damaged - tally.refused - tally.undecidable;
     println!(
-        "{:>12} damaged: {} refused with the place named, {} behind the last witness, {intact} whole or seen before",
+        "{:>12} damaged: {} refused with the place named, {} after the last witness, {intact} whole or seen before",
         tally.damaged, tally.refused, tally.undecidable
     );
     println!("{:>12} promises broken", 0);

@@ -261,7 +261,7 @@ impl Options {
     }
 
     /// Whether the log may be on a network file system (NFS, SMB, 9p, Ceph and others that the system names; not FUSE,
-    /// behind which there may be anything). Default: no, opening refuses it.
+    /// after which there may be anything). Default: no, opening refuses it.
     ///
     /// There the server decides what is guaranteed: whether a lock keeps out writers on other machines (NFS has no lock of
     /// directories, and mounted with `nolock` or `local_lock` none beyond this machine), whether a sync reaches a disk,

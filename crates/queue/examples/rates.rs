@@ -12,11 +12,11 @@ use seawall::Log;
 use seawall_queue::{Options, Queue};
 
 const ROUNDS: usize = 7;
-/// For so long each of them runs in a round.
+/// For this long each of them runs in a round.
 const TURN: Duration = Duration::from_millis(500);
 const BODY: [u8; 256] = [7; 256];
 
-/// Operations a second by so many threads.
+/// Operations a second by this many threads.
 fn rate(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
     let until = Instant::now() + TURN;
     let count = |thread: usize| {

@@ -13,7 +13,7 @@ use crate::record::{MESSAGES, read_message};
 use crate::state::State;
 
 const BYTES_MAX: usize = 1 << 20;
-/// Read ahead: so many bytes, and so many messages.
+/// Read ahead: this many bytes, and this many messages.
 const AHEAD_BYTES: usize = 256 << 10;
 const AHEAD_MESSAGES: usize = 256;
 /// What keeping one takes besides its body.
@@ -42,7 +42,7 @@ impl Bodies {
         *self = Self::default();
     }
 
-    /// The message `seq`, which is kept no more; read if it was not, with those behind it if it is in line.
+    /// The message `seq`, which is kept no more; read if it was not, with those after it if it is in line.
     pub(crate) fn take(&mut self, log: &Log, seq: u64, state: &State) -> Result<Body> {
         if let Some(body) = self.kept.remove(&seq) {
             self.bytes -= body.1.len() + OVERHEAD;

@@ -22,7 +22,7 @@ use crate::wire::{Answer, Delivered, Request};
 
 /// How long messages that are out at other processes wait for these when the log has got a new owner.
 const CLAIM_MS: u64 = 2_000;
-/// An answer with messages ends with the one that reaches so many bytes.
+/// An answer with messages ends with the one that reaches this many bytes.
 const ANSWER_BYTES: usize = 4 << 20;
 
 /// Takes the answer to a request.
@@ -65,7 +65,7 @@ pub(crate) struct Core {
 /// An answer that waits for the log.
 struct Pending {
     lsn: Lsn,
-    /// The message behind the last one that is durable then.
+    /// The message after the last one that is durable then.
     durable: u64,
     reply: Reply,
     answer: Answer,

@@ -55,7 +55,7 @@ impl Message {
         self.handle.ack_async(vec![self.release()])
     }
 
-    /// Gives it back: it is handed out again behind the messages that wait now, and not before `delay` is over. Does nothing if another
+    /// Gives it back: it is handed out again after the messages that wait now, and not before `delay` is over. Does nothing if another
     /// consumer has it, because the time for it was over, or if it was acknowledged.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ impl Queue {
         messages.pop().ok_or(Error::TimedOut { after: timeout.unwrap_or_default() })
     }
 
-    /// The next messages, at most so many: its share of those that wait, among all consumers that do. None if the time is over.
+    /// The next messages, at most this many: its share of those that wait, among all consumers that do. None if the time is over.
     ///
     /// # Errors
     /// As [`Queue::put`].
@@ -144,7 +144,7 @@ impl Queue {
         self.0.ack_async(messages.iter().map(|message| message.borrow().release()).collect())
     }
 
-    /// The first messages that wait, at most so many: their IDs, their attempts and their bodies. They stay.
+    /// The first messages that wait, at most this many: their IDs, their attempts and their bodies. They stay.
     ///
     /// # Errors
     /// As [`Queue::put`].
@@ -155,7 +155,7 @@ impl Queue {
         })
     }
 
-    /// The messages that were tried too often, at most so many, in the order in which that happened.
+    /// The messages that were tried too often, at most this many, in the order in which that happened.
     ///
     /// # Errors
     /// As [`Queue::put`].

@@ -54,7 +54,7 @@ impl Server {
         Ok(Self { accepting, listener, thread, dir: dir.to_path_buf() })
     }
 
-    /// Ends every connection behind the answers that were given. The broker is closed.
+    /// Ends every connection after the answers that were given. The broker is closed.
     pub(crate) fn stop(self) {
         self.accepting.stopped.store(true, Ordering::SeqCst);
         let waked = self.listener.wake(&self.dir, SOCKET);

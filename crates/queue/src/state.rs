@@ -5,7 +5,7 @@
 //!                             ^ next                       ^ durable
 //! ```
 //!
-//! A message in `held` is out at a consumer, delayed, or came back and waits again: behind those that waited when it did. A message that
+//! A message in `held` is out at a consumer, delayed, or came back and waits again: after those that waited when it did. A message that
 //! is put with a delay is in `held` from the start, also from `next` on. It is pure: it knows neither the log nor its threads nor a clock.
 //!
 //! Invariants: a message before `next` that is not in `held` is gone for good; `held` and the two sets agree, because only
@@ -30,7 +30,7 @@ pub(crate) enum Place {
     Out { session: u64, until: Option<u64>, attempts_max: u32 },
     /// Not to be handed out before.
     Delayed { due: u64, delay_ms: u64, since_ms: u64 },
-    /// Waiting again, behind the messages before this sequence number.
+    /// Waiting again, after the messages before this sequence number.
     Again { behind: u64 },
     /// Acknowledged by a late consumer after it was moved to where the line has not come yet.
     Done,
@@ -51,7 +51,7 @@ impl Place {
 pub(crate) struct State {
     /// The first message that was never handed out.
     pub(crate) next: u64,
-    /// The message behind the last durable one.
+    /// The message after the last durable one.
     pub(crate) durable: u64,
     held: BTreeMap<u64, Held>,
     /// By the place in line.
@@ -227,7 +227,7 @@ impl State {
         self.get(seq).map(|held| (seq, held))
     }
 
-    /// Lines a message up again, behind those that wait now; it waits itself when it is durable.
+    /// Lines a message up again, after those that wait now; it waits itself when it is durable.
     pub(crate) fn line_up(&mut self, seq: u64, attempts: u32) {
         let behind = self.durable.max(seq + 1);
         self.set(seq, Some(Held { attempts, place: Place::Again { behind } }));

@@ -180,7 +180,7 @@ fn delays_hold_in_this_process_and_the_next() {
 fn consumers_that_wait_share_what_comes_in_their_order() {
     each_handle(|one, other| {
         let mut calls: VecDeque<_> = (0..4).map(|at| [one, other][at % 2].get_async(9, None)).collect();
-        // They are all in line: a request of each handle is answered behind its own.
+        // They are all in line: a request of each handle is answered after its own.
         for queue in [one, other] {
             queue.stats().expect("counts");
         }
@@ -442,7 +442,7 @@ fn the_longest_message_can_be_buried() {
     assert_eq!(queue.dead_letters(9).expect("lists").len(), 1);
 }
 
-/// A consumer gave its message back with a long delay, the message is moved behind many others, and then it turns out to be done.
+/// A consumer gave its message back with a long delay, the message is moved after many others, and then it turns out to be done.
 #[test]
 fn a_late_acknowledgement_finds_a_message_that_was_moved() {
     for reopened in [false, true] {

@@ -117,7 +117,7 @@ impl Kafka {
         let mut own = config.clone();
         own.set("acks", "all").set("linger.ms", "0").set("socket.nagle.disable", "true");
         own.set("message.timeout.ms", ack_timeout.as_millis().to_string());
-        // Otherwise this client, asking after its topic, would create it again behind its removal.
+        // Otherwise this client, asking after its topic, would create it again after its removal.
         own.set("allow.auto.create.topics", "false");
         let producer: ThreadedProducer<Context<usize>> = own
             .create_with_context(Context::new(move |_, outcome, slot| {

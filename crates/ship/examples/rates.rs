@@ -59,7 +59,7 @@ fn seconds_since(begun_ns: u64) -> f64 {
     Duration::from_nanos(monotonic_ns() - begun_ns).as_secs_f64()
 }
 
-/// Takes messages on a connection, each behind its length, and answers each with a byte.
+/// Takes messages on a connection, each after its length, and answers each with a byte.
 fn sink() -> Result<(), Fault> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("{}", listener.local_addr()?.port());

@@ -4,7 +4,7 @@
 //!   destination  … a b c d e              behind: the log has f, which will be shipped
 //!   log          … a b c d e f
 //!
-//!   destination  … a b c x y              forked: another writer went on behind c; d and e are only in the log
+//!   destination  … a b c x y              forked: another writer went on after c; d and e are only in the log
 //!   log          … a b c d e
 //! ```
 //!

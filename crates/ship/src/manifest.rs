@@ -18,7 +18,7 @@
 //!  96   8   LSN where the segment begins
 //! 104   4   link: checksum of the header of the batch before it
 //! 108   4   zero
-//! 112   8   when the message behind N was made at the latest, microseconds since 1970
+//! 112   8   when the message after N was made at the latest, microseconds since 1970
 //! 120   4   zero
 //! 124   4   CRC-32C of bytes 0–123
 //! ```

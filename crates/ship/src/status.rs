@@ -242,7 +242,7 @@ pub fn of_destination(from: &mut dyn Destination) -> Result<Option<Held>> {
     Ok(Some(Held { log_id, first, end: lsn, position, epoch, owner, time_us }))
 }
 
-/// The first LSN that is there behind the chain `begin`.
+/// The first LSN that is there after the chain `begin`.
 pub(crate) fn first_lsn(from: &mut dyn Destination, begin: &Chain) -> Result<Option<Lsn>> {
     if begin.number > 0 {
         return Ok(Some(begin.lsn));

@@ -141,7 +141,7 @@ pub trait CommitHandle: Send {
     }
 }
 
-/// Why a method cannot run here, in words that end up behind `n/a:`.
+/// Why a method cannot run here, in words that end up after `n/a:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 

@@ -11,13 +11,13 @@
 //!
 //! Invariants:
 //! * a step is done when its own answer says so in full: a write by its count, a sync by success;
-//! * a write that was cut short is submitted again from where it stopped, together with everything behind it;
+//! * a write that was cut short is submitted again from where it stopped, together with everything after it;
 //! * an error of any step, wherever it stands, ends the batch: it is never covered by a second try that succeeds.
 
 use crate::planted;
 use std::io;
 
-/// The most steps of one batch: three pieces, a sync behind each, and some to spare.
+/// The most steps of one batch: three pieces, a sync after each, and some to spare.
 pub const STEPS_MAX: usize = 8;
 /// How often in a row the system may answer "again" to the same step.
 const AGAIN_MAX: u32 = 1 << 16;
@@ -234,7 +234,7 @@ impl Step {
                 Ok(if short { Advance::Part } else { Advance::Done })
             }
             (Self::Sync, Answer::Done(0)) => Ok(Advance::Done),
-            // A sync that counts something, or a cancelled step behind others that are all done: no system should.
+            // A sync that counts something, or a cancelled step after others that are all done: no system should.
             (Self::Sync, Answer::Done(_)) => fail(io::Error::from_raw_os_error(EIO)),
             (_, Answer::Cancelled) => fail(io::Error::other("cancelled behind steps that succeeded")),
             (_, Answer::Again) => Ok(Advance::Not),
@@ -344,7 +344,7 @@ mod tests {
             ([failed, CANCELLED, CANCELLED, CANCELLED, CANCELLED], write(0, 0)),
             ([WHOLE, WHOLE, failed, CANCELLED, CANCELLED], Step::Sync),
             ([WHOLE, WHOLE, SYNCED, WHOLE, failed], Step::Sync),
-            // Behind a short write: a second try must not cover it.
+            // After a short write: a second try must not cover it.
             ([WHOLE, Answer::Done(512), CANCELLED, CANCELLED, failed], Step::Sync),
         ] {
             let (at, error) = failure(batch(SubmitOrder::Linked, true).take(&answers));

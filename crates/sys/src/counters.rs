@@ -253,7 +253,7 @@ impl CommitWatch {
     pub fn end(&mut self) -> Result<()> {
         for ((reader, before, forced), level) in self.levels.iter().zip(&mut self.watched.levels) {
             let counted = reader.read()?.since(before);
-            // Requests are counted behind the acknowledgement, their sectors in front of it.
+            // Requests are counted after the acknowledgement, their sectors in front of it.
             let written = counted.sectors > 0;
             let flushed = counted.flushes > 0 || (*forced && written);
             level.unwritten += u64::from(!written);

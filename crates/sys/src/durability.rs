@@ -11,7 +11,7 @@
 //!   device                      volatile or unknown write cache                         system crash
 //!   device                      no volatile write cache                                 power loss
 //!   stable by syncfs            a file system whose syncfs need not flush (XFS)         as device
-//!   stable by direct write       the file system need not flush behind it (F2FS)         as device
+//!   stable by direct write       the file system need not flush after it (F2FS)         as device
 //!   device by direct write      data journaled or with a FUSE process: still in memory  process crash
 //!   device by sync_file_range   the same, and overlays, whose files have no pages       process crash
 //!   stable                      barriers off and a volatile or unknown cache            system crash
@@ -176,14 +176,14 @@ pub struct WeakCalls {
     /// A direct write need not bring the data to a device: it goes through the page cache (ext4 `data=journal`, encrypted
     /// folders) or ends in the memory of a FUSE process.
     pub direct_write: bool,
-    /// A sync may find nothing to do behind a direct write. F2FS notes an overwrite only when the call returns, behind the
+    /// A sync may find nothing to do after a direct write. F2FS notes an overwrite only when the call returns, after the
     /// sync of `O_DSYNC`, and one through `io_uring` not at all: then nothing flushes the device's cache.
     pub late_direct: bool,
     /// A direct write with `O_DSYNC` or `RWF_DSYNC` through `io_uring` is acknowledged before the file system has logged where
-    /// it lies. btrfs of Linux 6.1 on a device that takes FUA: the data is forced, and the sync behind it left out.
+    /// it lies. btrfs of Linux 6.1 on a device that takes FUA: the data is forced, and the sync after it left out.
     #[cfg_attr(feature = "serde", serde(default))]
     pub queued_dsync: bool,
-    /// fsync, fdatasync and the sync behind `O_DSYNC` may return without a flush where they find no metadata to write. ext4
+    /// fsync, fdatasync and the sync after `O_DSYNC` may return without a flush where they find no metadata to write. ext4
     /// without a journal before Linux 6.5: overwrites are written, and the device's cache is not flushed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub fsync: bool,

@@ -295,7 +295,7 @@ impl Method {
     }
 
     /// Whether each write is made stable by itself, so that a transaction of several writes takes as many flushes; otherwise
-    /// one sync behind the last write makes all of them stable, or nothing does.
+    /// one sync after the last write makes all of them stable, or nothing does.
     #[must_use]
     pub fn flushes_each_write(&self) -> bool {
         !self.splits() && self.reach().data == Depth::Stable

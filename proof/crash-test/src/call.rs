@@ -147,7 +147,7 @@ impl Record {
         self.events[..cut].iter().filter_map(line).collect()
     }
 
-    /// This record without the events that `stays` refuses, and with the calls of `after` behind each other one; also where
+    /// This record without the events that `stays` refuses, and with the calls of `after` after each other one; also where
     /// each event is now, or the one before it if it was refused.
     #[must_use]
     pub(crate) fn edited(

@@ -172,7 +172,7 @@ fn earliest(
 struct Remedy {
     call: String,
     place: String,
-    /// The calls that it adds, each behind the event of this place.
+    /// The calls that it adds, each after the event of this place.
     added: Vec<(usize, Call)>,
 }
 
@@ -345,7 +345,7 @@ fn sync_of_folder(record: &Record, roles: &Roles, lost: usize) -> Vec<Remedy> {
     (0..folders.len()).map(remedy).collect()
 }
 
-/// The first call behind `cut` with which everything would have been there: it was acknowledged too early.
+/// The first call after `cut` with which everything would have been there: it was acknowledged too early.
 fn early(
     record: &Record,
     roles: &Roles,

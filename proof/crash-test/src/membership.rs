@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Changes of names that are tried in every combination, under posix and btrfs.
 const NAMES_MAX: usize = 14;
 
-/// Whether `found` can be there when the power goes behind `cut` events of `record`; else the nearest reason why not.
+/// Whether `found` can be there when the power goes after `cut` events of `record`; else the nearest reason why not.
 ///
 /// # Errors
 /// In words, what no choice of what arrived explains.
@@ -58,7 +58,7 @@ fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
         model.close(&mut arrival);
         ends.push(arrival);
     };
-    // The journal ends behind any event that it has.
+    // The journal ends after any event that it has.
     let cuts = model.files.values().flatten().filter(|change| !change.is_write()).map(|change| change.event);
     let all: BTreeSet<usize> = model.names.iter().map(|change| change.event).chain(cuts).collect();
     for end in std::iter::once(None).chain(all.into_iter().map(Some)) {
@@ -133,7 +133,7 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
     let nothing = Vec::new();
     let changes = model.files.get(&inode).unwrap_or(&nothing);
     let parts = arrival.data.get(&inode).map_or(&[][..], |parts| &parts[..]);
-    // Under posix a resize is lost with the ones behind it, and in the log of btrfs, which can have a name of the file without
+    // Under posix a resize is lost with the ones after it, and in the log of btrfs, which can have a name of the file without
     // its size; elsewhere the end of the journal says which are.
     let resizes = |change: &DataChange| !change.is_write() && change.mode().is_none();
     let cuts = changes.iter().enumerate().filter(|(_, change)| resizes(change));

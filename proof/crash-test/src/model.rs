@@ -627,7 +627,7 @@ impl Model {
     /// What a file holds when `parts` of its changes arrived.
     fn content(certain: &Content, changes: &[DataChange], parts: &[Part]) -> Content {
         let mut content = certain.clone();
-        // Behind a cut that is lost, data arrives only in the pages that the file had and kept.
+        // After a cut that is lost, data arrives only in the pages that the file had and kept.
         let mut kept: Option<Kept> = None;
         for (change, part) in changes.iter().zip(parts) {
             match (&change.call, part) {
@@ -682,7 +682,7 @@ impl Model {
 struct Kept {
     /// Where the pages end that it had before the cut and has after it.
     pages: u64,
-    /// Where it was cut: what is written back to the page of that place has zeros behind it.
+    /// Where it was cut: what is written back to the page of that place has zeros after it.
     zeros: u64,
 }
 

@@ -119,7 +119,7 @@ const FINDINGS_MAX: usize = 4;
 const CUTS_MAX: usize = 4_000;
 /// Candidates of a group in the first round; each later one has four times as many.
 const FIRST_ROUND: usize = 3;
-/// The kind of a cut at the end of a record, behind a call at which no other cut stands.
+/// The kind of a cut at the end of a record, after a call at which no other cut stands.
 const END: usize = 4;
 /// The round of candidates that only the other ones leave time for.
 const LAST_ROUND: u8 = u8::MAX;
@@ -333,7 +333,7 @@ struct Drawn {
 
 /// A moment at which the power goes.
 struct Cut {
-    /// Behind so many events.
+    /// After this many events.
     behind: usize,
     /// The kind of the event that it stands at, and that event.
     kind: usize,
@@ -440,12 +440,12 @@ fn advance(model: &mut Model, record: &Record, taken: &mut usize, acknowledged: 
     *taken = cut;
 }
 
-/// The model of `record` when the power goes behind `cut` events.
+/// The model of `record` when the power goes after `cut` events.
 pub(crate) fn model_at(record: &Record, rule: Rule, cut: usize) -> Model {
     played(Model::new(record, rule), record, cut)
 }
 
-/// A new model when the power goes behind `cut` events.
+/// A new model when the power goes after `cut` events.
 pub(crate) fn played(mut model: Model, record: &Record, cut: usize) -> Model {
     advance(&mut model, record, &mut 0, &mut 0, cut);
     model

@@ -182,7 +182,7 @@ fn right_programs_are_kept_under_every_rule() {
     let log = repeated("write log @ @; fdatasync log; ack @;");
     let folders = "mkdir d; fsync .; create d/k; write d/k 0 d/k; fsync d/k; fsync d; ack d/k";
     let all_at_once = "create k; write k 0 k; create l; write l 0 l; sync; ack k; ack l";
-    // A sync of data covers what was written behind a change of permission bits.
+    // A sync of data covers what was written after a change of permission bits.
     let modes =
         "create k; fsync .; chmod k 444; write k 0 k; fdatasync k; fdatasync k; chmod k 400; fsync k; ack k";
     for (script, promise) in [

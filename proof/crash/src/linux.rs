@@ -295,8 +295,8 @@ fn once(common: &Common) -> Result<bool> {
 
 /// Runs the parts of each file system at the same time: each waits most of the time, for disks of its own. The parts of one
 /// file system run one after the other. Those that need none come first: their victims have copies of this process's
-/// mounts, and a disk that is still mounted in one of them would be written to behind the next state. The kills run by
-/// themselves behind all of them, because a busy machine leaves a victim too little time before it is killed.
+/// mounts, and a disk that is still mounted in one of them would be written to after the next state. The kills run by
+/// themselves after all of them, because a busy machine leaves a victim too little time before it is killed.
 ///
 /// # Errors
 /// The first of what ended a part; the other file systems' parts still run.

@@ -251,7 +251,7 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
                 }
             };
             checked.cuts += 1;
-            // The call behind the last one that had ended may have been under way.
+            // The call after the last one that had ended may have been under way.
             let ended = usize::try_from(state.ledger.acknowledged.get())
                 .unwrap_or(usize::MAX)
                 .min(record.events.len());

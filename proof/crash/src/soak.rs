@@ -4,7 +4,7 @@
 //! ```text
 //!   parent                                     child, one a life
 //!   views and readers during the writing       4 writers, 1 trimmer, 2 followers on one Log
-//!   samples RSS, descriptors, directory ─────► acknowledgements go to a file, behind each commit
+//!   samples RSS, descriptors, directory ─────► acknowledgements go to a file, after each commit
 //!   SIGKILL, verify, every record read ◄────── (killed)
 //! ```
 //!
@@ -181,7 +181,7 @@ fn write(log: &Log, mut acks: &File, life: u64, writer: u64) -> Result<Infallibl
     loop {
         let name = [life, writer, number];
         let end = log.append_commit(&payload(name)).map_err(during("a commit"))?.end;
-        // One write of the system, behind the commit: a kill leaves it whole or leaves it out.
+        // One write of the system, after the commit: a kill leaves it whole or leaves it out.
         acks.write_all(&entry(name, end.get()))?;
         number += 1;
     }

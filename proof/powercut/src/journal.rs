@@ -52,7 +52,7 @@ fn judge_slot(stream: &Stream, held: Held, slot: u64, shown: Shown) -> Slot {
     let slots = stream.slots();
     let must = must(slot, slots, held.acknowledged);
     let issued = held.acknowledged + held.window;
-    // The first record of the slot behind the acknowledged ones.
+    // The first record of the slot after the acknowledged ones.
     let may = must.map_or(slot, |must| must + slots);
     let under_way = may < issued;
     match (shown, must) {

@@ -156,7 +156,7 @@ impl LogWriter {
         })
     }
 
-    /// Appends the next transaction; returns the number of the record behind it, and its end.
+    /// Appends the next transaction; returns the number of the record after it, and its end.
     fn append(&self, line: &Line) -> Result<(u64, Lsn)> {
         let mut place = self.place.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let first = place.next;

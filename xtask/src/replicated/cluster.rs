@@ -313,7 +313,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The words behind `cluster`.
+/// The words after `cluster`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[arg(value_parser = PossibleValuesParser::new(ENGINES.map(|engine| engine.name)))]

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::shell::{command, has, is_root, output};
 use std::process::Command;
 
-/// What the names begin with; the process that made them comes behind it.
+/// What the names begin with; the process that made them comes after it.
 const NAMES: &str = "seawall-";
 /// A hardware address that nobody has.
 const NOBODY: &str = "02:00:00:00:00:01";

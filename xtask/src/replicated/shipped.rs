@@ -40,16 +40,16 @@ use std::time::Duration;
 /// The engine that is no cluster.
 const S3: &str = "s3";
 
-/// The words behind the command.
+/// The words after the command.
 #[derive(Args)]
 pub(crate) struct Options {
     /// What the log is shipped to: nodes of it, or the S3-compatible store
     #[arg(long, default_value = "nats", value_parser = ["nats", "kafka", S3])]
     engine: String,
-    /// It ends behind so many
+    /// It ends after this many
     #[arg(long, value_name = "N", default_value_t = 50)]
     faults: u64,
-    /// It ends behind so many, however many faults there were
+    /// It ends after this many, however many faults there were
     #[arg(long, value_name = "N", conflicts_with = "faults", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
     /// Of the faults
@@ -267,7 +267,7 @@ impl Campaign {
         fail!("{what}: {said}")
     }
 
-    /// Starts an appender if none runs; it is told the records behind those that the log holds.
+    /// Starts an appender if none runs; it is told the records after those that the log holds.
     fn keep_appending(&mut self) -> Result {
         if running(&mut self.appender) {
             return Ok(());
@@ -529,7 +529,7 @@ fn names_another(said: &str) -> bool {
     ["another directory", "taken over"].iter().any(|word| said.contains(word))
 }
 
-/// The number behind another one, of which the upper half is as good as random.
+/// The number after another one, of which the upper half is as good as random.
 const fn next_random(number: u64) -> u64 {
     number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }

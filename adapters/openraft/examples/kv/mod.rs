@@ -27,7 +27,7 @@ impl<L, M> State<L, M> {
 /// The state, and the last snapshot.
 type Both<L, M> = (State<L, M>, Option<State<L, M>>);
 
-/// The state is in memory. A node that starts takes that of its snapshot, and Raft applies the entries behind it again.
+/// The state is in memory. A node that starts takes that of its snapshot, and Raft applies the entries after it again.
 #[derive(Clone)]
 pub(crate) struct Machine<L, M>(Arc<Mutex<Both<L, M>>>, PathBuf);
 

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 const NODE: &str = "SEAWALL_NODE";
 /// Set for a node that makes the mistake of the test.
 pub(crate) const PLANTED: &str = "SEAWALL_NODE_PLANTED";
-/// Set behind `unshare`: the mounts of this process go with it.
+/// Set after `unshare`: the mounts of this process go with it.
 const APART: &str = "SEAWALL_NODES_APART";
 const NODES: usize = 3;
 const WRITERS: usize = 6;
@@ -415,7 +415,7 @@ fn compare_logs(cluster: &Cluster) -> Outcome<u64> {
 /// What clusters went through: deaths of nodes, those with the disk, terms, writes, reads.
 pub(crate) type Counts = [u64; 5];
 
-/// Runs a cluster for so long, or until it does something wrong.
+/// Runs a cluster for this long, or until it does something wrong.
 pub(crate) fn try_cluster(program: &'static Program, planted: bool, time: Duration) -> Outcome<Counts> {
     let cluster = Cluster::new(program, planted);
     let known = Known::default();

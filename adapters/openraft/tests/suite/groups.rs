@@ -109,7 +109,7 @@ fn a_group_has_one_user_and_is_removed_as_a_whole() {
     drop((kept, gone));
     groups.remove(2).expect("is durable");
     assert_eq!(groups.ids(), [1]);
-    // The removal of another group was cut short by a crash behind its first record.
+    // The removal of another group was cut short by a crash after its first record.
     let mut half = store(&groups, 3);
     run(append(&mut half, 1, 1..5));
     drop(half);

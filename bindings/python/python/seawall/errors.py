@@ -55,7 +55,7 @@ class Locked(Error):
 
 
 class Failed(Error):
-    """A write or a sync failed earlier; what became of it is unknown. Reopen the log to learn what is durable.
+    """A write or a sync failed earlier; its outcome is unknown. Reopen the log to learn what is durable.
 
     ``__cause__`` is the first failure.
     """

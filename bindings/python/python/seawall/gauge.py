@@ -45,7 +45,7 @@ class BenchResult:
         raise KeyError(f"there is no row {id!r}; there are {', '.join(row.id for row in self.rows)}")
 
     def text(self, width: int = 100) -> str:
-        """The report for a terminal of so many columns."""
+        """The report for a terminal of this many columns."""
         return self._measurement.text(width)
 
     def html(self) -> str:

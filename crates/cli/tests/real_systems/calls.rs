@@ -141,13 +141,13 @@ fn trace_commits_of(writes: usize) {
     assert!(ran >= 20, "only {ran} methods ran: these need nothing special");
 }
 
-/// The calls of a commit of so many writes: the write is repeated, the sync is not; copies into a mapping make no call.
+/// The calls of a commit of this many writes: the write is repeated, the sync is not; copies into a mapping make no call.
 fn of_writes(commit: &'static [&'static str], writes: usize) -> Vec<&'static str> {
     let (write, sync) = commit.split_at(usize::from(!commit[0].starts_with("msync")));
     [&write.repeat(writes), sync].concat()
 }
 
-/// Compares the calls of a block of commits of so many writes with what the row `id` must make.
+/// Compares the calls of a block of commits of this many writes with what the row `id` must make.
 pub(crate) fn compare(id: &str, writes: usize, block: &[Call]) {
     let expected = EXPECTED.iter().find(|expectation| expectation.id == id).expect(id);
     let expected_commit = of_writes(expected.commit, writes);

@@ -117,7 +117,7 @@ impl Ground {
         Self::with_sectors(place, kind, mib, options, 512)
     }
 
-    /// The same on a device with sectors of so many bytes.
+    /// The same on a device with sectors of this many bytes.
     pub(crate) fn with_sectors(place: &Path, kind: &str, mib: u64, options: &str, sector_bytes: u32) -> Self {
         let folder = tempfile::tempdir_in(place).expect("a folder for the image");
         let image = folder.path().join("image");

@@ -15,7 +15,7 @@ use crate::program::{Appender, SEAWALL};
 use crate::trace::parse;
 
 const RECORDS: usize = 6;
-/// Of the calls of one kind so many are made to fail, spread over all of them.
+/// Of the calls of one kind this many are made to fail, spread over all of them.
 const PLACES_MAX: usize = 4;
 const ERRORS: [(&str, &str); 3] = [("EINTR", "os error 4"), ("EIO", "os error 5"), ("ENOSPC", "os error 28")];
 

@@ -7,7 +7,7 @@
 //! | place | what a commit with the data-sync flag around the cache makes the drive do |
 //! | --- | --- |
 //! | a file on ext4 | one write with FUA and no flush |
-//! | the raw device, by plain calls | one write with FUA, and a flush behind it |
+//! | the raw device, by plain calls | one write with FUA, and a flush after it |
 //! | the raw device, by `io_uring` | one write with FUA and no flush |
 
 use crate::calls::{COMMITS, compare};

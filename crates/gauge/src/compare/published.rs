@@ -134,7 +134,7 @@ impl CellUnit {
         }
     }
 
-    /// Its sign behind a figure.
+    /// Its sign after a figure.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",

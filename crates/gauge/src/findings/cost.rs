@@ -164,14 +164,14 @@ pub(super) fn each_write_flushed(ranking: &Ranking<'_>) -> Found {
     say(
         Severity::Note,
         format!(
-            "With {writes} writes a commit {} takes {}, {} times as long as {}, which takes {}: it waits for a flush behind each write.",
+            "With {writes} writes a commit {} takes {}, {} times as long as {}, which takes {}: it waits for a flush after each write.",
             each.id(),
             duration_ns(each.p50_ns()),
             significant(ratio.estimate),
             once.id(),
             duration_ns(once.p50_ns())
         ),
-        "write a commit in one piece, or sync once behind its last write",
+        "write a commit in one piece, or sync once after its last write",
     )
 }
 

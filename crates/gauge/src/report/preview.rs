@@ -119,9 +119,9 @@ fn flushes(settings: &Settings) -> Option<Fact> {
     let writes = settings.writes;
     (writes > 1).then(|| {
         let words = match each.as_slice() {
-            [] => "once a commit, behind its last write".to_owned(),
+            [] => "once a commit, after its last write".to_owned(),
             each => format!(
-                "{writes} a commit, one for each write: {}; the others sync once, behind the last write",
+                "{writes} a commit, one for each write: {}; the others sync once, after the last write",
                 each.join(", ")
             ),
         };

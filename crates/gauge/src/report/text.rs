@@ -31,7 +31,7 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// A paragraph behind a label.
+    /// A paragraph after a label.
     pub fn say(&mut self, role: Role, label: &str, text: &str) {
         let indent = " ".repeat(width_of(label));
         for line in wrapped(label, &indent, text, self.width) {

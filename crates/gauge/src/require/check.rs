@@ -57,7 +57,7 @@ pub fn check(ranking: &Ranking<'_>, requirement: &Requirement) -> Vec<Checked> {
             let preset = requirement.presets.iter().find(|preset| is_of(condition, preset));
             let subject = condition.method.as_deref().or(judgement.subject.as_deref());
             let (outcome, mut sentence) = match subject {
-                // What is added goes on behind a clause.
+                // What is added goes on after a clause.
                 _ if judgement.cannot_tell() => cannot(judgement.verdict.trim_end_matches('.').to_owned()),
                 None => cannot("nothing measured here asks the device to make its data stable".to_owned()),
                 Some(id) => hold(ranking, condition, id, preset.copied()),

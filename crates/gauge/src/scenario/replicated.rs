@@ -455,7 +455,7 @@ mod tests {
     use crate::scenario::settings::Amount;
     use crate::testbed::sim::SimTestbed;
 
-    /// Acknowledges each record after so many nanoseconds.
+    /// Acknowledges each record after this many nanoseconds.
     struct Prompt(EngineFacts, u64);
 
     impl EngineClient for Prompt {

@@ -129,7 +129,7 @@ impl Default for Settings {
     }
 }
 
-/// The method with a plain data sync behind a buffered write, and the one that writes through: the two ways in which
+/// The method with a plain data sync after a buffered write, and the one that writes through: the two ways in which
 /// journals commit.
 pub(crate) fn durable_methods() -> Vec<&'static Method> {
     let durable = |method: &&Method| {

@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(measured.latency("in_flight").map(Latency::count), Some(1));
     }
 
-    /// What the table says where so many appends of each latency wait for a sync, and one of a design takes `longest_ns` itself.
+    /// What the table says where this many appends of each latency wait for a sync, and one of a design takes `longest_ns` itself.
     #[cfg(target_os = "linux")]
     fn said(waiting_ns: u64, longest: &str, longest_ns: u64) -> Vec<(&'static str, String)> {
         use crate::sample::samples;

@@ -11,7 +11,7 @@
 
 /// A burst may take this fraction (1/N) of the time until the next.
 pub(crate) const SHARE: u64 = 1_000;
-/// The longest pause behind a burst that took long, so that a disk in trouble is still looked at, nanoseconds.
+/// The longest pause after a burst that took long, so that a disk in trouble is still looked at, nanoseconds.
 pub(crate) const PAUSE_NS_MAX: u64 = 600_000_000_000;
 /// How long the device is looked at before a burst, nanoseconds.
 const LOOK_NS_MAX: u64 = 1_000_000_000;
@@ -99,7 +99,7 @@ impl Schedule {
     fn wait(&mut self, from_ns: u64, spent_ns: u64) {
         let rest_ns = spent_ns.saturating_mul(SHARE).min(PAUSE_NS_MAX);
         let ended_ns = from_ns.saturating_add(spent_ns);
-        // Behind a commit that took longer than the pause there is still time to look.
+        // After a commit that took longer than the pause there is still time to look.
         let earliest_ns = ended_ns.saturating_add(self.policy.look_ns());
         self.due_ns = from_ns.saturating_add(rest_ns.max(self.policy.every_ns)).max(earliest_ns);
     }

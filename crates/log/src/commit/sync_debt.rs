@@ -5,7 +5,7 @@
 //! durable until a later batch in full, or a job that only syncs, has synced the file that it lies in.
 //!
 //! ```text
-//!   full  relaxed relaxed full                 durable moves behind the last one, because it syncs what the two
+//!   full  relaxed relaxed full                 durable moves after the last one, because it syncs what the two
 //!   ----- ------- ------- -----              relaxed ones wrote before it is acknowledged
 //!   ^ durable     ^ reached
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! HOLD-NAME    hold LSN          the log keeps everything from there on
-//!              …                 what its owner notes behind that, which the log does not read
+//!              …                 what its owner notes after that, which the log does not read
 //! ```
 //!
 //! Who moves a hold may lock it, so that only one does ([`Hold::lock`]): by a file of its own, because the hold is replaced.

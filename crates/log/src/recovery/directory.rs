@@ -255,7 +255,7 @@ pub(crate) fn split_members(started: &[SegmentHeader]) -> Result<(Vec<SegmentHea
         }
         if header.number == newest.previous {
             if header.first_lsn > newest.first_lsn || header.block_bytes != newest.block_bytes {
-                let what = "its header contradicts the one behind it";
+                let what = "its header contradicts the one after it";
                 return Err(damage(header.number, 0, header.first_lsn, what));
             }
             members.push(*header);
@@ -263,7 +263,7 @@ pub(crate) fn split_members(started: &[SegmentHeader]) -> Result<(Vec<SegmentHea
         } else if header.number > newest.previous && header.first_lsn == newest.first_lsn {
             dead.push(*header);
         } else {
-            let what = format!("segment {} is missing behind this one", newest.previous);
+            let what = format!("segment {} is missing after this one", newest.previous);
             return Err(damage(header.number, 0, header.first_lsn, what));
         }
     }

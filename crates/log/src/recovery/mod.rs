@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! no segment with a header               make a new log
-//! closed, and room is left               write an open mark behind the close mark, continue there
+//! closed, and room is left               write an open mark after the close mark, continue there
 //! closed and full, or of another class   continue in a new segment
 //! torn tail                              end the log before it, continue in a new segment
 //! loss that the class allows             the same, and report the lost range

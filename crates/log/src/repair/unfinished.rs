@@ -3,7 +3,7 @@
 //! ```text
 //! REBUILDING    rebuilding                         nothing is saved yet
 //!               rebuilding SEGMENT OFFSET LINK     everything in front of this byte of this segment is durable
-//!               …                                  what its owner notes behind that
+//!               …                                  what its owner notes after that
 //! ```
 //!
 //! A log whose folder holds the file is refused by everything that opens, reads or copies logs.

@@ -296,9 +296,9 @@ fn link_up(parts: &mut [Part]) -> Result<Vec<Damage>> {
             let what = if !reconstructed && header.number != next.previous {
                 // A segment that exists and is damaged is reported at its own place.
                 (!numbers.contains(&next.previous))
-                    .then(|| format!("segment {} is missing behind this one", next.previous))
+                    .then(|| format!("segment {} is missing after this one", next.previous))
             } else {
-                contradicts.then(|| "its header contradicts the one behind it".to_owned())
+                contradicts.then(|| "its header contradicts the one after it".to_owned())
             };
             if let Some(what) = what {
                 missing.push(Damage::in_segment(header.number, 0, header.first_lsn, what));

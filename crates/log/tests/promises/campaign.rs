@@ -21,7 +21,7 @@ fn nothing_acknowledged_is_lost() {
 #[test]
 fn a_foreign_file_is_left_alone() {
     match taken() {
-        // Preparing takes seven steps, taking a trimmed segment two; behind the rename the name is the log's.
+        // Preparing takes seven steps, taking a trimmed segment two; after the rename the name is the log's.
         Ok(scenes) => assert!(scenes >= 7, "{scenes}"),
         Err(violation) => panic!("{violation}"),
     }

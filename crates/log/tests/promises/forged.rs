@@ -59,7 +59,7 @@ fn headers(files: &Files) -> Vec<(usize, usize)> {
     files.iter().enumerate().flat_map(of_file).collect()
 }
 
-/// Fields that a header could have behind magic and version: place and width in bytes.
+/// Fields that a header could have after magic and version: place and width in bytes.
 fn fields() -> impl Iterator<Item = (usize, usize)> {
     let of_width =
         |width: usize| (6..CHECKSUM_AT).filter(move |at| at % width == 0).map(move |at| (at, width));
@@ -113,7 +113,7 @@ fn every_field_of_one_header() {
     none_broken(&found);
 }
 
-/// Two headers that agree on the same lie, as the two copies of a segment header or a batch and the one behind it.
+/// Two headers that agree on the same lie, as the two copies of a segment header or a batch and the one after it.
 #[test]
 fn the_same_field_of_two_headers() {
     let mut found = Vec::new();

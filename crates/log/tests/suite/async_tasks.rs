@@ -353,7 +353,7 @@ fn a_commit_whose_time_is_over_says_so() {
     log.commit_async(end).wait_timeout(Duration::ZERO).expect("is durable already");
 }
 
-/// A leader is inside the system call when others come with deadlines, and a second batch hangs behind it.
+/// A leader is inside the system call when others come with deadlines, and a second batch hangs after it.
 #[test]
 fn deadlines_pass_while_a_leader_hangs() {
     let dir = scratch();

@@ -51,7 +51,7 @@ fn snapshot(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.map(|path| (path.clone(), std::fs::read(&path).expect("reads"))).collect()
 }
 
-/// Peers: four silently drop everything behind a flipped byte in the middle; four hand out garbage.
+/// Peers: four silently drop everything after a flipped byte in the middle; four hand out garbage.
 #[test]
 fn every_field_of_a_batch_header_in_the_last_segment() {
     let (dir, names) = written();
@@ -126,7 +126,7 @@ fn every_field_of_a_segment_header() {
     }
 }
 
-/// Found by the fuzzer: with its open mark gone, a batch behind a close mark was forgotten, and came back with the next
+/// Found by the fuzzer: with its open mark gone, a batch after a close mark was forgotten, and came back with the next
 /// opening, which wrote the very same mark again.
 #[test]
 fn a_damaged_open_mark_does_not_make_what_follows_it_forgotten() {
@@ -184,7 +184,7 @@ fn a_damaged_record_in_an_older_segment_is_never_handed_out() {
                     }
                     other => panic!("{other}"),
                 }
-                // Left open: a close would write behind the damage, which is of no interest here.
+                // Left open: a close would write after the damage, which is of no interest here.
             },
         );
     }

@@ -437,7 +437,7 @@ fn a_network_file_system_is_refused_unless_it_is_permitted() {
     log.append_commit(b"x").expect("commits");
 }
 
-/// Takes descriptors until there are none, then gives so many back.
+/// Takes descriptors until there are none, then gives this many back.
 fn fill_descriptors(free: usize) -> Vec<std::fs::File> {
     let mut taken = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {

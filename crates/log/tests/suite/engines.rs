@@ -274,7 +274,7 @@ mod linux {
         assert_eq!(count(dir.path()), 1);
     }
 
-    /// This program again, behind `before`, as [`super::in_a_child`].
+    /// This program again, after `before`, as [`super::in_a_child`].
     fn child(before: &str, what: &str, dir: &Path, method: &str) -> Command {
         let orders = format!("{what}\n{}\n{method}", dir.display());
         let mut command = crate::fixture::child(before, "engines::in_a_child", &orders);
@@ -282,7 +282,7 @@ mod linux {
         command
     }
 
-    /// What the child says behind `name `.
+    /// What the child says after `name `.
     fn printed(output: &str, name: &str) -> Option<String> {
         output.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
     }

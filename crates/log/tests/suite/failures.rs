@@ -200,7 +200,7 @@ fn change(dir: &Path, at: usize, change: impl Fn(&mut [u8])) {
     fixture::change(&dir.join(segment_name(1)), |bytes| change(&mut bytes[at..]));
 }
 
-/// Peers: four silently drop everything behind a flipped byte in the middle; four hand out garbage.
+/// Peers: four silently drop everything after a flipped byte in the middle; four hand out garbage.
 #[test]
 fn a_flipped_byte_in_the_middle_is_reported_with_its_place_and_the_rest_is_saved() {
     let dir = scratch();

@@ -154,7 +154,7 @@ pub(crate) fn wait<F: Future + Unpin>(mut future: F, task: &Arc<Task>) -> F::Out
     }
 }
 
-/// This program again, started by a shell behind `before`, to run one test that does what its [`orders`] say.
+/// This program again, started by a shell after `before`, to run one test that does what its [`orders`] say.
 #[cfg(unix)]
 pub(crate) fn child(before: &str, test: &str, orders: &str) -> Command {
     let mut shell = Command::new("sh");

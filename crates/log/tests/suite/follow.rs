@@ -547,7 +547,7 @@ fn poll(follower: &mut ViewFollower) -> Option<Vec<u8>> {
     follower.try_next_record().expect("follows").map(|record| record.payload.to_vec())
 }
 
-/// The batch in flight becomes durable with a cut appended that is not, and behind the cut's records there is more to come.
+/// The batch in flight becomes durable with a cut appended that is not, and after the cut's records there is more to come.
 #[test]
 fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
     let dir = scratch();

@@ -71,7 +71,7 @@ fn what_was_acknowledged_is_marked_and_trimmed_whatever_waits_behind_it() {
     }
 }
 
-/// An idle log writes one mark and then sleeps, however much waits behind it.
+/// An idle log writes one mark and then sleeps, however much waits after it.
 #[test]
 fn an_idle_log_does_not_go_on_writing() {
     let dir = scratch();

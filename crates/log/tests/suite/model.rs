@@ -5,7 +5,7 @@
 //! life is about to change, and where that ended, it writes into a journal beside the log, from which the next one knows what there
 //! must be. Beside it the log rewrites its streams, and a thread commits and trims a stream of its own.
 //!
-//! `SEAWALL_MODEL_SECONDS=N` goes on from seed to seed for so long; `SEAWALL_MODEL_SEED=N` repeats one run.
+//! `SEAWALL_MODEL_SECONDS=N` goes on from seed to seed for this long; `SEAWALL_MODEL_SEED=N` repeats one run.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,7 @@ enum Act {
 
 const ACTS: [Act; 3] = [Act::Trim, Act::Cut, Act::Remove];
 
-/// A cut of the log, or trims, cuts and removals of streams, each another one, with records behind them.
+/// A cut of the log, or trims, cuts and removals of streams, each another one, with records after them.
 #[derive(Clone, Debug, Default)]
 struct Change {
     cut_log: Option<Lsn>,
@@ -279,7 +279,7 @@ impl Life {
         self.past.line(line);
     }
 
-    /// Does a change, stated before and behind it.
+    /// Does a change, stated before and after it.
     fn change(&mut self, log: &Log, change: &Change) {
         let line = change.line();
         self.note(&line);
@@ -339,7 +339,7 @@ impl Life {
         self.change(log, &Change { items, ..Change::default() });
     }
 
-    /// Trims, cuts and removes some streams and appends behind that, in one transaction.
+    /// Trims, cuts and removes some streams and appends after that, in one transaction.
     fn change_streams(&mut self, log: &Log) {
         let (mut acts, streams) = (Vec::new(), self.now.streams.clone());
         for (stream, model) in streams {

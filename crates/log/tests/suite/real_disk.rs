@@ -50,7 +50,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("is text")
 }
 
-/// A fresh ext4 of so many MiB.
+/// A fresh ext4 of this many MiB.
 fn small_disk(mebibytes: u64) -> io::Result<(Mount, PathBuf)> {
     let (dir, image, at) = image(mebibytes)?;
     run("mkfs.ext4", &["-q", "-m", "0", text(&image)])?;
@@ -58,7 +58,7 @@ fn small_disk(mebibytes: u64) -> io::Result<(Mount, PathBuf)> {
     Ok((Mount { at, _dir: dir }, image))
 }
 
-/// An empty file of so many MiB, and the folder where the file system in it is to be mounted.
+/// An empty file of this many MiB, and the folder where the file system in it is to be mounted.
 fn image(mebibytes: u64) -> io::Result<(tempfile::TempDir, PathBuf, PathBuf)> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let (image, at) = (dir.path().join("image"), dir.path().join("mount"));
@@ -160,7 +160,7 @@ fn full_disk(method: &str) {
     let first = log.trim(half.lsn).expect("trims");
     space_comes(|| log.append_commit(b"goes on"));
     drop(log);
-    // Behind a torn tail a new segment is needed. Where there is no room even for a small one, opening says so and the log
+    // After a torn tail a new segment is needed. Where there is no room even for a small one, opening says so and the log
     // can still be read.
     if let Err(error) = Log::open(&dir, by(method)) {
         assert!(matches!(&error, Error::DiskFull { path, .. } if path.starts_with(&dir)), "{error}");

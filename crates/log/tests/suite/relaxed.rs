@@ -174,7 +174,7 @@ fn a_log_of_a_lower_class_keeps_the_prefix_that_is_left_and_says_what_is_gone() 
         }
         let record = (RECORD + 4) as u64;
         let crashed = copied(&log);
-        // What lies behind the page had arrived, and says that all but the last record had been acknowledged.
+        // What lies after the page had arrived, and says that all but the last record had been acknowledged.
         lose_page(crashed.path(), 10);
         let lost = Tail::Lost { from: Lsn::new(9 * record), to: Lsn::new(19 * record) };
         let view = View::open(crashed.path()).expect("looks");

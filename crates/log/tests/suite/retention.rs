@@ -23,7 +23,7 @@ fn taken(dir: &Path) -> u64 {
     counted.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Commits records until the log has started so many segments.
+/// Commits records until the log has started this many segments.
 fn start(log: &Log, segments: u64) {
     let before = log.stats().segments_started;
     while log.stats().segments_started < before + segments {

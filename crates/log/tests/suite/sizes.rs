@@ -67,7 +67,7 @@ fn records_of_any_length_find_a_segment_whatever_the_opening_before_left() {
 
 const SEGMENT: u64 = 4 << 20;
 
-/// What a log takes on the disk after so many lives, each of which commits `bytes` and crashes, by the size of its files; and all
+/// What a log takes on the disk after this many lives, each of which commits `bytes` and crashes, by the size of its files; and all
 /// that it holds.
 fn after_lives(lives: u64, bytes: usize, cap: Option<u64>) -> (u64, u64) {
     let dir = scratch();

@@ -544,7 +544,7 @@ fn streams_are_salvaged_and_backed_up_with_their_numbers() {
     }
 }
 
-/// The records that a stream still hands out to a reader that stood behind `records` of ten when `change` was made, then three more
+/// The records that a stream still hands out to a reader that stood after `records` of ten when `change` was made, then three more
 /// were appended.
 fn behind(records: usize, change: impl Fn(&Log)) -> (Vec<u64>, Option<Error>) {
     let dir = scratch();

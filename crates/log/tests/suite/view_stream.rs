@@ -78,7 +78,7 @@ fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
     log.commit(stream.trim(62).expect("trims")).expect("commits");
     let error = follower.try_next_record().expect_err("was trimmed");
     assert!(matches!(error, Error::StreamTrimmed { seq: 61, first: 62, .. }), "{error}");
-    // A cut behind its place does not concern it; one in front of it does, though the numbers are there again.
+    // A cut after its place does not concern it; one in front of it does, though the numbers are there again.
     let mut follower =
         View::open(dir.path()).expect("looks").stream(id(7)).expect("looks").follow(62).expect("follows");
     stream.append_commit(b"62").expect("commits");

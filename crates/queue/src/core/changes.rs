@@ -16,7 +16,7 @@ const MARK_BYTES_MIN: usize = 256 << 10;
 const APPENDED_BYTES_MIN: u64 = 16 << 20;
 /// Changes of one mark of a snapshot.
 const CHANGES_MAX: usize = 8_192;
-/// A delayed message is moved to the end of its stream if so many messages behind it are gone.
+/// A delayed message is moved to the end of its stream if this many messages after it are gone.
 const GONE_MAX: u64 = 4_096;
 
 impl Core {

@@ -193,7 +193,7 @@ fn retention_never_breaks_the_chain() {
     let view = seawall::View::open(&from).expect("opens");
     let last = records(&to).len();
     assert!(last >= view.read(view.first_lsn()).expect("reads").count());
-    // Shipping goes on behind it.
+    // Shipping goes on after it.
     let shipping = Shipping::start(&from, Box::new(archive(&kept)), Settings::default()).expect("starts");
     append(&log, 10);
     shipping.finish(LIMIT).expect("ships");

@@ -9,7 +9,7 @@
 //! * no acknowledged batch is missing from what a reader of the destination finds, whatever becomes of the machine;
 //! * what the reader finds is one line of batches, each following the one before it, none twice;
 //! * the log still has what the next writer needs;
-//! * behind a destination that was set back, whatever is acknowledged anew can be read;
+//! * after a destination that was set back, whatever is acknowledged anew can be read;
 //! * no epoch is sent by a log that does not continue the chain; a writer is told that it was replaced, or that something was lost, only if
 //!   it was; nothing counts as damaged, because nothing is.
 //!
@@ -107,7 +107,7 @@ enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     stored: Vec<Arc<[u8]>>,
-    /// Names behind a hole.
+    /// Names after a hole.
     beyond: Vec<(u64, Arc<[u8]>)>,
     reader: Reader,
     requests: Vec<Request>,
@@ -161,7 +161,7 @@ enum Event {
     LoseAnswer(usize),
     /// The machine's directory is copied, as it is.
     Copy(usize),
-    /// The destination is set back by so many messages, while nothing is on its way.
+    /// The destination is set back by this many messages, while nothing is on its way.
     SetBack(usize),
     /// Something arrives that is no message.
     Stray,
@@ -503,7 +503,7 @@ impl World {
         Ok(())
     }
 
-    /// As a bucket that is restored to an earlier moment. What was acknowledged behind that is lost, by nobody's fault here.
+    /// As a bucket that is restored to an earlier moment. What was acknowledged after that is lost, by nobody's fault here.
     fn set_back(&mut self, by: usize) -> Result<(), String> {
         self.may_lack = true;
         (0..self.machines.len()).for_each(|index| self.crash(index));

@@ -230,7 +230,7 @@ fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
     drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound again");
 }
 
-/// A message that is replaced by another sound one has all behind it ignored: that is no shorter log.
+/// A message that is replaced by another sound one has all after it ignored: that is no shorter log.
 #[test]
 fn a_message_that_is_replaced_by_another_sound_one_is_found() {
     let (_dir, [from]) = folders(["log"]);
@@ -545,7 +545,7 @@ fn whatever_is_not_stored_is_said_with_its_reason_until_something_is() {
     }
 }
 
-/// At a limit of the destination the first message has no room, and those behind it are refused only because of that.
+/// At a limit of the destination the first message has no room, and those after it are refused only because of that.
 #[test]
 fn what_the_first_message_lacks_is_said_and_not_what_follows_from_it() {
     let dir = scratch();

@@ -311,7 +311,7 @@ struct Lines {
 impl Lines {
     /// What the record cannot show because of how they came.
     fn notices(&self) -> Option<String> {
-        // A program with one line, or without calls behind its first one, may well be right.
+        // A program with one line, or without calls after its first one, may well be right.
         let at_the_end = self.count > 1
             && self.span.is_some_and(|(first, last)| {
                 last + 1 == first + self.count && first > 0 && last + 1 == self.all

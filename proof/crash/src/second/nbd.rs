@@ -99,7 +99,7 @@ fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Negotiates the export, of so many bytes.
+/// Negotiates the export, of this many bytes.
 fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<()> {
     let mut hello = Vec::new();
     hello.extend(NBD_MAGIC.to_be_bytes());

@@ -197,7 +197,7 @@ pub(super) fn watch(
     let initramfs = dir.join("initramfs");
     std::fs::write(&initramfs, build(kernel, &options.busybox, &options.guest_binary, &spec)?)?;
     let mut machine = Machine::start(kernel, &initramfs, &served, Some(&marks), words)?;
-    // The wait for a message has an end; behind the first one the machine is connected.
+    // The wait for a message has an end; after the first one the machine is connected.
     expect(&mut machine, &Message::Ready)?;
     let (stream, _) = listener.accept()?;
     let start = {

@@ -1,4 +1,4 @@
-//! Starts an S3-compatible store on a folder (versitygw) behind a [`Proxy`], kills it, and damages its objects.
+//! Starts an S3-compatible store on a folder (versitygw) after a [`Proxy`], kills it, and damages its objects.
 //!
 //! Invariant: the store is ended when its [`Bucket`] is dropped.
 

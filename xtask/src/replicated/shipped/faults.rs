@@ -396,7 +396,7 @@ fn compact(all: &mut Campaign) -> Result {
     }
 }
 
-/// A batch is written ten years ahead: what was before it is rebuilt to any time, and what comes behind it too.
+/// A batch is written ten years ahead: what was before it is rebuilt to any time, and what comes after it too.
 fn jump(all: &mut Campaign) -> Result {
     const YEARS: &str = "315360000";
     end(&mut all.appender);

@@ -159,7 +159,7 @@ impl Proxy {
     }
 }
 
-/// A request, as it is sent on: with the order to close the connection behind the answer.
+/// A request, as it is sent on: with the order to close the connection after the answer.
 struct Request {
     /// Its first line.
     what: String,

@@ -41,7 +41,7 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// What stands before, in and behind the first pair of backticks.
+/// What stands before, in and after the first pair of backticks.
 fn code(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('`')?;
     let (code, after) = rest.split_once('`')?;

@@ -1,6 +1,6 @@
 //! Runs a block of the `log` and `peers` scenarios in files and logs of its own, which are kept from block to block.
 //!
-//! A block is measured in slices of [`SLICE_BYTES`], however long it is: a log is trimmed behind each, as by a user with
+//! A block is measured in slices of [`SLICE_BYTES`], however long it is: a log is trimmed after each, as by a user with
 //! checkpoints, because one that is written further and further must fill every segment anew.
 //!
 //! Invariants: opening, warming, trimming and preparing segments are in no block's time or counters; a thread records
@@ -249,7 +249,7 @@ impl<'a> Kept<'a> {
             }
         };
         if let Some((before, after)) = before.zip(held.stats()) {
-            // A segment that is started within a slice may be ready only behind it.
+            // A segment that is started within a slice may be ready only after it.
             measured.set("segments_filled", (after.segments_filled - before.segments_filled) as f64);
         }
         held.add_means(&mut measured);
@@ -531,7 +531,7 @@ impl Bench<'_> {
         self.with_new_logs(testbed, (Some(method), in_memory(true)), append)
     }
 
-    /// The same with a commit that outlives the process only behind each.
+    /// The same with a commit that outlives the process only after each.
     fn outlive(
         &self,
         testbed: &RealTestbed,

@@ -1,7 +1,7 @@
 //! Decodes fuzzer bytes into log files whose checksums are right although their fields are forged.
 //!
 //! ```text
-//! byte 0      bit 0: make every checksum right, so that the rules behind it are reached
+//! byte 0      bit 0: make every checksum right, so that the rules after it are reached
 //! then files  role (1 byte), length (2 bytes, little-endian), content
 //! ```
 //!

@@ -90,7 +90,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&socket, ANSWER)?;
     stream.set_read_timeout(Some(ANSWER))?;
     stream.set_write_timeout(Some(ANSWER))?;
-    // Of 1.0, so that the answer comes in one piece and the connection is closed behind it.
+    // Of 1.0, so that the answer comes in one piece and the connection is closed after it.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.take(ANSWER_MAX).read_to_string(&mut answer)?;

@@ -100,7 +100,7 @@ pub(crate) fn records(dir: &Path) -> Vec<(Lsn, Vec<u8>)> {
     records.map(|record| (record.lsn, record.payload.to_vec())).collect()
 }
 
-/// A folder that counts what is read of it and listed, and takes only so many changes.
+/// A folder that counts what is read of it and listed, and takes only this many changes.
 pub(crate) struct Watched {
     folder: Folder,
     pub(crate) read: usize,
@@ -116,7 +116,7 @@ impl Watched {
         Self { folder, read: 0, messages_read: 0, listed: 0, changes_left, end }
     }
 
-    /// After so many changes each one fails so.
+    /// After this many changes each one fails so.
     pub(crate) fn ends_after(self, changes_left: usize, end: ErrorKind) -> Self {
         Self { changes_left, end, ..self }
     }
@@ -166,7 +166,7 @@ impl Store for Watched {
 pub(crate) enum Refusal {
     Unknown,
     Refused,
-    /// The next one has no room, and those that are sent behind it are refused because of that.
+    /// The next one has no room, and those that are sent after it are refused because of that.
     First,
 }
 
@@ -175,7 +175,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Weather {
     /// No request is answered.
     pub(crate) away: bool,
-    /// Of so many appends one is stored without an answer, and one is lost; 0 for none.
+    /// Of this many appends one is stored without an answer, and one is lost; 0 for none.
     pub(crate) one_in: u64,
     pub(crate) stored: Vec<Arc<[u8]>>,
     pub(crate) appends: u64,
@@ -184,7 +184,7 @@ pub(crate) struct Weather {
     pub(crate) looks: u64,
     /// What becomes of every append instead of being stored.
     pub(crate) refusal: Option<Refusal>,
-    /// The answer to the next one, until another comes behind it.
+    /// The answer to the next one, until another comes after it.
     held: Option<Answer>,
     /// What tells it from others of its address.
     pub(crate) identity: Option<String>,

@@ -130,7 +130,7 @@ impl CrashMapping {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }
 
-    /// Stores one word, behind everything that this thread stored before: what finds the word finds that as well.
+    /// Stores one word, after everything that this thread stored before: what finds the word finds that as well.
     ///
     /// # Panics
     /// If it does not lie inside or is not aligned.

@@ -75,7 +75,7 @@ pub struct Call {
     pub number: libc::c_long,
     /// Its arguments.
     pub arguments: [u64; 6],
-    /// The address behind the call's instruction.
+    /// The address after the call's instruction.
     pub instruction: u64,
     /// The stack pointer.
     pub stack: u64,
@@ -226,7 +226,7 @@ impl Tracer {
         let _ = request(CONTINUE, thread, 0, usize::try_from(signal).unwrap_or(0));
     }
 
-    /// Lets a thread make its call, and stop behind it.
+    /// Lets a thread make its call, and stop after it.
     pub fn to_result(&self, thread: Thread) {
         let _ = request(TO_RESULT, thread, 0, 0);
     }

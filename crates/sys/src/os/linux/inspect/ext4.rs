@@ -17,7 +17,7 @@ use super::mounts::Mount;
 use super::roots::Roots;
 use crate::planted;
 
-/// The kernel whose ext4 flushes behind every sync without a journal.
+/// The kernel whose ext4 flushes after every sync without a journal.
 const FLUSHES_WITHOUT_JOURNAL: (u32, u32) = (6, 5);
 
 /// The options in force of the file system on a device, by the kernel's name of that; none if it is not one of this driver.

@@ -4,7 +4,7 @@
  *     commitAsync ─► requests ─► one thread: commit the lowest LSN ─► complete every future that the durable LSN has passed
  *
  * The thread commits the lowest LSN that is waited for: as the leader of that batch it writes everything that was appended until
- * then, so that the futures behind it are mostly done as well; those that are not come next.
+ * then, so that the futures after it are mostly done as well; those that are not come next.
  *
  * Invariants: a future is completed once, and none is left when the log was closed; after a failure of the log, pending and later
  * futures get the same exception; nothing that a future's dependents do runs under a lock of this class.

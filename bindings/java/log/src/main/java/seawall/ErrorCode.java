@@ -12,7 +12,7 @@ public enum ErrorCode {
     DISK_CAP,
     /** Another writer holds the log. */
     LOCKED,
-    /** A write or a sync failed earlier; what became of it is unknown. Open the log again to learn what is durable. */
+    /** A write or a sync failed earlier; its outcome is unknown. Open the log again to learn what is durable. */
     FAILED,
     /** Acknowledged data is damaged. */
     CORRUPT,

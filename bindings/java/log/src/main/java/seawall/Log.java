@@ -410,7 +410,7 @@ public final class Log implements AutoCloseable {
     /**
      * Reads the durable records of the log and of its streams, and waits for more at the end.
      *
-     * @param lsn where to begin: with the first record at or behind it
+     * @param lsn where to begin: with the first record at or after it
      * @return a cursor
      * @throws TrimmedException the LSN was trimmed
      * @throws SeawallException it lies past the end, or the log cannot be read there
@@ -464,7 +464,7 @@ public final class Log implements AutoCloseable {
     }
 
     /**
-     * Cuts off every record that belongs to no stream and starts at or behind an LSN. Takes effect at once; durable when everything
+     * Cuts off every record that belongs to no stream and starts at or after an LSN. Takes effect at once; durable when everything
      * before the returned LSN is. LSNs are not used twice.
      *
      * @param lsn the LSN

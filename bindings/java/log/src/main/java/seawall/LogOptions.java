@@ -125,7 +125,7 @@ public final class LogOptions {
     }
 
     /**
-     * Trims the log by itself to so many bytes, whole segments; by default it does not.
+     * Trims the log by itself to this many bytes, whole segments; by default it does not.
      *
      * @param bytes the bound
      * @return these options

@@ -136,7 +136,7 @@ public final class LogStream {
     }
 
     /**
-     * Cuts off a record and all behind it: the next record gets its number. Durable when everything before the returned LSN is.
+     * Cuts off a record and all after it: the next record gets its number. Durable when everything before the returned LSN is.
      *
      * @param sequence the number of the first record that is to go
      * @return the LSN to commit

@@ -47,7 +47,7 @@ public final class Message implements AutoCloseable {
     }
 
     /**
-     * Gives it back: it is handed out again behind the messages that wait now. Does nothing if another consumer has it, because the time
+     * Gives it back: it is handed out again after the messages that wait now. Does nothing if another consumer has it, because the time
      * for it was over.
      *
      * @param delay it is not handed out before that is over

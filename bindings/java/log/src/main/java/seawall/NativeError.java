@@ -1,7 +1,7 @@
 /*
  * Reads the last error of a thread out of the native library.
  *
- * Invariant: read right behind the call that failed, with nothing in between that could move a virtual thread to another carrier.
+ * Invariant: read right after the call that failed, with nothing in between that could move a virtual thread to another carrier.
  */
 package seawall;
 

@@ -97,7 +97,7 @@ public final class Transaction {
     }
 
     /**
-     * Cuts off a record of a stream and all behind it, as {@link LogStream#truncate}.
+     * Cuts off a record of a stream and all after it, as {@link LogStream#truncate}.
      *
      * @param stream the number of the stream
      * @param sequence of the first record that goes

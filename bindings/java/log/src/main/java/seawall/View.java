@@ -80,7 +80,7 @@ public final class View implements AutoCloseable {
      * Reads the log, and waits for more, also across writers that end and others that begin. On Linux a writer wakes it as soon as a commit
      * is durable. It goes on past the end that the view shows, and does not need the view any more.
      *
-     * @param lsn where to begin: with the first record at or behind it, which may not be there yet
+     * @param lsn where to begin: with the first record at or after it, which may not be there yet
      * @param endsWithWriter whether the cursor ends once there is no writer and everything was handed out
      * @return a cursor
      * @throws SeawallException the LSN was trimmed, or the log cannot be read there

@@ -149,7 +149,7 @@ class LifetimeTest extends Fixture {
         }
     }
 
-    /** In a child, which a read behind the end may crash; its allocator gives the memory of large records back to the system at once. */
+    /** In a child, which a read after the end may crash; its allocator gives the memory of large records back to the system at once. */
     @Test
     void noCopyOfARecordReadsFreedMemory() throws Exception {
         List<String> options = List.of(NATIVE_ACCESS, "-XX:ErrorFile=" + dir.resolve("crash.log"));

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 
 /** Tests what a JVM says that cannot load the native library: the cause and the remedy, first and each time. */
 class LoadTest extends Fixture {
-    /** Runs the child with these options; every opening says all of these words behind the name of the error. */
+    /** Runs the child with these options; every opening says all of these words after the name of the error. */
     private void says(List<String> before, List<String> options, String... words) throws Exception {
         List<String> command = new ArrayList<>(before);
         command.addAll(jvm(options, Child.class, "load", dir.resolve("log").toString()).command());

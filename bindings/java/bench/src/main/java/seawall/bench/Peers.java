@@ -60,7 +60,7 @@ record Peers(Supplier<Writer> writers, Act betweenBursts, Act end) implements Au
         void run() throws Exception;
     }
 
-    /** The log is trimmed to so many bytes, as that of the native program. */
+    /** The log is trimmed to this many bytes, as that of the native program. */
     private static final long RETENTION_BYTES = 256L << 20;
 
     /** Opens a peer by its name, for writers that wait for each record to be durable, or for ones that never do. */

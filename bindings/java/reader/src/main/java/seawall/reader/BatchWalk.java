@@ -3,7 +3,7 @@
  *
  * A walk stands in front of a batch and knows what the batch before it demands of it: its LSN, its link and its epoch.
  *
- * Invariant: the walk moves only behind a batch that is valid by every rule, or whose header is and whose records nobody reads.
+ * Invariant: the walk moves only after a batch that is valid by every rule, or whose header is and whose records nobody reads.
  */
 package seawall.reader;
 
@@ -42,7 +42,7 @@ final class BatchWalk {
         return offset + 3L * segment.blockBytes() <= segment.dataEnd();
     }
 
-    /** Checks the batch that should stand here and steps behind it. */
+    /** Checks the batch that should stand here and steps after it. */
     BatchHeader next() throws IOException, Fault.Broken {
         BatchHeader header = header();
         file.body(segment, offset, header);
@@ -62,7 +62,7 @@ final class BatchWalk {
         return header;
     }
 
-    /** Steps behind the batch of the header that stands here, whatever its records are. */
+    /** Steps after the batch of the header that stands here, whatever its records are. */
     void stepOver(BatchHeader header) {
         offset += header.diskBytes(segment.blockBytes());
         lsn = header.end();
@@ -89,7 +89,7 @@ final class BatchWalk {
         }
     }
 
-    /** What self-valid headers behind this place say of what had been there. */
+    /** What self-valid headers after this place say of what had been there. */
     record Witnesses(long acknowledged, boolean contradict, long durable) {}
 
     /**
@@ -119,7 +119,7 @@ final class BatchWalk {
         return skipTo(offset, -1);
     }
 
-    /** Moves to the next batch behind this place that is valid by itself and no step back in the log; false if there is none. */
+    /** Moves to the next batch after this place that is valid by itself and no step back in the log; false if there is none. */
     boolean skipDamage(long limit) throws IOException {
         return skipTo(offset + segment.blockBytes(), limit);
     }

@@ -203,7 +203,7 @@ final class Segments {
             }
             if (header.number() == next.previous()) {
                 if (Layout.before(next.firstLsn(), header.firstLsn()) || header.blockBytes() != next.blockBytes()) {
-                    throw file.damaged(0, header.firstLsn(), "its header contradicts the one behind it");
+                    throw file.damaged(0, header.firstLsn(), "its header contradicts the one after it");
                 }
                 members.add(0, file);
                 newer = file;
@@ -211,7 +211,7 @@ final class Segments {
                 continue;
             } else {
                 throw file.damaged(
-                        0, header.firstLsn(), "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one");
+                        0, header.firstLsn(), "segment " + Long.toUnsignedString(next.previous()) + " is missing after this one");
             }
         }
         return members;

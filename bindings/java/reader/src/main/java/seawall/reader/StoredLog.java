@@ -310,7 +310,7 @@ public final class StoredLog implements AutoCloseable {
     /**
      * Reads the records that were appended, those of streams among them, without what is cut off the log.
      *
-     * @param from the LSN to begin at; the first record at or behind it is the first one read
+     * @param from the LSN to begin at; the first record at or after it is the first one read
      * @return a reader up to {@link #endLsn}
      * @throws LogFormatException the LSN was trimmed, or lies past the end
      * @throws IOException a file could not be read

@@ -48,7 +48,7 @@ public final class StoredStream {
     }
 
     void put(long number, long lsn) {
-        // A rewritten record may be older than all that are left in the segments behind.
+        // A rewritten record may be older than all that are left in the segments after that.
         first = first == next || Layout.before(number, first) ? number : first;
         next = Layout.later(next, number + 1);
         places.put(number, lsn);

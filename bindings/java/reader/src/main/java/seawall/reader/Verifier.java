@@ -1,7 +1,7 @@
 /*
  * Reads every batch of a log and reports each damaged place.
  *
- * Behind a damaged batch the walk goes on at the next batch that is valid by itself and no step back in the log, so that one bad
+ * After a damaged batch the walk goes on at the next batch that is valid by itself and no step back in the log, so that one bad
  * block costs one batch. A segment without a header is walked from its first intact batch.
  *
  * Invariant: damage to one segment costs no record of another.
@@ -37,7 +37,7 @@ final class Verifier {
 
     private final Segments found;
     private final List<Damage> damage = new ArrayList<>();
-    /** Segments behind the newest with a header that lost theirs. */
+    /** Segments after the newest with a header that lost theirs. */
     private final List<Part> lostBehind = new ArrayList<>();
     private SegmentHeader newest;
     private long segments;
@@ -124,7 +124,7 @@ final class Verifier {
             } else if (header != null || holdsHeader(file, like(file))) {
                 lostBehind.add(part);
             } else {
-                // Segments are started in order: behind one that was not, there is none.
+                // Segments are started in order: after one that was not, there is none.
                 waiting = true;
                 spares++;
             }
@@ -132,7 +132,7 @@ final class Verifier {
         return parts;
     }
 
-    /** A segment behind the newest with a header that had been started: it lost its own. */
+    /** A segment after the newest with a header that had been started: it lost its own. */
     private void behind(Part part) throws IOException {
         damage.add(new Damage(part.file.path, 0, end, part.wrong));
         tail = null;
@@ -244,9 +244,9 @@ final class Verifier {
         String what = null;
         if (!newer.madeUp() && header.number() != next.previous()) {
             boolean there = found.files.stream().anyMatch(file -> file.number == next.previous());
-            what = there ? null : "segment " + Long.toUnsignedString(next.previous()) + " is missing behind this one";
+            what = there ? null : "segment " + Long.toUnsignedString(next.previous()) + " is missing after this one";
         } else if (Layout.before(next.firstLsn(), header.firstLsn()) || header.blockBytes() != next.blockBytes()) {
-            what = "its header contradicts the one behind it";
+            what = "its header contradicts the one after it";
         }
         if (what != null) {
             damage.add(new Damage(part.file.path, 0, header.firstLsn(), what));
@@ -257,7 +257,7 @@ final class Verifier {
     /**
      * Walks one part.
      *
-     * @param following the file behind it, whatever is left of that, or null
+     * @param following the file after it, whatever is left of that, or null
      * @param next the next part that is walked, or null
      */
     private void segment(Part part, Part following, Part next) throws IOException {
@@ -294,7 +294,7 @@ final class Verifier {
         bytes += header.bodyLength() - header.records() * Layout.RECORD_HEAD_BYTES;
     }
 
-    /** Judges a place without a valid batch; whether the walk goes on behind it. */
+    /** Judges a place without a valid batch; whether the walk goes on after it. */
     private boolean goesOn(Part part, boolean isLast, Part adjoining, Part next, BatchWalk walk, Fault fault) throws IOException {
         boolean missing;
         if (adjoining != null) {

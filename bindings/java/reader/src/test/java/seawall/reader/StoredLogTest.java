@@ -171,7 +171,7 @@ class StoredLogTest {
         log.acknowledged = 0;
         log.record("two").batch().record("three").batch().save();
         assertEquals(Tail.Kind.TORN, StoredLog.open(dir).tail().orElseThrow().kind());
-        // Nothing behind the hole says that it was acknowledged: torn.
+        // Nothing after the hole says that it was acknowledged: torn.
         log.damage(1, second + 130, 1);
         assertEquals(List.of("one"), all());
         // A later batch says so, and this log promises power loss: damaged.
@@ -203,7 +203,7 @@ class StoredLogTest {
     void behindACloseMarkOnlyALaterEpochContinues() throws IOException {
         log.record("one").batch().close().open().record("two").batch().save();
         assertEquals(List.of("one", "two"), all());
-        // Without its open mark what follows is not a part of the log, but a later epoch behind a close mark was there for good.
+        // Without its open mark what follows is not a part of the log, but a later epoch after a close mark was there for good.
         log.damage(1, 3 * SampleLog.BLOCK, 1);
         assertEquals(Reason.DAMAGED, refusal());
     }

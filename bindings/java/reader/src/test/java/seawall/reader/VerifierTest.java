@@ -100,7 +100,7 @@ class VerifierTest {
         Files.delete(log.path(2));
         Report report = StoredLog.verify(dir);
         assertEquals(9, report.records());
-        assertEquals("segment 2 is missing behind this one", report.damage().get(0).what());
+        assertEquals("segment 2 is missing after this one", report.damage().get(0).what());
         Files.delete(log.path(1));
         report = StoredLog.verify(dir);
         assertEquals("segment 2 before this one is missing", report.damage().get(0).what());
