@@ -136,7 +136,8 @@ fn unset(repository: &str, nfpm: &str, pom: &str) -> Vec<String> {
     }
     if pom.contains(PLACEHOLDER) {
         unset.push(
-            "the group of the jars is a placeholder: `groupId` in bindings/java/pom.xml and its modules".to_owned(),
+            "the group of the jars is a placeholder: `groupId` in bindings/java/pom.xml and its modules"
+                .to_owned(),
         );
     }
     unset
