@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const CBINDGEN: &str = "0.29.4";
 const CRATE: &str = "bindings/c";
 
-/// Makes `include/seawall.h` anew from the source, and installs cbindgen first where it is missing.
+/// Makes `include/seawall.h` again from the source, and installs cbindgen first where it is missing.
 pub(crate) fn header() -> Result {
     provide()?;
     let made = output(command("cbindgen", &["--quiet", "--config", "bindings/c/cbindgen.toml", CRATE]))?;

@@ -14,7 +14,7 @@ mod files;
 #[cfg(test)]
 mod imports;
 mod java;
-/// The source of the gauge's own search, and not its crate: a change of the gauge would build this program anew, and
+/// The source of the gauge's own search, and not its crate: a change of the gauge would build this program again, and
 /// all that the gauge stands on, with other features than the tests.
 #[path = "../../crates/jvm/src/find.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the gauge uses the rest")]
@@ -83,7 +83,7 @@ enum Command {
     Cluster(replicated::cluster::Options),
     /// Builds the C interface and installs header, libraries and pkg-config's file
     InstallC(c_interface::Installation),
-    /// Makes the header of the C interface anew from the source (installs cbindgen, a minute)
+    /// Makes the header of the C interface again from the source (installs cbindgen, a minute)
     CHeader,
     /// Faults while a log is shipped to three real nodes or a store
     Shipped(replicated::shipped::Options),

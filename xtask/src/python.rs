@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   target/python   build/    what cargo builds      wheels/   the one wheel
-//!                   tools/    maturin, pytest, hypothesis, mypy and the wheel: kept, made anew when their list changes
-//!                   clean/    for each Python here, the wheel and nothing else, made anew each time
+//!                   tools/    maturin, pytest, hypothesis, mypy and the wheel: kept, made again when their list changes
+//!                   clean/    for each Python here, the wheel and nothing else, made again each time
 //! ```
 //!
 //! Invariants: a machine without Python is named as lacking it; the wheel that is tested is the one that was just built; nothing

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) type State = kv::State<(u64, u64), Vec<u64>>; // Applied are an index and its term.
 pub(crate) type Machine = kv::Machine<(u64, u64), Vec<u64>>;
 type Event = Box<dyn FnOnce(&mut Node) + Send>; // What the thread of the node does.
-/// Who asked is told by its drop that another node has to be asked.
+/// Dropping it tells the caller to ask another node.
 type Reply = oneshot::Sender<Value>;
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@ fn snapshot(machine: &Machine) -> raft::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Sends messages to another node. Raft has to know which were lost, and what became of snapshots.
+/// Sends messages to another node. Raft has to know which were lost, and whether snapshots arrived.
 async fn send(mut peer: kv::Peer, mut messages: mpsc::Receiver<Message>, events: Sender<Event>) {
     while let Some(message) = messages.recv().await {
         let Ok(bytes) = message.write_to_bytes() else { continue };

@@ -50,7 +50,7 @@
 //! log there; a host whose snapshot is behind the log is refused.
 //!
 //! A log that was salvaged, or restored from a backup, lacks entries that its node acknowledged to others: remove such a node from its
-//! groups, and add it anew with an empty log under another ID.
+//! groups, and add it again with an empty log under another ID.
 //!
 //! # Memory and blocking
 //!

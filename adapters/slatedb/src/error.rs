@@ -1,4 +1,4 @@
-//! Defines why a log cannot serve a database, and what SlateDB is told.
+//! Defines why a log cannot serve a database, and the error that SlateDB gets.
 
 use std::path::PathBuf;
 use std::sync::Arc;

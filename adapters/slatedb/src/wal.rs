@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// The epoch that may append. Who appends holds it for reading.
     pub(crate) turn: RwLock<u64>,
-    /// The newest writer, which is told of commits.
+    /// The newest writer, which is notified of commits.
     writer: Mutex<Weak<Progress>>,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// From now on `writer` is told of commits.
+    /// From now on `writer` is notified of commits.
     pub(crate) fn watch(&self, writer: &Arc<Progress>) {
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(writer);
     }

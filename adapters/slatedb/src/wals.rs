@@ -159,7 +159,7 @@ impl WalAdmin for Wals {
     }
 }
 
-/// Copies the records after the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun anew.
+/// Copies the records after the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun again.
 /// Returns the ID after which the rows of the new log are replayed, and its last one.
 fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
     let failed =

@@ -1,4 +1,4 @@
-//! Tests SlateDB over the log: recovery, readers, garbage collection, clones, fencing and what a foreign log is told.
+//! Tests SlateDB over the log: recovery, readers, garbage collection, clones, fencing and refusals of foreign logs.
 
 use std::path::Path as Dir;
 use std::sync::Arc;

@@ -639,7 +639,7 @@ typedef struct seawall_stats {
      */
     uint64_t segments_started;
     /**
-     * Segments that were made anew and filled with zeros; one that was trimmed in time is recycled instead.
+     * Segments that were created and filled with zeros; one that was trimmed in time is recycled instead.
      */
     uint64_t segments_filled;
     /**
@@ -1384,7 +1384,7 @@ int32_t seawall_log_read(struct seawall_log *log,
  *
  * Waits for a record for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it does not wait, and 0 says that
  * there is none now. Otherwise 0 says that there will be none: the log was closed, or the writer of a view has ended (see
- * `seawall_view_read`); a wait in vain is `SEAWALL_TIMED_OUT`, and a later call goes on where it stopped. Reads the disk: that nothing
+ * `seawall_view_read`); a timeout is `SEAWALL_TIMED_OUT`, and a later call goes on where it stopped. Reads the disk: that nothing
  * interrupts, but of a log and with a timeout above 0 a thread of the log does it.
  *
  * A cursor is for one thread at a time: a second one gets `SEAWALL_BUSY`.
@@ -1464,7 +1464,7 @@ int32_t seawall_log_backup(const struct seawall_log *log, const char *to, const 
 
 /**
  * Copies every intact record of the damaged log in the directory `from` into a new log in the directory `to`, in order and transactions
- * whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are given anew: after a gap they differ from those of the old log.
+ * whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are new: after a gap they differ from those of the old log.
  * `options` are those of the new log, NULL for the defaults. `*report` says what is left of the old log, as `seawall_verify` does, and is
  * to be freed by `seawall_report_free`; `report` may be NULL. Reads and writes the disk.
  *
@@ -1599,7 +1599,7 @@ int64_t seawall_queue_put(struct seawall_queue *queue,
  * `seawall_message_free`, which gives it back as well.
  *
  * Waits for a message for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it does not wait, and returns 0 if
- * there is none now; a wait in vain is `SEAWALL_TIMED_OUT`. `seawall_queue_close` by another thread ends it with `SEAWALL_CLOSED`.
+ * there is none now; a timeout is `SEAWALL_TIMED_OUT`. `seawall_queue_close` by another thread ends it with `SEAWALL_CLOSED`.
  *
  * Errors: `SEAWALL_TIMED_OUT`; as `seawall_queue_put`.
  */

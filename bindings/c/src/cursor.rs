@@ -157,7 +157,7 @@ pub unsafe extern "C" fn seawall_log_read(log: *mut Log, lsn: u64, cursor: *mut 
 ///
 /// Waits for a record for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it does not wait, and 0 says that
 /// there is none now. Otherwise 0 says that there will be none: the log was closed, or the writer of a view has ended (see
-/// `seawall_view_read`); a wait in vain is `SEAWALL_TIMED_OUT`, and a later call goes on where it stopped. Reads the disk: that nothing
+/// `seawall_view_read`); a timeout is `SEAWALL_TIMED_OUT`, and a later call goes on where it stopped. Reads the disk: that nothing
 /// interrupts, but of a log and with a timeout above 0 a thread of the log does it.
 ///
 /// A cursor is for one thread at a time: a second one gets `SEAWALL_BUSY`.

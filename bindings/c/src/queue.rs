@@ -220,7 +220,7 @@ pub unsafe extern "C" fn seawall_queue_put(
 /// `seawall_message_free`, which gives it back as well.
 ///
 /// Waits for a message for at most `timeout_ns` nanoseconds, without end if that is negative. With 0 it does not wait, and returns 0 if
-/// there is none now; a wait in vain is `SEAWALL_TIMED_OUT`. `seawall_queue_close` by another thread ends it with `SEAWALL_CLOSED`.
+/// there is none now; a timeout is `SEAWALL_TIMED_OUT`. `seawall_queue_close` by another thread ends it with `SEAWALL_CLOSED`.
 ///
 /// Errors: `SEAWALL_TIMED_OUT`; as `seawall_queue_put`.
 #[unsafe(no_mangle)]

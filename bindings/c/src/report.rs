@@ -187,7 +187,7 @@ pub unsafe extern "C" fn seawall_log_backup(
 }
 
 /// Copies every intact record of the damaged log in the directory `from` into a new log in the directory `to`, in order and transactions
-/// whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are given anew: after a gap they differ from those of the old log.
+/// whole, and returns how many, those that say what was trimmed or cut included. `from` stays as it is. LSNs are new: after a gap they differ from those of the old log.
 /// `options` are those of the new log, NULL for the defaults. `*report` says what is left of the old log, as `seawall_verify` does, and is
 /// to be freed by `seawall_report_free`; `report` may be NULL. Reads and writes the disk.
 ///

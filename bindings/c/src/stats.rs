@@ -49,7 +49,7 @@ pub struct Stats {
     pub bytes_written: u64,
     /// Segments started.
     pub segments_started: u64,
-    /// Segments that were made anew and filled with zeros; one that was trimmed in time is recycled instead.
+    /// Segments that were created and filled with zeros; one that was trimmed in time is recycled instead.
     pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
     pub stalls: u64,

@@ -1,7 +1,7 @@
 //! Compiles and runs what uses the interface from C and C++: the tests of every function, the cases that all languages share, and the
 //! programs that the documentation shows.
 //!
-//! A machine without a C compiler is told what was left out.
+//! Without a C compiler they say what they left out.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../crates/log/examples/behaviour/interpreter.rs"]

@@ -114,7 +114,7 @@ impl Follower {
         if matches!(next, Err(seawall::Error::TimedOut { .. })) { None } else { Some(next) }
     }
 
-    /// Where the next record is, for the error of a wait that was in vain.
+    /// Where the next record is, for the error of a wait that timed out.
     fn place(&self) -> seawall::Lsn {
         match &lock(&self.state).1 {
             Source::View(follower) => follower.lsn(),
@@ -211,7 +211,7 @@ impl Follower {
     }
 
     /// Goes on after what was trimmed, after ``Trimmed``: returns the LSN of the first record that is left. Only for followers of
-    /// a ``View``; those of a log or a stream start anew.
+    /// a ``View``; those of a log or a stream start again.
     fn skip_trimmed(&self, py: Python<'_>) -> PyResult<u64> {
         let skipped = py.detach(|| match &mut lock(&self.state).1 {
             Source::View(follower) => Some(follower.skip_trimmed()),

@@ -22,7 +22,7 @@ use crate::stream::{Stream, stream_id};
 use crate::transaction::Transaction;
 use crate::wait;
 
-/// The latest time that is told from later ones, in seconds since 1970: every system has it.
+/// The latest time that can be distinguished from later ones, in seconds since 1970: every system has it.
 const TIME_MAX: f64 = 8e9;
 
 /// A transaction log in one directory, opened for writing: creates or recovers it. A context manager that closes it, and an

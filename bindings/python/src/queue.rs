@@ -307,7 +307,7 @@ impl Queue {
         listed!(py, "Peeked", self.ask(py, |queue| queue.peek(messages_max))?)
     }
 
-    /// The messages that were tried ``max_attempts`` times in vain, in the order in which that happened, at most this many. They stay until
+    /// The messages that were tried ``max_attempts`` times without success, in the order in which that happened, at most this many. They stay until
     /// they are put back or dropped.
     #[pyo3(signature = (letters_max=4_294_967_295))]
     fn dead_letters<'py>(&self, py: Python<'py>, letters_max: u32) -> PyResult<Vec<Bound<'py, PyAny>>> {

@@ -42,7 +42,7 @@ pub(crate) const FORKED: u8 = 8;
 pub(crate) const DAMAGED: u8 = 9;
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The code of the worst that became of these conditions; `None` if all are met.
+/// The code of the worst outcome of these conditions; `None` if all are met.
 pub(crate) fn of_conditions(checked: &[Checked]) -> Option<u8> {
     let codes = [
         (ConditionOutcome::Missed, MISSED),

@@ -19,7 +19,7 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 const CLIENT_NS_MAX: u64 = 2_000_000_000;
 /// More clients than these at once are no scrapers; each takes a descriptor.
 const CLIENTS_MAX: usize = 256;
-/// How often clients are looked at, while there are any.
+/// The interval at which clients are polled.
 const EVERY: Duration = Duration::from_millis(5);
 
 pub(crate) struct Page {
@@ -44,7 +44,7 @@ impl Page {
     }
 }
 
-/// What there is at a path, in the form of metrics that the client prefers.
+/// Serves the page of a path, metrics in the form that the client prefers.
 pub(crate) trait Pages: Fn(&str, Form) -> Option<Page> {}
 
 impl<F: Fn(&str, Form) -> Option<Page>> Pages for F {}

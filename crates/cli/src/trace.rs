@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// What a report in JSON says it is.
+/// The `format` of a report in JSON.
 const FORMAT: &str = "seawall-trace";
 
 /// Options of `seawall trace`.

@@ -6,7 +6,7 @@
 //!        └──────────── burst ─► journal of its own ────────────┘
 //! ```
 //!
-//! Invariants: what it costs a day is printed before anything is written; after an error the journal is made anew, and the
+//! Invariants: what it costs a day is printed before anything is written; after an error the journal is made again, and the
 //! error is counted and printed once, not the end; a signal ends it within a commit, and leaves no file after.
 
 mod metrics;

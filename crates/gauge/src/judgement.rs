@@ -1,4 +1,4 @@
-//! Judges a result once, for every output: what a durable commit costs here, or why that cannot be told.
+//! Judges a result once, for every output: what a durable commit costs here, or why that is unknown.
 //!
 //! ```text
 //!   a finding is *wrong*               cannot tell     figures mean something else: no gate passes, nothing is recommended
@@ -149,7 +149,7 @@ impl Judgement {
         Self::of(&Ranking::new(result))
     }
 
-    /// Whether figures of this result decide nothing: what they would be held against cannot be told.
+    /// Whether figures of this result decide nothing: what they would be compared with is unknown.
     pub fn cannot_tell(&self) -> bool {
         !self.wrong.is_empty()
     }

@@ -4,7 +4,7 @@
 //! with a default; a file of an older version is brought into this one when it is read.
 //!
 //! Invariants: figures are the measured ones, unrounded; what is judged (class after the evidence, findings, verdict) is
-//! computed from them when reported, and stands in the file for other programs: this one computes it anew from what it
+//! computed from them when reported, and stands in the file for other programs: this one computes it again from what it
 //! reads; no path of the machine is stored but the mount point's. `docs/result.md` describes the file.
 
 mod file;
@@ -152,7 +152,7 @@ impl RunResult {
     /// Reads the text of a result file, as bounded and checked as [`RunResult::read`].
     ///
     /// # Errors
-    /// Why the text is refused.
+    /// Why the text is invalid.
     pub fn from_json(text: &str) -> Result<Self, Refusal> {
         file::parse(text)
     }

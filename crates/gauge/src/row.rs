@@ -59,7 +59,7 @@ impl From<&Method> for MethodName {
 /// In a word: a row ran into an error.
 pub const FAILED: &str = "failed";
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {

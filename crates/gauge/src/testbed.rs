@@ -177,7 +177,7 @@ pub trait Testbed {
         write_bytes: usize,
     ) -> Result<Option<Watched>, BlockError>;
 
-    /// Makes the journal, or makes it anew. `progress` receives the bytes done and returns whether to go on.
+    /// Makes the journal, or makes it again. `progress` receives the bytes done and returns whether to go on.
     ///
     /// # Errors
     /// Unavailable, with the reason, if the file system lacks the file state; the failed call otherwise.

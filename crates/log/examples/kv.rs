@@ -1,7 +1,7 @@
 //! Example: a durable key-value store on the log, compacted by one transaction and a trim.
 //!
 //! Every change is a record; the map in memory is what the records add up to. When the log has grown to twice of what
-//! the map needs, the map is written anew and everything before it is trimmed.
+//! the map needs, the map is written again and everything before it is trimmed.
 //!
 //! `kv DIR set KEY VALUE | get KEY | del KEY | list`
 
@@ -13,7 +13,7 @@ use seawall::{Log, Lsn, Options, Result};
 struct Store {
     log: Log,
     map: BTreeMap<String, String>,
-    /// Bytes of log that the map would need if it were written anew.
+    /// Bytes of log that the map would need if it were written again.
     live_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Keeps the sum of what the map needs as it goes: adding it up anew for each record of a long log would take hours.
+    /// Keeps the sum of what the map needs as it goes: adding it up again for each record of a long log would take hours.
     fn apply(&mut self, change: &str) {
         match change.split_at_checked(1) {
             Some(("+", rest)) => {
@@ -66,7 +66,7 @@ impl Store {
         if log_bytes > 2 * self.live_bytes + (1 << 20) { self.compact() } else { Ok(()) }
     }
 
-    /// Writes the map anew, then trims what came before. A crash in between leaves old and new records, whose sum is the
+    /// Writes the map again, then trims what came before. A crash in between leaves old and new records, whose sum is the
     /// same map, so no transaction is needed and the map may be larger than one.
     fn compact(&mut self) -> Result<()> {
         let start: Lsn = self.log.appended_lsn();

@@ -5,7 +5,7 @@
 //! that only a foreign file shows by one that appears under a segment's name. The run fails if a bug survives that is
 //! not listed as equivalent.
 //!
-//! `mutants --record` writes `src/testing/sim/planted.txt` anew: where each bug shows, so that the tests need not search.
+//! `mutants --record` writes `src/testing/sim/planted.txt` again: where each bug shows, so that the tests need not search.
 
 use std::process::ExitCode;
 

@@ -30,7 +30,7 @@ pub(crate) type Reply = Box<dyn FnOnce(Result<Answer>) + Send>;
 /// Answers to give without the lock.
 pub(crate) type Answers = Vec<(Reply, Result<Answer>)>;
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) enum Accepted {
     Answer(Reply, Result<Answer>),
     /// It is answered when everything before the LSN is durable.

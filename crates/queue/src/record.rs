@@ -38,7 +38,7 @@ const MARK_HEAD: usize = 8;
 pub(crate) const CHANGE: usize = 32;
 const SNAPSHOT: u64 = 1 << 63;
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Gone,

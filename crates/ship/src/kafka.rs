@@ -90,7 +90,7 @@ fn delivered(connection: &Connection, outcome: &DeliveryResult<'_>, sent: &Sent)
 pub struct Kafka {
     config: ClientConfig,
     producer: ThreadedProducer<Context<Box<Sent>>>,
-    /// Made when something is read, and anew after a request without an answer.
+    /// Made when something is read, and again after a request without an answer.
     reader: Option<Reader>,
     topic: String,
     cluster: Option<String>,

@@ -13,7 +13,7 @@
 //! a rebuild. A removal that was interrupted is finished by the next one.
 //!
 //! A name that was removed is free again. A writer that has slept since would take it for the end of the chain, and create
-//! it anew: so a position before a start is never the end of the chain, and readers ignore what is created there.
+//! it again: so a position before a start is never the end of the chain, and readers ignore what is created there.
 //!
 //! Invariants: nothing is removed before the start that takes its place is stored, and before the first message that is kept was found to
 //! follow it; no message after it is missing; the newest segment stays.

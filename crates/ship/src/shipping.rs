@@ -234,7 +234,7 @@ impl Shipping {
         self.wait_since(lsn, limit, &|_| begun_ns)
     }
 
-    /// As [`Shipping::wait`]; the limit begins anew whenever something is stored.
+    /// As [`Shipping::wait`]; the limit begins again whenever something is stored.
     ///
     /// # Errors
     /// As [`Shipping::wait`]; [`Error::Unavailable`] with the reason where that is known.
@@ -361,7 +361,7 @@ impl Shipping {
         drained
     }
 
-    /// As [`Shipping::finish`]; the limit begins anew whenever something is stored.
+    /// As [`Shipping::finish`]; the limit begins again whenever something is stored.
     ///
     /// # Errors
     /// As [`Shipping::wait_while_it_moves`].

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// What the names of notes on destinations begin with, in a log's folder.
 const HOLDS: &str = "HOLD-ship-";
-/// What the names of files begin with in which services say what they are doing.
+/// The prefix of the names of the files in which services record their state.
 const NOTES: &str = "NOTE-ship-";
 /// The marker of a standby.
 const STANDBY: &str = "REBUILDING";

@@ -20,7 +20,7 @@ pub fn prefer_large_pages(bytes: &mut [u8]) {
 }
 
 /// Gives the memory under the whole pages of `bytes` back to the system, where it takes any back (Linux): what lay there is
-/// lost, and the next touch takes memory anew. Returns whether it was taken; if not, `bytes` is what it was.
+/// lost, and the next touch takes memory again. Returns whether it was taken; if not, `bytes` is what it was.
 ///
 /// Memory that is registered with an engine must be given up there first, otherwise the device reads pages that the process
 /// no longer writes.

@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PREFIX: &str = "seawall-";
 const SUFFIX: &str = ".tmp";
 const LOCK: &str = "lock";
-/// A name that is taken, or that a sweeper removed in the moment it was made, is drawn anew.
+/// A name that is taken, or that a sweeper removed in the moment it was made, is drawn again.
 const ATTEMPTS: u32 = 8;
 
 /// A scratch folder, removed when dropped.

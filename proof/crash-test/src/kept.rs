@@ -5,7 +5,7 @@
 //!                   calls    the calls up to the cut                  again   directory and check, as JSON
 //! ```
 //!
-//! Invariant: a folder is made anew, and nothing that was there is overwritten.
+//! Invariant: a folder is new, and nothing that was there is overwritten.
 
 use crate::call::Record;
 use crate::check::{Answer, Check as _, CommandCheck, LIMIT, lay_out, lines, load};

@@ -35,7 +35,7 @@ pub struct Search {
     pub budget: Duration,
     /// Checks at once.
     pub workers: usize,
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
     /// No power cut before this many events: a check that fails before the first acknowledgement judges none of them.
     pub first_cut: usize,

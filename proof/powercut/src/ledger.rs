@@ -2,7 +2,7 @@
 //!
 //! Each run has a Seawall log of its own, in a folder of its name: its streams, and of each stream two numbers. Everything
 //! before the first was acknowledged, everything before the second may have been trimmed. A record of the log is one
-//! [`Entry`] as JSON; from time to time everything is written anew and what lies before is trimmed.
+//! [`Entry`] as JSON; from time to time everything is written again and what lies before is trimmed.
 //!
 //! Invariants: numbers only grow; streams, and with them memory and disk, are bounded; a reader takes no lock, because the
 //! witness of a run may outlive the cut by hours; it sees everything that was ever confirmed; what it reads is what was in
@@ -22,7 +22,7 @@ use crate::stream::{Stream, StreamKind};
 
 /// Streams of a run.
 pub(crate) const STREAMS_MAX: u16 = 64;
-/// Entries after which everything is written anew.
+/// Entries after which everything is written again.
 const ENTRIES_BETWEEN_SNAPSHOTS: u64 = 65_536;
 /// The window in records that a run may have.
 pub(crate) const WINDOW_MAX: u32 = 4096;
@@ -171,7 +171,7 @@ impl Ledger {
         Ok(self.log.commit(self.log.appended_lsn())?)
     }
 
-    /// Writes everything anew and forgets what lies before.
+    /// Writes everything again and forgets what lies before.
     fn write_anew(&mut self) -> Result<()> {
         let start = self.log.appended_lsn();
         self.append(&Entry::Is(self.run.clone()))?;

@@ -1,4 +1,4 @@
-"""The options of a log as keywords, for type checkers; what each means is told by the options of the Rust library."""
+"""The options of a log as keywords, for type checkers; the options of the Rust library say what each means."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Stats:
     segments_started: int
     """Segments started."""
     segments_filled: int
-    """Segments that were made anew and filled with zeros."""
+    """Segments that were created and filled with zeros."""
     stalls: int
     """Times that an append had to wait for memory or for a segment."""
     stalled_for: float | None
@@ -222,7 +222,7 @@ class Peeked:
 
 
 class DeadLetter(Peeked):
-    """A message that was tried ``max_attempts`` times in vain."""
+    """A message that was tried ``max_attempts`` times without success."""
 
 
 @dataclass(frozen=True, slots=True)

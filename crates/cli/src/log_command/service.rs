@@ -96,7 +96,7 @@ pub(super) struct Entry {
     up: Gauge,
     said_ns: Mutex<u64>,
     say_every: Option<Duration>,
-    /// Where it says what it is doing, beside the log.
+    /// Where it records its state, beside the log.
     note: Mutex<Note>,
 }
 
@@ -133,7 +133,7 @@ impl Entry {
         if let Some(why) = why {
             note.said.last_error = Some((now, why.clone()));
         }
-        // A folder that is not there yet, or full: what fails is told by everything else.
+        // A folder that is not there yet, or full: everything else reports the failure.
         let _ = note.dir.as_ref().map(|dir| note.said.write(dir));
     }
 
@@ -271,7 +271,7 @@ fn health(entries: &[Arc<Entry>], names: &[String]) -> (bool, String) {
 pub(super) struct Pair {
     pub(super) log: String,
     pub(super) address: String,
-    /// Where a service says what it is doing: the folder of the log that it ships.
+    /// Where a service records its state: the folder of the log that it ships.
     pub(super) notes: Option<PathBuf>,
 }
 

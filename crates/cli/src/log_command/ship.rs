@@ -33,7 +33,7 @@ use crate::signals::{self, STOP};
 
 /// How long a service retries a request of a store before it reports the failure.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(10);
-/// How long what has gathered is waited for at the end.
+/// How long the end waits for what was gathered.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use crate::report::csv::quoted;
 use crate::report::markdown::{add, escaped};
 use serde_json::{Value, json};
 
-/// What a comparison's JSON says it is.
+/// The `format` of a comparison in JSON.
 pub const FORMAT: &str = "seawall-comparison";
 /// The version of that format.
 pub const VERSION: u32 = 1;
 
-/// What the JSON of several comparisons says it is.
+/// The `format` of several comparisons in JSON.
 pub(crate) const FORMAT_SEVERAL: &str = "seawall-comparisons";
 
 /// All comparisons as a Markdown document.

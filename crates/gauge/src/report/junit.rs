@@ -22,7 +22,7 @@ struct Case<'a> {
     story: &'a str,
 }
 
-/// What became of the conditions of a command's option, such as `bench --require`.
+/// The outcome of the conditions of a command's option, such as `bench --require`.
 pub fn conditions(option: &str, checked: &[Checked]) -> String {
     let cases = checked.iter().map(|one| {
         let element = match one.outcome {

@@ -10,7 +10,7 @@ use crate::latency::{Latency, Percentile};
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::require::Preset;
 
-/// What became of a condition.
+/// The outcome of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionOutcome {
     /// The figure is within its bound, or what must not come true did not.
@@ -40,7 +40,7 @@ impl ConditionOutcome {
 pub struct Checked {
     /// The condition as it was given, of `--require` with the row that it is about: the test's name.
     pub name: String,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: ConditionOutcome,
     /// The figure and the method it is of, or why there is none.
     pub sentence: String,

@@ -151,7 +151,7 @@ impl RealTestbed {
         Ok(path)
     }
 
-    /// The same, made anew.
+    /// The same, made again.
     pub(crate) fn fresh_file(
         &mut self,
         name: &str,

@@ -91,7 +91,7 @@ impl Schedule {
         decision
     }
 
-    /// A burst began at `began_ns` and took `spent_ns`, whatever became of it.
+    /// A burst began at `began_ns` and took `spent_ns`, whatever its outcome.
     pub fn done(&mut self, began_ns: u64, spent_ns: u64) {
         self.wait(began_ns, spent_ns);
     }

@@ -30,7 +30,7 @@ impl Writer for Sqlite {
 
     fn tidy(&mut self) -> Result<(), Fault> {
         self.0.execute("DELETE FROM log", [])?;
-        // The log begins anew in its file, which keeps its length: it is written over, as the others' recycled files.
+        // The log begins again in its file, which keeps its length: it is written over, as the others' recycled files.
         let busy: i64 = self.0.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
         if busy == 0 { Ok(()) } else { Err("its checkpoint another connection held the database".into()) }
     }

@@ -90,7 +90,7 @@ impl AppendQueue {
         Poll::Pending
     }
 
-    /// Wakes the first in line, which may have been refused the memory that another one held in vain; not that one itself,
+    /// Wakes the first in line, which may have been refused the memory that another one holds without using it; not that one itself,
     /// because it would try again at once and for ever.
     fn wake_first_but(&self, place: &Place) {
         let mut line = lock(&self.line);
@@ -258,7 +258,7 @@ mod tests {
         let mut behind = Task::default();
         assert!(behind.poll(&queue, &mut 0).is_pending());
         queue.wake_up_to(200);
-        // The one after holds memory in vain while the first one looks.
+        // The one after holds memory without using it while the first one looks.
         assert!(large.poll_one(&queue, &mut 0, true).is_pending());
         assert!(behind.poll_one(&queue, &mut 0, true).is_pending());
         assert_eq!((large.woken(), behind.woken()), (2, 1));

@@ -25,7 +25,7 @@ use seawall_sys::crash_memory::{CrashMapping, boot_id};
 use seawall_sys::directory::{Directory, Permissions};
 use seawall_sys::planted;
 
-/// Parts of the memory that are used anew one by one.
+/// Parts of the memory that are used again one by one.
 const SLOTS: u32 = 16;
 
 /// How a log serves commits that are to outlive the process only: see [`crate::Log::commit_as`].

@@ -1,7 +1,7 @@
 //! Segment writers: the open file handles of each segment, through which batches are written and synced.
 //!
 //! Each segment that may be written has as many *writers* as batches may be in flight. A writer is the segment's file,
-//! opened by the selected row of the method table. Each writer opens it anew, because the kernel reports a failed
+//! opened by the selected row of the method table. Each writer opens it again, because the kernel reports a failed
 //! write-back once for each open file: on a shared one a second sync could succeed over data that the first one lost. A
 //! writer runs one job at a time; the core never has more jobs in flight than there are writers. The rings of the
 //! `io_uring` engine are shared by the writers of all segments and set up once, when the log is opened. Relaxed commits

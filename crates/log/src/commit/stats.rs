@@ -45,7 +45,7 @@ pub struct Stats {
     pub bytes_written: u64,
     /// Segments started.
     pub segments_started: u64,
-    /// Segments that were made anew and filled with zeros, which competes with commits for the disk: a segment that was
+    /// Segments that were created and filled with zeros, which competes with commits for the disk: a segment that was
     /// trimmed in time is recycled instead.
     pub segments_filled: u64,
     /// Times that an append had to wait for memory or for a segment.
@@ -178,7 +178,7 @@ impl Recorder {
         kept.counts.rewritten_bytes += bytes;
     }
 
-    /// A segment was made anew.
+    /// A segment was created.
     pub(crate) fn filled(&self) {
         self.metrics.count(Metric::SegmentsFilled, 1);
         lock(&self.kept).counts.segments_filled += 1;

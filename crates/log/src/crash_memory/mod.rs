@@ -33,14 +33,14 @@
 //!
 //! A **frame is valid** if and only if it lies in its slot and its checksum is right. The **frames of a slot** are its first
 //! one and those after it that are valid and begin at the LSN where the one before ended: a frame that is left from the
-//! last use of the slot begins at a lower one. A slot is used anew once the segments hold, for the end of the process,
+//! last use of the slot begins at a lower one. A slot is used again once the segments hold, for the end of the process,
 //! everything in it.
 //!
 //! The memory is **believed** if and only if its header is sound, the boot is this one, the log is this one, and its epoch
 //! is the last one that the log has seen, or the opening that drains it has that epoch or the next one. What is believed is an exact part of the
 //! records of that epoch, because every frame says where it belongs and is checked.
 //!
-//! Invariants: what one opening stored is never changed by it but for slots that are used anew; nothing here is durable, and
+//! Invariants: what one opening stored is never changed by it but for slots that are used again; nothing here is durable, and
 //! nothing of it is served before the segments hold it durably.
 
 pub(crate) mod left;

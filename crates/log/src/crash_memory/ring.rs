@@ -4,7 +4,7 @@
 //!   store bytes ─► publish LSN ─► publish length and checksum          a kill between any two leaves a frame that is not valid
 //! ```
 //!
-//! Invariant: a slot is used anew only when the segments hold what is in it.
+//! Invariant: a slot is used again only when the segments hold what is in it.
 
 use crate::crash_memory::{Memory, MemoryHeader, SLOTS_AT};
 use crate::format::checksum::crc32c_more;

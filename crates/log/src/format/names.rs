@@ -2,7 +2,7 @@
 
 /// The lock.
 pub(crate) const LOCK_FILE: &str = "LOCK";
-/// What the names of all holds begin with.
+/// The prefix of the names of all holds.
 pub(crate) const HOLD_PREFIX: &str = "HOLD-";
 /// What the name of a hold that is being written begins with.
 pub(crate) const HOLD_STAGING_PREFIX: &str = "HOLD.new-";

@@ -11,7 +11,7 @@
 //!
 //! The file `METHOD` keeps the result: one id a line, the fastest first, then the fastest of each other engine that
 //! was tried. The first one that may run decides, so that the portable row takes over where `io_uring` is refused,
-//! and gives way again where it is permitted; so it stays from one opening to the next. A probe that is requested anew
+//! and gives way again where it is permitted; so it stays from one opening to the next. A probe that is requested again
 //! replaces it only by a row that is clearly better, in the same sense. `only ID` is the result of a trial for which an engine was requested by
 //! name. A line `evidence …` keeps what the devices counted ([`super::evidence`]).
 

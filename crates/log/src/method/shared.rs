@@ -23,7 +23,7 @@ pub(crate) type Ranked = Vec<(&'static Method, Evidence)>;
 /// The same, empty before the first probe.
 type Found = Arc<Mutex<Ranked>>;
 
-/// Disks that are remembered; a process that opens logs on more of them begins anew.
+/// Disks that are remembered; a process that opens logs on more of them begins again.
 const PLACES_MAX: usize = 256;
 
 static PLACES: Mutex<BTreeMap<String, Found>> = Mutex::new(BTreeMap::new());
@@ -60,7 +60,7 @@ pub(crate) fn under(environment: &Environment) -> String {
 }
 
 /// What a probe of these rows has found in this process, and whether that was found now, by `probe`; `again` if it is to be
-/// found anew.
+/// found again.
 pub(crate) fn found(
     place: &Place<'_>,
     again: bool,

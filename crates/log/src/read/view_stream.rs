@@ -107,7 +107,7 @@ impl ViewStream {
         let concerns = |tag: &Tag, lsn: Lsn| {
             let removes = tag.removes();
             let concerns = tag.stream == id && !matches!(tag.kind, TagKind::LogCut | TagKind::LogCuts);
-            // What is read anew has cuts that readers have long seen.
+            // What is read again has cuts that readers have long seen.
             if concerns && lsn >= seen && (removes || tag.kind == TagKind::StreamCut) {
                 let number = if removes { 0 } else { tag.number };
                 *cut = Some(cut.map_or(number, |lowest| lowest.min(number)));

@@ -254,7 +254,7 @@ fn take_spare<D: Disk>(
     spares: &mut Vec<Spare>,
     (last, bytes): (u64, u64),
 ) -> Result<Spare> {
-    // Spares of a log that is to grow anew are too large for what comes after the small one.
+    // Spares of a log that is to grow again are too large for what comes after the small one.
     if bytes < plan.segment_bytes && spares.iter().any(|spare| spare.bytes > bytes) {
         retire(disk, spares.drain(..).map(|spare| spare.number))?;
     }

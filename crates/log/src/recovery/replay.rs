@@ -59,7 +59,7 @@ pub(crate) fn replay<D: Disk>(
 }
 
 /// Continues the state of one stream up to `until`, which lies in the last of `segments`: from `at`, where an earlier call ended, or
-/// anew if that segment is gone or there was no call. `tags` selects the stream's records, by tag and LSN. Returns where it ended.
+/// again if that segment is gone or there was no call. `tags` selects the stream's records, by tag and LSN. Returns where it ended.
 pub(crate) fn replay_stream<D: Disk>(
     disk: &mut D,
     segments: &[SegmentHeader],

@@ -10,7 +10,7 @@
 //!
 //! A segment of the backup is kept if its header and that of the one after it are those of the log, and all of its
 //! batches are intact up to the LSN and the link with which the next one starts: the link is a chain of checksums, so
-//! the same link means the same batches. The newest segment is copied anew each time.
+//! the same link means the same batches. The newest segment is copied again each time.
 //!
 //! Invariants: a segment is taken only if it still had its name after it was read, because a trimmed one is renamed before
 //! it is overwritten and no number is given twice; nothing after what is known to be durable is copied, because a copy of
@@ -211,7 +211,7 @@ struct Copying<'a, T: Disk> {
     old: Vec<SegmentHeader>,
     /// Every number that has a file in the backup from before.
     files: BTreeSet<u64>,
-    /// The segments that are copied and not published; the newest one is copied anew with each look.
+    /// The segments that are copied and not published; the newest one is copied again with each look.
     staged: BTreeMap<u64, SegmentHeader>,
     /// The segments of the backup that were found to be the log's.
     kept: BTreeSet<u64>,
@@ -275,7 +275,7 @@ impl<'a, T: Disk> Copying<'a, T> {
             let trimmed = segments.first().is_some_and(|first| first.number > newest.number);
             let of_log = segments.first().is_some_and(|first| first.log_id == newest.log_id);
             if trimmed && of_log && filled == Filled::Partial {
-                // No backup has that name: it is begun anew.
+                // No backup has that name: it is begun again.
                 self.old.clear();
                 for number in std::mem::take(&mut self.files) {
                     remove(self.target, &segment_name(number))?;

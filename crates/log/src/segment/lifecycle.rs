@@ -38,7 +38,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Whether a file is made anew and filled.
+    /// Whether a file is created and filled.
     pub(crate) fn fills(self) -> bool {
         matches!(self, Self::Prepare(_) | Self::Replace(_))
     }

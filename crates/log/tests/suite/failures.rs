@@ -144,7 +144,7 @@ fn a_full_disk_is_reported_and_passes() {
     assert_eq!(count(&log), acknowledged + 100);
 }
 
-/// Too many open files stop the log for as long as there are too many, with segments made anew and recycled.
+/// Too many open files stop the log for as long as there are too many, with segments created and recycled.
 #[test]
 fn too_many_open_files_are_reported_and_pass() {
     for trims in [false, true] {

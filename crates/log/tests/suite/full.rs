@@ -97,7 +97,7 @@ fn an_append_future_at_the_cap_is_woken_when_removed_segments_make_room() {
     fill(|| log.append_commit(&RECORD).map(drop));
     log.close().expect("closes");
     let log = open(&dir, OnFull::Wait);
-    // Opened anew the log keeps no trimmed segment for reuse. Its first one is not full: larger records leave some of it to
+    // Opened again the log keeps no trimmed segment for reuse. Its first one is not full: larger records leave some of it to
     // the mark that makes the trim durable, which would otherwise take the spare, and a trimmed segment would replace that.
     let (large, mut refused) = (vec![7; 20_000], 0);
     while refused < 40 {
@@ -229,7 +229,7 @@ fn a_segment_that_streams_let_go_is_held_open_by_no_index() {
         log.stream(id(1)).append_commit(&RECORD).expect("commits");
     }
     log.close().expect("closes");
-    // Opened anew the log keeps no trimmed segment for reuse: they are removed.
+    // Opened again the log keeps no trimmed segment for reuse: they are removed.
     let log = open();
     let stream = log.stream(id(1));
     for seq in 0..stream.next_seq() {

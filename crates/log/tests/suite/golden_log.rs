@@ -1,7 +1,7 @@
 //! Reads the golden log of format version 1 and compares what it holds with the text beside it.
 //!
 //! The log has segments, transactions, streams that were trimmed, cut and removed, a cut of the log and a torn tail. Its bytes are never
-//! made anew: that today's library writes what today's library reads would show nothing.
+//! made again: that today's library writes what today's library reads would show nothing.
 
 use std::fs;
 use std::path::Path;

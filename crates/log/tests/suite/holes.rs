@@ -42,7 +42,7 @@ fn dig(from: &Path, to: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "cp copies");
 }
 
-/// Reserves the blocks of a file anew, so that they are there and not written.
+/// Reserves the blocks of a file again, so that they are there and not written.
 fn reserve_only(path: &Path) {
     let (bytes, length) = (fs::read(path).expect("reads"), fs::metadata(path).expect("is there").len());
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);

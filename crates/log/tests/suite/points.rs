@@ -76,7 +76,7 @@ fn every_record_is_found_and_nothing_else() {
             let dir = scratch();
             let log = Log::open(dir.path(), tiny().block_bytes(block_bytes)).expect("opens");
             write(&log, lengths);
-            // An index that was built grows with the log, and is built anew by the next opening.
+            // An index that was built grows with the log, and is built again by the next opening.
             assert_eq!(hold_against_a_reader(&log), lengths.len());
             write(&log, lengths);
             assert_eq!(hold_against_a_reader(&log), 2 * lengths.len());

@@ -255,7 +255,7 @@ fn dying_disk(method: &str) {
     assert!(payloads(&log).len() as u64 >= acknowledged.load(Ordering::SeqCst));
 }
 
-/// Unmounts a broken disk and mounts it anew. While a namespace of another process has a copy of the mount, the kernel
+/// Unmounts a broken disk and mounts it again. While a namespace of another process has a copy of the mount, the kernel
 /// mounts the broken file system again.
 fn mount_again(at: &Path, image: &Path) {
     until("the disk is sound again", || {

@@ -10,7 +10,7 @@ use crate::record::{CHANGE, Change, DEAD, MARKS, MESSAGES, dead_letter, message,
 use crate::state::{Held, Place, State, change};
 use crate::wire::Answer;
 
-/// Bytes of marks before they are written anew, with those alone that count.
+/// Bytes of marks before they are written again, with those alone that count.
 const MARK_BYTES_MIN: usize = 256 << 10;
 /// The same of all that was appended, because messages that are gone keep the disk until then.
 const APPENDED_BYTES_MIN: u64 = 16 << 20;
@@ -140,7 +140,7 @@ impl Core {
         Ok(appended.end)
     }
 
-    /// Writes the marks anew that count, trims the others and the messages that are gone.
+    /// Writes the marks again that count, trims the others and the messages that are gone.
     pub(super) fn snapshot(&mut self, log: &Log) -> Result<Lsn> {
         // Nothing was handed out, delayed or purged.
         if log.stream(MARKS).next_seq() == 0 && self.state.next == log.stream(MESSAGES).first_seq() {

@@ -490,7 +490,7 @@ fn names_that_are_no_objects_of_an_archive_are_passed_over() {
     assert!(kept.join("messages/Thumbs.db").exists() && kept.join("starts/@eaDir").exists());
 }
 
-/// An archive is known by its identity, wherever it is; another one at its place is refused, and one that is away is not made anew.
+/// An archive is known by its identity, wherever it is; another one at its place is refused, and one that is away is not made again.
 #[test]
 fn an_archive_is_known_by_its_identity_and_by_no_other_name() {
     let (_dir, [from, kept, moved]) = folders(["log", "kept", "moved"]);

@@ -9,7 +9,7 @@
 //! * no acknowledged batch is missing from what a reader of the destination finds, whatever becomes of the machine;
 //! * what the reader finds is one line of batches, each following the one before it, none twice;
 //! * the log still has what the next writer needs;
-//! * after a destination that was set back, whatever is acknowledged anew can be read;
+//! * after a destination that was set back, whatever is acknowledged again can be read;
 //! * no epoch is sent by a log that does not continue the chain; a writer is told that it was replaced, or that something was lost, only if
 //!   it was; nothing counts as damaged, because nothing is.
 //!

@@ -84,7 +84,7 @@ pub(crate) struct Recording {
     pub(crate) events: Vec<Event>,
     /// What the ledger held at the start.
     pub(crate) timeline: Timeline,
-    /// Where chance begins.
+    /// The seed.
     pub(crate) seed: u64,
 }
 

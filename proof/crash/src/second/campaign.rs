@@ -66,7 +66,7 @@ pub(crate) struct CutOptions {
     /// A static busybox
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub(super) busybox: PathBuf,
-    /// Commit methods in the machine; by default a few, drawn anew for each cut
+    /// Commit methods in the machine; by default a few, drawn again for each cut
     #[arg(long, value_name = "IDS")]
     pub(super) methods: Option<String>,
     /// Records the traffic of `seawall log append` and of relaxed commits by each of the methods, and judges the states that

@@ -620,7 +620,7 @@ impl Campaign {
         fail!("an old writer that started again was not refused: {said}")
     }
 
-    /// The log anew, from its destination.
+    /// The log again, from its destination.
     fn rebuild(&mut self) -> Result<PathBuf> {
         let to = self.new_folder("log");
         let name = to.display().to_string();

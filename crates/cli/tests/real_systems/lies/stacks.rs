@@ -341,7 +341,7 @@ fn check(stack: &Stack) {
         let claims = class == 'D';
         let seen = flushes >= COMMITS;
         assert!(!claims || seen != stack.drops, "{name}: {id} claims power loss with {flushes} flushes");
-        // syncfs on xfs may flush, and promises nothing; memory is flushed in vain.
+        // syncfs on xfs may flush, and promises nothing; flushing memory does nothing.
         let spared = memory || (*id == "buffered+syncfs" && stack.kind == "xfs");
         assert!(claims || !seen || spared, "{name}: {id} flushes {flushes} times, and is not believed");
     }

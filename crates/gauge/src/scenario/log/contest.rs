@@ -29,7 +29,7 @@ pub struct Contestant {
     pub calls: Option<&'static str>,
     /// Whether several threads may commit at once.
     pub shares: bool,
-    /// Whether it is never trimmed, so that every segment must be filled anew.
+    /// Whether it is never trimmed, so that every segment must be filled again.
     pub grows: bool,
     /// Whether it has streams: many sequences of records, each with an order and a trim of its own.
     pub has_streams: bool,

@@ -40,7 +40,7 @@ const FORGET_EVERY: u64 = 1000;
 const POINT_BYTES: usize = 4096;
 /// How long commits are timed without a follower, nanoseconds.
 const ALONE_NS: u64 = 300_000_000;
-/// What is committed beside followers until the log is made anew, bytes on the disk.
+/// What is committed beside followers until the log is made again, bytes on the disk.
 pub(super) const GROWN_BYTES_MAX: u64 = 2 << 30;
 
 /// A record that may be read.
@@ -120,7 +120,7 @@ impl<'a> StreamedLog<'a> {
         Ok(())
     }
 
-    /// Whether so much was committed to it that it is to be made anew.
+    /// Whether so much was committed to it that it is to be made again.
     pub(super) fn is_worn(&self) -> bool {
         let segments = self.log.as_ref().map_or(0, |log| log.stats().segments);
         segments.saturating_sub(self.files.len() as u64) * u64::from(SEGMENT_BYTES) > GROWN_BYTES_MAX

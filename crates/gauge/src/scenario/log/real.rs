@@ -1,7 +1,7 @@
 //! Runs a block of the `log` and `peers` scenarios in files and logs of its own, which are kept from block to block.
 //!
 //! A block is measured in slices of [`SLICE_BYTES`], however long it is: a log is trimmed after each, as by a user with
-//! checkpoints, because one that is written further and further must fill every segment anew.
+//! checkpoints, because one that is written further and further must fill every segment again.
 //!
 //! Invariants: opening, warming, trimming and preparing segments are in no block's time or counters; a thread records
 //! without allocating; what commits rests before the next block, so that its background work is in no other's block.
@@ -43,7 +43,7 @@ const WARM_UP_RECORDS: u64 = 384;
 const WARM_UP_RECORD_BYTES: usize = 512 << 10;
 /// Not when a segment has just been filled: the next one must be started before anything can be recycled.
 const WARM_UP_TIDY_EVERY: u64 = 75;
-/// A log that is never trimmed begins anew beyond this, bytes.
+/// A log that is never trimmed begins again beyond this, bytes.
 pub(super) const GROWN_BYTES_MAX: u64 = 512 << 20;
 /// What is committed until the next trim, bytes: a quarter of a segment.
 pub(super) const SLICE_BYTES: u64 = 8 << 20;

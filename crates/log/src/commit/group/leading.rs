@@ -87,7 +87,7 @@ impl Group {
         self.wait.batch_written(took_ns, bytes, records, core.gathered_records() + core.records_in_flight());
         // Before the requests are looked at: see `request`.
         self.in_flight.store(core.in_flight() > 0, Ordering::SeqCst);
-        // Waking a thread takes half as long as a short write: it is not done in vain.
+        // Waking a thread takes half as long as a short write: it is done only where it helps.
         let news = starts.is_some() || core.durable_trim() > trim;
         // Streams may have let a segment go, which the holds on the log may keep, or what is held back.
         let looks =

@@ -29,7 +29,7 @@ use seawall_sys::durability::Durability;
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
     /// Distinct crash states to judge.
     pub states: u64,

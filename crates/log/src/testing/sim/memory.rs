@@ -11,7 +11,7 @@ use crate::crash_memory::ring::Ring;
 use crate::crash_memory::{DRAINS_AT, Memory, MemoryHeader};
 use crate::format::LogId;
 
-/// Slots of simulated memory: few and small, so that they are used anew often.
+/// Slots of simulated memory: few and small, so that they are used again often.
 const SLOTS: u32 = 4;
 const SLOT_BYTES: usize = 1024;
 

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A change of the log or of the simulation moves lives and states. A place that shows its mistake no more is searched
-//! for again, which costs seconds and decides the same; `mutants --record` writes the file anew.
+//! for again, which costs seconds and decides the same; `mutants --record` writes the file again.
 
 use super::campaign::{Campaign, Failure, run};
 use super::rot::rot;

@@ -1,7 +1,7 @@
 //! Unix systems hold a directory by a descriptor, from which every name is looked up.
 //!
 //! Invariants: no descriptor is inherited by programs that are started; what a signal interrupts is called again, each call by
-//! itself, so that many signals do not begin a long list anew; `O_NONBLOCK` is there while a file is opened, so
+//! itself, so that many signals do not begin a long list again; `O_NONBLOCK` is there while a file is opened, so
 //! that a FIFO does not block, and is gone afterwards, because `io_uring` would give up writes that had to wait.
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl};

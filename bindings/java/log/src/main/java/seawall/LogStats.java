@@ -11,7 +11,7 @@ import java.lang.foreign.MemorySegment;
  * @param debtSyncs times that such batches were made durable
  * @param bytesWritten bytes written for them, headers and padding included
  * @param segmentsStarted segments started
- * @param segmentsFilled segments that were made anew and filled with zeros
+ * @param segmentsFilled segments that were created and filled with zeros
  * @param stalls times that an append had to wait for memory or for a segment
  * @param stalledForNanos for how long the oldest batch has been in flight, if that is past the threshold; 0 if not
  * @param stallsSeen such stalls of the disk

@@ -102,7 +102,7 @@ class ReaderAgreesTest extends Fixture {
                 assertTrue(records.size() > 20, records.size() + " records are left");
                 assertEquals(records, plainly(stored.read(stored.firstLsn())), "seed " + seed);
             }
-            // All of them before the log is opened, which uses trimmed segments anew.
+            // All of them before the log is opened, which uses trimmed segments again.
             Map<Integer, List<String>> plain = new TreeMap<>();
             for (StoredStream stream : stored.streams()) {
                 plain.put(stream.id(), plainly(stored.readStream(stream.id(), stream.first())));

@@ -7,7 +7,7 @@
  *    124   4   CRC-32C of bytes 0-123
  *
  * Every number is little-endian. Magic, version and checksum keep their places in every later version, so that a newer log
- * is told from damage.
+ * is distinguished from damage.
  */
 package seawall.reader;
 
