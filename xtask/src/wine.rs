@@ -25,11 +25,12 @@ pub(crate) struct Wine {
     folder: PathBuf,
 }
 
-/// Runs the tests of `seawall-sys`, those of the log's interface and engines, and a short `seawall bench` under Wine: how many
+/// Runs the tests of `seawall-sys` and `seawall-host`, those of the log's interface and engines, and a short `seawall bench` under Wine: how many
 /// there were, and which failed; the outer error is that they could not be run at all.
 pub(crate) fn test() -> Result<(Counts, Result)> {
     let wine = Wine::prepare()?;
-    let (counts, tested) = tests(wine.cargo(&["test", "--package=seawall-sys", "--target", TARGET]));
+    let (counts, tested) =
+        tests(wine.cargo(&["test", "--package=seawall-sys", "--package=seawall-host", "--target", TARGET]));
     let of_the_log = ["test", "--package=seawall", "--features=simulation", "--target", TARGET];
     let (of_the_log, log_tested) = tests(wine.cargo(
         &[&of_the_log[..], &["--test", "suite", "--", "log::", "engines::", "--skip=golden_log::"]].concat(),

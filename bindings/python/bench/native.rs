@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seawall::{CommitFuture, Log, Options};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::thread::cpu_ns;
+use seawall_host::thread::cpu_ns;
 
 const WRITERS: usize = 64;
 

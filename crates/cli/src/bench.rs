@@ -15,10 +15,10 @@ use seawall_gauge::report::{self, Style};
 use seawall_gauge::require::Checked;
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::Scenario;
-use seawall_sys::output::OutputFolder;
-use seawall_sys::starting_line::spawn_scoped;
-use seawall_sys::text::printable;
-use seawall_sys::thread::pin;
+use seawall_host::output::OutputFolder;
+use seawall_host::starting_line::spawn_scoped;
+use seawall_host::text::printable;
+use seawall_host::thread::pin;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@ use seawall_gauge::compare::side::Side;
 use seawall_gauge::compare::{formats, text};
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

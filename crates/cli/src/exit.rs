@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use seawall_gauge::require::{Checked, ConditionOutcome};
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::fmt;
 use std::process::ExitCode;
 

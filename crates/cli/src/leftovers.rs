@@ -1,7 +1,7 @@
 //! Removes the scratch folders of runs that were killed, and prints their names on standard error.
 
+use seawall_host::text::printable;
 use seawall_sys::scratch;
-use seawall_sys::text::printable;
 use std::path::Path;
 
 pub(crate) fn sweep(folder: &Path) {

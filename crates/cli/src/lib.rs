@@ -46,7 +46,7 @@ mod watch;
 
 use clap::FromArgMatches as _;
 use seawall_gauge::scenario::log::contest::Contestant;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -62,7 +62,7 @@ fn peers() -> &'static [Contestant] {
 #[must_use]
 pub fn run(peers: &'static [Contestant]) -> ExitCode {
     let _ = PEERS.set(peers);
-    seawall_sys::process::outlive_the_file_size_limit();
+    seawall_host::process::outlive_the_file_size_limit();
     let mut line: Vec<OsString> = std::env::args_os().collect();
     if line.get(1..3).is_some_and(|words| words == ["log", "bench"]) {
         // What the scenario `log` was called before it was one.

@@ -24,7 +24,7 @@ mod verify;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use seawall::{Engine, EngineChoice, MethodChoice, Tail};
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use crate::signals::STOP;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::scenario::{BlockStart, Observer};
-use seawall_sys::output::OutputFolder;
+use seawall_host::output::OutputFolder;
 use std::sync::atomic::AtomicBool;
 
 const STEPS: u64 = 1000;

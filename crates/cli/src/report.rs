@@ -10,7 +10,7 @@ use seawall_gauge::compare::side::Side;
 use seawall_gauge::report::html::{self, Named};
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::result::RunResult;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! must not take the terminal with it, and then prints the journal's name.
 
 use crate::exit::{Failure, INTERRUPTED};
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);

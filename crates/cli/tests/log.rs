@@ -195,7 +195,7 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
     let outputs = std::thread::scope(|scope| {
         let confined = scope.spawn(|| {
             // Of this thread, and of the processes that it starts.
-            seawall_sys::confinement::forbid_io_uring(EPERM).expect("a filter");
+            seawall_host::confinement::forbid_io_uring(EPERM).expect("a filter");
             let append = seawall(&["append", path(&log)], b"one\ntwo\n");
             let trim = seawall(&["trim", path(&log), "7"], b"");
             let salvage = seawall(&["salvage", path(&log), path(&saved)], b"");

@@ -2,7 +2,7 @@
 
 use crate::latency::Latency;
 use crate::row::Tail;
-use seawall_sys::thread::Times;
+use seawall_host::thread::Times;
 
 /// One writer's share of a block.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use crate::compare::Incomparable;
 use crate::result::Refusal;
 use bytesize::ByteSize;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::io;
 use std::path::PathBuf;
 

@@ -173,8 +173,8 @@ impl Attribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall_host::thread::Times;
     use seawall_sys::buffer::Aligned;
-    use seawall_sys::thread::Times;
     use std::cell::Cell;
     use std::ops::Range;
 

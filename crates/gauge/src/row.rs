@@ -4,11 +4,11 @@
 //! that did not run states the reason; what is unknown is `None`, never zero.
 
 use crate::latency::Latency;
+use seawall_host::thread::Times;
 use seawall_sys::OpenError;
 use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::durability::{Claim, Durability};
 use seawall_sys::method::Method;
-use seawall_sys::thread::Times;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall::{Log, Lsn, Options, View, ViewFollower};
+use seawall_host::thread::process_cpu_ns;
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::thread::process_cpu_ns;
 
 const RECORD: [u8; 256] = [7; 256];
 const IDLE: Duration = Duration::from_secs(10);

@@ -24,6 +24,7 @@ use seawall_gauge::block::Sample;
 use seawall_gauge::scenario::replicated::promise::EngineFacts;
 use seawall_gauge::scenario::replicated::{BlockRequest, EngineClient};
 use seawall_gauge::testbed::Until;
+use seawall_host::thread::Accounts;
 use seawall_ship::remote::Cause;
 use seawall_ship::remote::kafka::{
     Context, Described, FLUSH_EACH, config, create_topic, delete_topic, no_client, on_this_machine, policy,
@@ -31,7 +32,6 @@ use seawall_ship::remote::kafka::{
 };
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock;
-use seawall_sys::thread::Accounts;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -16,8 +16,8 @@ use object_store::{
     ClientConfigKey, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
     RetryConfig,
 };
+use seawall_host::machine::{host, is_here};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::host::{host, is_here};
 use std::error::Error as _;
 use std::time::Duration;
 use tokio::runtime::Runtime;

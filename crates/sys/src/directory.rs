@@ -112,15 +112,18 @@ impl Directory {
 
     /// Opens the directory at `path` step by step, each from the one before, and follows no link that another user can
     /// have put there.
-    pub(crate) fn open_guarded(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// A part of it is not there, is no directory, or is such a link.
+    pub fn open_guarded(path: &Path) -> io::Result<Self> {
         Ok(Self::walk(path, None)?.0)
     }
 
     /// The same; makes the directories that are missing, and returns their names, each with what it was made in.
-    pub(crate) fn walk(
-        path: &Path,
-        missing: Option<Permissions>,
-    ) -> io::Result<(Self, Vec<(Self, OsString)>)> {
+    ///
+    /// # Errors
+    /// As [`Directory::open_guarded`]; one cannot be made.
+    pub fn walk(path: &Path, missing: Option<Permissions>) -> io::Result<(Self, Vec<(Self, OsString)>)> {
         let is_start = |part: &Component<'_>| matches!(part, Component::Prefix(_) | Component::RootDir);
         let mut start: PathBuf = path.components().take_while(is_start).collect();
         if start.as_os_str().is_empty() {
@@ -149,27 +152,52 @@ impl Directory {
         Ok((at, made))
     }
 
-    pub(crate) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a directory in it, as [`Directory::open_guarded`] does.
+    ///
+    /// # Errors
+    /// As those of that.
+    pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         Ok(Self { handle: os::enter(&self.handle, &self.path, name)?, path: self.path.join(name) })
     }
 
-    pub(crate) fn make_in(&self, name: &OsStr, permissions: Permissions) -> io::Result<()> {
+    /// Makes a directory in it.
+    ///
+    /// # Errors
+    /// The name is taken; the system's error.
+    pub fn make_in(&self, name: &OsStr, permissions: Permissions) -> io::Result<()> {
         os::make_in(&self.handle, &self.path, name, permissions)
     }
 
-    pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+    /// Removes a directory in it, which must be empty.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         os::remove_directory(&self.handle, &self.path, name)
     }
 
-    pub(crate) fn open_existing(&self, name: &str) -> io::Result<(File, bool)> {
+    /// Opens for writing what is there, of whatever kind, and without waiting for a reader of a pipe; whether it was reached by a
+    /// link.
+    ///
+    /// # Errors
+    /// Nothing is there, or it is one of another user's that must not be written; the system's error.
+    pub fn open_existing(&self, name: &str) -> io::Result<(File, bool)> {
         os::open_existing(&self.handle, &self.path, name)
     }
 
-    pub(crate) fn is_own(&self) -> io::Result<bool> {
+    /// Whether it belongs to this user.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_own(&self) -> io::Result<bool> {
         os::is_own(&self.handle)
     }
 
-    pub(crate) fn refusal_for_root(&self) -> io::Result<Option<String>> {
+    /// Why root should keep nothing in it, if there is a reason.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn refusal_for_root(&self) -> io::Result<Option<String>> {
         os::refusal_for_root(&self.handle)
     }
 

@@ -346,6 +346,12 @@ pub(crate) fn leave_memory(tries: &[(u64, bool)], memory_ns: u64) -> bool {
     planted!(MemoryByCountAlone, all_slow) && planted!(MemoryByTimeAlone, all_counted)
 }
 
+/// The identity of this boot of the system; `None` where the system does not report one.
+#[must_use]
+pub fn boot() -> Option<String> {
+    os::inspect::boot()
+}
+
 /// Which mount in which boot of the system a path is on; `None` where the system does not say.
 #[must_use]
 pub fn mount_instance(path: &Path) -> Option<String> {

@@ -16,17 +16,11 @@
 //! * [`directory`] holds a directory by a handle, so that no file of it is looked for elsewhere.
 //! * [`fork`] distinguishes a process from those forked off it.
 //! * [`store`] is the log's access to its directory apart from commits.
-//! * [`text`] shows text of unknown origin without obeying it.
-//! * [`scratch`] holds temporary files in a private folder; [`starting_line`] lets threads begin together.
+//! * [`scratch`] holds temporary files in a private folder.
 //! * [`shared_memory`] shares words between processes, on which they sleep.
 //! * [`crash_memory`] is memory that outlives its process.
-//! * [`thread`] reads a thread's CPU time and waiting time.
+//! * [`thread`] keeps a thread from being cancelled in a call.
 //! * [`chance`] is a seeded random generator, the same on every machine.
-//! * [`process`] starts and tracks processes that outlive this one.
-//! * [`output`] writes what a command puts out where no other user can divert it.
-//! * `isolation` sets a command apart; `seccomp` filters its system calls, `notification`
-//!   answers them, `ptrace` follows a program and its children (Linux).
-//! * [`whole_file`] replaces a file by a whole new one.
 //! * `skip` reports tests that cannot run here (feature `testing`).
 //! * [`local_socket`] connects processes of this machine.
 //! * [`signal`] is a descriptor that event loops wait for.
@@ -49,19 +43,16 @@ pub mod engine;
 mod error;
 pub mod flush;
 pub mod fork;
-pub mod host;
 pub mod inspect;
 pub mod journal;
 pub mod local_socket;
 pub mod method;
 pub mod methods;
 mod os;
-pub mod output;
 #[cfg(feature = "mutants")]
 pub mod planted;
 #[cfg(not(feature = "mutants"))]
 mod planted;
-pub mod process;
 pub mod raw_device;
 pub mod residency;
 pub mod scratch;
@@ -69,12 +60,9 @@ pub mod shared_memory;
 pub mod signal;
 #[cfg(any(test, feature = "testing"))]
 pub mod skip;
-pub mod starting_line;
 pub mod store;
-pub mod text;
 pub mod thread;
 pub mod wait;
-pub mod whole_file;
 pub mod write_call;
 #[cfg(feature = "mutants")]
 mod wrong;
@@ -87,9 +75,7 @@ pub use engine::Engine;
 pub use error::{Error, Result};
 pub use method::Method;
 #[cfg(feature = "testing")]
-pub use os::{confinement, mistakes};
-#[cfg(target_os = "linux")]
-pub use os::{isolation, notification, ptrace, seccomp};
+pub use os::mistakes;
 
 /// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
 #[cfg(test)]

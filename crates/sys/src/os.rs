@@ -8,7 +8,7 @@
 //! | `open_file`, `is_block_device` | opens the journal; recognises a raw device | unix | own | unix | unix |
 //! | `SYNC_CALLS`, `open_to_sync` | the calls that sync a whole file, on a descriptor of its own | own, unix | own | own, unix | own, unix |
 //! | `WRITE_VECTOR` | pwritev2(2) | own | fallback | fallback | fallback |
-//! | `confinement`, `mistakes` | what crash harnesses need (feature `testing`) | own | fallback | fallback | fallback |
+//! | `mistakes` | an `io_uring` used wrongly, for crash harnesses (feature `testing`) | own | fallback | fallback | fallback |
 //! | `counters` | the block devices' counters | own | fallback | fallback | fallback |
 //! | `directory` | a directory held by a handle | unix | own | unix | unix |
 //! | `fork` | counts the forks above this process | unix | fallback | unix | unix |
@@ -16,24 +16,21 @@
 //! | `journal` | reserves and maps out the journal's blocks | own | own | own | own |
 //! | `local_socket` | connects processes by a socket in a directory | unix | fallback | unix | unix |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
-//! | `process` | processes that outlive their parent, and what this one takes | own | own | posix | posix |
-//! | `ptrace` | follows a program and its children | own | none | none | none |
 //! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
 //! | `crash_memory` | memory that outlives its process | own | fallback | fallback | fallback |
-//! | `isolation`, `notification`, `seccomp` | commands set apart, and their calls filtered and answered | own | none | none | none |
 //! | `shared_memory` | words that processes share and sleep on | own | fallback | fallback | fallback |
 //! | `signal` | a descriptor that event loops wait for | unix | fallback | unix | unix |
 //! | `store` | a log's reads, reservations and directory syncs | own | own | posix | posix |
-//! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
+//! | `thread` | forbids the cancellation of the calling thread | unix | fallback | unix | unix |
 //! | `wait` | blocks a thread until a word changes | own | `atomic-wait` | `atomic-wait` | fallback |
 //!
 //! `unix` holds what the three Unix systems share, `posix` what macOS and illumos share, `fallback` the refusals and
 //! substitutes of systems that lack something. `buffer` and `mapping` are the same on every system.
 //!
-//! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in the log and the gauge outside their tests.
+//! Invariant: `unsafe` and `cfg(target_os)` appear below this file and nowhere else in this crate.
 
 #![allow(unsafe_code, reason = "the one home of system calls; each block states why it is sound")]
 
@@ -62,12 +59,10 @@ mod posix;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(feature = "testing")]
+pub use system::mistakes;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
-    is_block_device, journal, local_socket, memory, open, open_file, open_to_sync, process, raw_device,
-    residency, rings, scratch, shared_memory, signal, store, thread, wait,
+    is_block_device, journal, local_socket, memory, open, open_file, open_to_sync, raw_device, residency,
+    rings, scratch, shared_memory, signal, store, thread, wait,
 };
-#[cfg(feature = "testing")]
-pub use system::{confinement, mistakes};
-#[cfg(target_os = "linux")]
-pub use system::{isolation, notification, ptrace, seccomp};

@@ -24,6 +24,13 @@ pub(crate) fn cached_bytes_of(file: &File, path: &Path, offset: u64, length: u64
     os::residency::cached_bytes(file, path, offset, length)
 }
 
+/// Bytes of `file` in the page cache that are not on the disk yet; `None` where the system or the file system does not report
+/// them.
+#[must_use]
+pub fn dirty_bytes(file: &File) -> Option<u64> {
+    os::residency::dirty_bytes(file)
+}
+
 /// Memory that can be had without swapping, bytes (Linux `MemAvailable`); `None` where the system does not report it.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {

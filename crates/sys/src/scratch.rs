@@ -45,7 +45,8 @@ fn live() -> MutexGuard<'static, Vec<(PathBuf, PathBuf)>> {
 }
 
 /// 16 unpredictable hexadecimal digits: the standard library seeds its hashers from the system.
-pub(crate) fn random_digits() -> String {
+#[must_use]
+pub fn random_digits() -> String {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(crate::clock::monotonic_ns());
     format!("{:016x}", hasher.finish())

@@ -34,7 +34,7 @@ pub fn folder() -> io::Result<Directory> {
 /// # Errors
 /// `Unsupported` where the system has none; the system's error.
 pub fn boot_id() -> io::Result<[u8; 16]> {
-    let text = crate::os::process::boot().ok_or(io::ErrorKind::Unsupported)?;
+    let text = crate::os::inspect::boot().ok_or(io::ErrorKind::Unsupported)?;
     let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
     let mut id = [0; 16];
     if digits.len() != 2 * id.len() {

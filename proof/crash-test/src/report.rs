@@ -7,7 +7,7 @@ use crate::rule::Rule;
 use crate::run::Verdict;
 use crate::search::{Finding, Search};
 use crate::tree::Kind;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -49,7 +49,7 @@ impl Places {
 
 /// A name as a report shows it.
 fn shown(name: &[u8]) -> String {
-    seawall_sys::text::printable(&String::from_utf8_lossy(name)).into_owned()
+    seawall_host::text::printable(&String::from_utf8_lossy(name)).into_owned()
 }
 
 /// One role for the names of each set, up to where they differ.

@@ -5,7 +5,7 @@ use seawall_crash_test::call::{Call, Record};
 use seawall_crash_test::check::{Answer, Check, CommandCheck, load};
 use seawall_crash_test::recorder::{Ended, Fault, FaultOn, Program, record};
 use seawall_crash_test::tree::{Kind, ROOT, Tree};
-use seawall_sys::seccomp::{Action, Filter, Row};
+use seawall_host::seccomp::{Action, Filter, Row};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::PathBuf;

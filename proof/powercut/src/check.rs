@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use seawall_sys::buffer::Aligned;
 use seawall_sys::durability::Durability;
-use seawall_sys::process::boot;
+use seawall_sys::inspect::boot;
 use seawall_sys::store::{Access, StoreFile};
 
 use crate::error::{Error, Result};

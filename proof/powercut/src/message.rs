@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use seawall_sys::text::{printable, printable_cut};
+use seawall_host::text::{printable, printable_cut};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -225,7 +225,7 @@ fn remove(folder: &Path) {
 
 /// Notes which boot of this host writes, durably, so that `check` knows whether there was a restart since.
 fn note_boot(folder: &Path) -> Result<()> {
-    let Some(boot) = seawall_sys::process::boot() else { return Ok(()) };
+    let Some(boot) = seawall_sys::inspect::boot() else { return Ok(()) };
     let path = folder.join(BOOT_FILE);
     let written = std::fs::File::create_new(&path)
         .and_then(|mut file| file.write_all(boot.as_bytes()).and_then(|()| file.sync_all()));

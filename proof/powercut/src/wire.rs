@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seawall_sys::process::shield_from_ctrl_c;
-use seawall_sys::text::printable;
+use seawall_host::process::shield_from_ctrl_c;
+use seawall_host::text::printable;
 
 use crate::error::{Error, Result};
 use crate::message::{MESSAGE_BYTES_MAX, Message, PROTOCOL};

@@ -1,7 +1,7 @@
 //! The table of the calls that are stopped for: what each does, and where its arguments are.
 
 use crate::Options;
-use seawall_sys::seccomp::{Action, Filter, Row};
+use seawall_host::seccomp::{Action, Filter, Row};
 
 /// What a call does; numbers are the places of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 //! A sync is redundant if the same file was synced before in this run, has the change time that it had then, and nothing of it
 //! is dirty. A name is durable when its folder was synced after the call that made, moved or removed it.
 
-use seawall_sys::ptrace::{dirty_bytes, is_on_a_disk};
-use seawall_sys::text::printable;
+use seawall_host::ptrace::is_on_a_disk;
+use seawall_host::text::printable;
+use seawall_sys::residency::dirty_bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};

@@ -8,8 +8,8 @@ use crate::files::{Act, Files, Synced};
 use crate::price::Run;
 use crate::site::{Sites, piece_at};
 use crate::{End, Options, Report, Syncs};
+use seawall_host::ptrace::{Call, Stop, Thread, Tracer, read_string};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::ptrace::{Call, Stop, Thread, Tracer, read_string};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -222,7 +222,7 @@ impl Follower {
         match traced.effect {
             Effect::Sync
                 if at(0) & 0xFFFF_FFFF == 0xFFFF_FFFF
-                    && self.inside.len() < seawall_sys::ptrace::CALIBRATIONS =>
+                    && self.inside.len() < seawall_host::ptrace::CALIBRATIONS =>
             {
                 Some(Doing::Calibrate)
             }
@@ -378,7 +378,7 @@ impl Follower {
 /// The open flags of openat2(2), the first field of its structure.
 fn flags_of(thread: Thread, address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
-    let read = seawall_sys::ptrace::read_memory(thread, address, &mut bytes).ok()?;
+    let read = seawall_host::ptrace::read_memory(thread, address, &mut bytes).ok()?;
     (read == 8).then(|| u64::from_le_bytes(bytes))
 }
 

@@ -4,8 +4,8 @@
 //! direct caller is found, or nothing. A line needs debug information, a name a symbol table.
 
 use addr2line::Loader;
-use seawall_sys::ptrace::{Call, Thread, Tracer, read_memory};
-use seawall_sys::text::printable;
+use seawall_host::ptrace::{Call, Thread, Tracer, read_memory};
+use seawall_host::text::printable;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::ops::Range;

@@ -45,7 +45,7 @@ impl Fence {
                 Err(error) if self.dry_run => return Err(error.into()),
                 Err(error) => {
                     let error = error.to_string();
-                    tell!("{}: {}", one.address(), seawall_sys::text::printable(&error));
+                    tell!("{}: {}", one.address(), seawall_host::text::printable(&error));
                 }
             }
         }

@@ -32,7 +32,7 @@ pub(super) fn follow<W: Write>(
         if found.is_none() {
             output.flush()?;
             say_if_it_polls(&follower, &mut polls);
-            if seawall_sys::output::is_standard_output_closed() {
+            if seawall_host::output::is_standard_output_closed() {
                 return Err(Stop::Gone);
             }
             found = next(&mut follower, LISTEN_EVERY)?;

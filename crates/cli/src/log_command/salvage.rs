@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use seawall::{Engine, Options, salvage};
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 
 use super::{Network, Stop, print_refusal};
 use crate::exit::Failure;

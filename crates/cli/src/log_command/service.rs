@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use clap::Args;
 use metrics::Gauge;
+use seawall_host::text::printable;
 use seawall_ship::status::Said;
 use seawall_ship::{Ending, Error};
 use seawall_sys::clock::{monotonic_ns, unix_seconds};
-use seawall_sys::text::printable;
 
 use super::Stop;
 use crate::amounts;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::{Args, Parser};
 use seawall::{Lsn, RebuildTo, View};
+use seawall_host::text::printable;
 use seawall_ship::address::{Opened, Opening, open, shown};
 use seawall_ship::destination::Destination;
 use seawall_ship::manifest::Indexed;
@@ -21,7 +22,6 @@ use seawall_ship::restore::{Joined, Read, Rebuilt, Sources, copy, drill, rebuild
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::{Error, Facts, status};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::text::printable;
 
 use super::Stop;
 use super::fence::{Act, Fence, refuse_missing_parent};

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
+use seawall_host::text::printable;
 use seawall_ship::destination::Destination;
 use seawall_ship::standby::{self, take_over};
 use seawall_ship::status::{self, Folder};
 use seawall_ship::{Error, address};
 use seawall_sys::clock::monotonic_ns;
-use seawall_sys::text::printable;
 
 use super::Stop;
 use super::fence::{Act, Fence, refuse_missing_parent};

@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::Args;
 use seawall::View;
+use seawall_host::text::printable;
 use seawall_ship::destination::Follower;
 use seawall_ship::note::{Note, hex};
 use seawall_ship::status::{self, Folder, Held, Said, Shipped};
 use seawall_sys::clock::unix_seconds;
-use seawall_sys::text::printable;
 use serde_json::{Value, json};
 
 use super::ship::{Place, source};

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use seawall::{Report, Tail, verify};
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 
 use super::{Answer, Look, Stop, loss, records};
 use crate::exit::Failure;

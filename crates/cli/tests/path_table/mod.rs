@@ -4,7 +4,7 @@
 //! control character, and changes nothing; what it may not use is a row of [`KINDS`], where it may be given a row of
 //! [`ARGUMENTS`].
 
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;

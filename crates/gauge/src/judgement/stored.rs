@@ -5,7 +5,7 @@ use crate::Error;
 use crate::rank::{EffectiveClass, Ranking};
 use crate::result::RunResult;
 use crate::row::Row;
-use seawall_sys::whole_file::replace;
+use seawall_host::output::replace;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::Path;

@@ -17,7 +17,7 @@ use crate::latency;
 use crate::row::{Measured, Round, Row};
 use crate::scenario::settings::WRITES_MAX;
 use crate::study::Study;
-use seawall_sys::text::printable;
+use seawall_host::text::printable;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -26,8 +26,8 @@ use crate::result::RunResult;
 use crate::row::{CallTally, Measured, NamedLatency, Row};
 use crate::study::{Better, Column, Fact, MeasuredFolder, Point, Study, Unit};
 use crate::testbed::Testbed;
+use seawall_host::thread::Times;
 use seawall_sys::counters::Counts;
-use seawall_sys::thread::Times;
 
 /// The scenario's name.
 pub const NAME: &str = "cached";

@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_cannot_be_started_ends_the_run_with_an_error_that_names_it() {
-        use seawall_sys::starting_line::plant_spawn_failure;
+        use seawall_host::starting_line::plant_spawn_failure;
         let plan = Settings { threads: 8, ..plan(64) };
         plant_spawn_failure(Some(11));
         let outcome = run_sim(&plan, Vec::new(), &mut Watcher::default());

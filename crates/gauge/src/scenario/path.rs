@@ -25,9 +25,9 @@ use crate::result::RunResult;
 use crate::row::{Iteration, Measured, NamedLatency, Row, Tail};
 use crate::study::{Column, Fact, Point, Study};
 use crate::testbed::{BlockError, Testbed, Until};
+use seawall_host::thread::Times;
 use seawall_sys::Method;
 use seawall_sys::counters::Counts;
-use seawall_sys::thread::Times;
 use seawall_sys::write_call::WriteCall;
 
 /// The scenario's name.

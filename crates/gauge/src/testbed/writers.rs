@@ -6,10 +6,10 @@ use super::{Block, BlockError, Lane, Until};
 use crate::block::Slice;
 use crate::measure;
 use crate::workload::Workload;
+use seawall_host::starting_line::{run_together, spawn_scoped};
 use seawall_sys::Error;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::Counts;
-use seawall_sys::starting_line::{run_together, spawn_scoped};
 use std::panic::resume_unwind;
 
 /// What all writers of a block have in common.

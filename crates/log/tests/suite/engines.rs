@@ -160,7 +160,7 @@ mod linux {
     use super::*;
     use crate::fixture::PLAIN;
     use crate::telemetry::Heard;
-    use seawall_sys::confinement::forbid_io_uring;
+    use seawall_host::confinement::forbid_io_uring;
     use std::process::{Command, Stdio};
 
     /// Rows of both engines, with a sync of each kind.

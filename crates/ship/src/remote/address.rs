@@ -18,7 +18,7 @@ fn redacted_one(address: &str) -> String {
 /// Whether `[SCHEME://][USER:PASSWORD@]HOST[:PORT][/…]` is on this machine's loopback.
 #[cfg(any(test, feature = "nats"))]
 pub(crate) fn is_loopback(address: &str) -> bool {
-    let name = seawall_sys::host::host(address);
+    let name = seawall_host::machine::host(address);
     let ip = name.parse::<IpAddr>();
     name.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

@@ -117,7 +117,7 @@ pub fn policy(settings: &[(String, String)]) -> Policy {
 /// Whether every broker is reached by an address of this machine.
 #[must_use]
 pub fn on_this_machine(cluster: &Metadata) -> bool {
-    cluster.brokers().iter().all(|broker| seawall_sys::host::is_here(broker.host()))
+    cluster.brokers().iter().all(|broker| seawall_host::machine::is_here(broker.host()))
 }
 
 /// Creates a topic of one partition; the inner error is the cluster's refusal.

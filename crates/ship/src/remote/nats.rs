@@ -9,7 +9,7 @@ use super::{Error, Policy, Result, plain};
 use async_nats::jetstream::stream::Info;
 use async_nats::rustls::{self, AlertDescription};
 use async_nats::{Client, ConnectOptions, ServerAddr};
-use seawall_sys::host::is_here;
+use seawall_host::machine::is_here;
 use std::io;
 use std::time::Duration;
 

@@ -35,10 +35,6 @@ macro_rules! absent {
     };
 }
 
-/// There is nothing to forbid.
-#[cfg(feature = "testing")]
-pub mod confinement {}
-
 /// There is no ring to be used wrongly.
 #[cfg(feature = "testing")]
 pub mod mistakes {}
@@ -119,6 +115,10 @@ pub(crate) mod inspect {
 
     pub(crate) fn pressure() -> Pressure {
         Pressure::default()
+    }
+
+    pub(crate) fn boot() -> Option<String> {
+        None
     }
 
     /// Mounts are not told apart.
@@ -227,27 +227,6 @@ pub(crate) mod memory {
     }
 }
 
-/// Nothing is reported of a process.
-pub(crate) mod process {
-    use crate::process::Usage;
-
-    pub(crate) fn boot() -> Option<String> {
-        None
-    }
-
-    pub(crate) fn usage() -> Option<Usage> {
-        None
-    }
-
-    /// Windows has no such limit.
-    pub(crate) fn outlive_the_file_size_limit() {}
-
-    /// A write finds out.
-    pub(crate) fn is_standard_output_closed() -> bool {
-        false
-    }
-}
-
 /// The users of a block device are not reported: every device is refused, because overwriting could destroy data.
 pub(crate) mod raw_device {
     use crate::error::{Error, Result};
@@ -290,6 +269,10 @@ pub(crate) mod residency {
 
     pub(crate) fn cached_bytes(_: &File, _: &Path, _: u64, _: u64) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    pub(crate) fn dirty_bytes(_: &File) -> Option<u64> {
+        None
     }
 
     pub(crate) fn available_memory_bytes() -> Option<u64> {
@@ -433,12 +416,8 @@ pub(crate) mod store {
     pub(crate) fn write_in_place(_: &File) {}
 }
 
-/// The run-queue wait of a thread is not reported, and some systems cannot pin one.
+/// Threads cannot be cancelled.
 pub(crate) mod thread {
-    use crate::error::{Error, Result};
-    use crate::thread::Pinned;
-
-    /// Threads cannot be cancelled.
     #[derive(Debug)]
     pub(crate) struct CancelState;
 
@@ -448,22 +427,5 @@ pub(crate) mod thread {
         }
 
         pub(crate) fn restore(&self) {}
-    }
-
-    pub(crate) struct RunQueue;
-
-    impl RunQueue {
-        pub(crate) fn open() -> Self {
-            Self
-        }
-
-        pub(crate) fn wait_ns(&self) -> Option<u64> {
-            None
-        }
-    }
-
-    /// macOS takes hints about threads that share data and has no way to name a CPU.
-    pub(crate) fn pin(_: usize) -> Result<Pinned> {
-        Err(Error::new("pin", "thread", std::io::ErrorKind::Unsupported.into()))
     }
 }

@@ -4,13 +4,13 @@
 
 pub(crate) mod inspect;
 
+#[cfg(feature = "testing")]
+pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
     WRITE_VECTOR, counters, memory, raw_device, residency, rings, shared_memory,
 };
-#[cfg(feature = "testing")]
-pub use crate::os::fallback::{confinement, mistakes};
 pub(crate) use crate::os::unix::{
-    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
+    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal, thread,
 };
 
 use crate::CommitHandle;
@@ -20,14 +20,6 @@ use std::ffi::c_char;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-
-/// Tracks no processes.
-pub(crate) mod process {
-    pub(crate) use crate::os::fallback::process::*;
-    pub(crate) use crate::os::unix::{
-        is_standard_output_closed, outlive_the_file_size_limit, shield_from_ctrl_c,
-    };
-}
 
 /// Folders are private, and are reached by their names.
 pub(crate) mod scratch {

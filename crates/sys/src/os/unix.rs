@@ -14,14 +14,11 @@ pub(crate) mod thread;
 use crate::commit::SyncCall;
 use crate::error::{Error, Result};
 use crate::planted;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
 
 pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
     if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -92,23 +89,4 @@ pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
 pub(crate) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     metadata.file_type().is_block_device()
-}
-
-/// Ignores `SIGXFSZ`: write(2) then answers `EFBIG`.
-pub(crate) fn outlive_the_file_size_limit() {
-    // SAFETY: SIG_IGN is a disposition that every signal but KILL and STOP can have; no handler is installed.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-}
-
-/// The child leads a group of its own.
-pub(crate) fn shield_from_ctrl_c(command: &mut Command) {
-    command.process_group(0);
-}
-
-/// Whether nothing will read from standard output any more: poll(2) reports the error of the next write.
-pub(crate) fn is_standard_output_closed() -> bool {
-    let stdout = io::stdout();
-    let mut output = [PollFd::new(&stdout, PollFlags::empty())];
-    let ready = poll(&mut output, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    ready == Ok(1) && output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }

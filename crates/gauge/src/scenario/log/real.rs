@@ -18,13 +18,13 @@ use crate::testbed::real::{Fault, RealTestbed, RecordLane, UNTIMED, Writer, open
 use crate::testbed::writers::{self, Crew, slice};
 use crate::testbed::{Block, BlockError, Until};
 use seawall::{CommitFuture, Log, Lsn, Options, Stats};
+use seawall_host::process::{Usage, usage};
+use seawall_host::starting_line::{run_together, spawn_scoped};
+use seawall_host::thread::{Accounts, pin, process_cpu_ns};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::{monotonic_ns, sleep_until};
 use seawall_sys::method::Method;
-use seawall_sys::process::{Usage, usage};
-use seawall_sys::starting_line::{run_together, spawn_scoped};
 use seawall_sys::store::{Access, StoreFile};
-use seawall_sys::thread::{Accounts, pin, process_cpu_ns};
 use seawall_sys::{Error, OpenError, methods};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

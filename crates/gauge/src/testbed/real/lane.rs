@@ -3,9 +3,9 @@
 use super::super::Lane;
 use super::rest;
 use seawall::Log;
+use seawall_host::thread::{Accounts, Times, pin};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Method;
-use seawall_sys::thread::{Accounts, Times, pin};
 use seawall_sys::{CommitHandle, Error, OpenError, Target, open};
 use std::ops::Range;
 use std::path::Path;

@@ -59,11 +59,13 @@ pub(crate) fn environment(path: &Path) -> Result<Environment> {
     Ok(on_this_machine(&roots, &mounts, under))
 }
 
+pub(crate) fn boot() -> Option<String> {
+    live().proc_text("sys/kernel/random/boot_id")
+}
+
 /// The boot, and the mount in it.
 pub(crate) fn mount_instance(path: &Path) -> Option<String> {
-    let roots = live();
-    let boot = roots.proc_text("sys/kernel/random/boot_id")?;
-    Some(format!("{boot} {}", calls::mount_id(path, &roots.proc)?))
+    Some(format!("{} {}", boot()?, calls::mount_id(path, &live().proc)?))
 }
 
 pub(crate) fn pressure() -> Pressure {

@@ -3,35 +3,27 @@
 //! Invariant: the open flags come from the row alone; each call's flags too.
 
 mod call;
-#[cfg(feature = "testing")]
-pub mod confinement;
 pub(crate) mod counters;
 pub(crate) mod crash_memory;
 pub(crate) mod inspect;
-pub mod isolation;
 pub(crate) mod journal;
 mod map;
 pub(crate) mod memory;
 #[cfg(feature = "testing")]
 pub mod mistakes;
-pub mod notification;
 mod positional;
-pub(crate) mod process;
-pub mod ptrace;
 mod queue;
 pub(crate) mod raw_device;
 pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
 pub(crate) mod scratch;
-pub mod seccomp;
 pub(crate) mod shared_memory;
 pub(crate) mod store;
-pub(crate) mod thread;
 pub(crate) mod wait;
 
 pub(crate) use crate::os::unix::{
-    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal,
+    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal, thread,
 };
 
 use crate::commit::{OpenError, SyncCall, Target};

@@ -40,8 +40,12 @@ fn pages(file: &File, offset: u64, length: u64) -> std::io::Result<Pages> {
     if code == 0 { Ok(stat) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Bytes in the page cache that are not on the disk yet; `None` where the kernel does not report them.
 pub(crate) fn dirty_bytes(file: &File) -> Option<u64> {
+    // Of other file systems the page cache is not the whole truth: overlayfs keeps pages elsewhere, tmpfs and FUSE tag none.
+    const TELLING: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
+    if !TELLING.contains(&super::inspect::magic_of(file).ok()?) {
+        return None;
+    }
     pages(file, 0, 0).ok().map(|pages| (pages.dirty + pages.writeback) * page_bytes())
 }
 

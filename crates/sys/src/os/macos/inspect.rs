@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::inspect::{Device, Environment, FileSystem};
 use crate::os::fallback::cpuid;
 use crate::os::fallback::inspect::environment as environment_of;
-pub(crate) use crate::os::fallback::inspect::mount_instance;
+pub(crate) use crate::os::fallback::inspect::{boot, mount_instance};
 pub(crate) use crate::os::posix::inspect::pressure;
 use crate::os::posix::inspect::system;
 use crate::os::posix::text;

@@ -5,15 +5,14 @@
 
 pub(crate) mod inspect;
 pub(crate) mod journal;
-pub(crate) mod thread;
 
 pub(crate) use crate::os::fallback::crash_memory;
+#[cfg(feature = "testing")]
+pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
     DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, local_socket, memory, open_file,
-    open_to_sync, process, raw_device, residency, rings, scratch, shared_memory, signal, store,
+    open_to_sync, raw_device, residency, rings, scratch, shared_memory, signal, store, thread,
 };
-#[cfg(feature = "testing")]
-pub use crate::os::posix::{confinement, mistakes};
 pub(crate) use atomic_wait as wait;
 
 use crate::commit::{OpenError, SyncCall, Target};

@@ -134,11 +134,6 @@ pub(crate) fn refusal_for_root(handle: &Handle) -> io::Result<Option<String>> {
     })
 }
 
-pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
-    let (one, other) = (metadata(one)?, metadata(other)?);
-    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
-}
-
 impl Handle {
     fn metadata(&self) -> io::Result<Metadata> {
         metadata(&self.0)

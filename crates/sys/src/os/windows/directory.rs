@@ -70,12 +70,6 @@ pub(crate) fn refusal_for_root(_: &Handle) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether both are the same file, which is not known by their handles here.
-#[expect(clippy::unnecessary_wraps, reason = "other systems look, and may fail")]
-pub(crate) fn is_same(_: &File, _: &File) -> io::Result<bool> {
-    Ok(false)
-}
-
 /// The path of a name, which must be one name and not a path itself.
 fn within(directory: &Path, name: &str) -> io::Result<PathBuf> {
     if name.contains(['/', '\\', ':']) {

@@ -11,7 +11,7 @@ use crate::durability::Lie;
 use crate::error::Result;
 use crate::inspect::{Device, Environment, FoundLie};
 use crate::os::fallback::inspect::environment as environment_of;
-pub(crate) use crate::os::fallback::inspect::{mount_instance, pressure};
+pub(crate) use crate::os::fallback::inspect::{boot, mount_instance, pressure};
 use std::path::Path;
 use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
 

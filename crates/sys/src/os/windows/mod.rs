@@ -12,29 +12,17 @@ mod map;
 mod ntdll;
 mod overlapped;
 mod positional;
-/// Tracks no processes.
-pub(crate) mod process {
-    pub(crate) use crate::os::fallback::process::*;
-    use std::os::windows::process::CommandExt as _;
-    use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
-
-    /// The child leads a group of its own.
-    pub(crate) fn shield_from_ctrl_c(command: &mut std::process::Command) {
-        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
-    }
-}
 mod storage;
 pub(crate) mod store;
-pub(crate) mod thread;
 mod volume;
 mod wine;
 
+#[cfg(feature = "testing")]
+pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
     WRITE_VECTOR, counters, crash_memory, fork, local_socket, memory, raw_device, residency, rings, scratch,
-    shared_memory, signal,
+    shared_memory, signal, thread,
 };
-#[cfg(feature = "testing")]
-pub use crate::os::fallback::{confinement, mistakes};
 pub(crate) use atomic_wait as wait;
 
 use crate::commit::{OpenError, SyncCall, Target};

@@ -1,14 +1,8 @@
-//! Reads what this process is and takes: the boot it runs in, its memory, threads and descriptors; and sets how signals reach
+//! Reads what this process takes, memory, threads and descriptors; and sets how signals reach
 //! it and what it starts.
 
 use crate::os;
 use std::process::Command;
-
-/// The identity of this boot of the system; `None` where the system does not report one.
-#[must_use]
-pub fn boot() -> Option<String> {
-    os::process::boot()
-}
 
 /// What this process takes at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,10 @@
-//! Linux: reads the boot, and what this process takes, from /proc.
+//! Linux: reads what this process takes from /proc.
 
-pub(crate) use crate::os::unix::{
+pub(crate) use crate::os::unix::process::{
     is_standard_output_closed, outlive_the_file_size_limit, shield_from_ctrl_c,
 };
 
 use crate::process::Usage;
-
-pub(crate) fn boot() -> Option<String> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(boot.trim().to_owned())
-}
 
 pub(crate) fn usage() -> Option<Usage> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

@@ -4,7 +4,7 @@
 //! thread.
 
 pub(crate) use crate::os::fallback::thread::{RunQueue, pin};
-pub(crate) use crate::os::unix::thread::{CancelState, cpu_ns, process_cpu_ns};
+pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
 
 use crate::thread::Times;
 

@@ -4,10 +4,10 @@
 //! and Microsoft warns against turning them into time. The system reports no context switches and run-queue waits per
 //! thread.
 
-pub(crate) use crate::os::fallback::thread::{CancelState, RunQueue};
+pub(crate) use crate::os::fallback::thread::RunQueue;
 
-use crate::error::{Error, Result};
 use crate::thread::{Pinned, Times};
+use seawall_sys::{Error, Result};
 use std::io;
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes, SetThreadAffinityMask};
@@ -51,7 +51,10 @@ pub(crate) fn pin(cpu: usize) -> Result<Pinned> {
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: takes a handle and an integer; a wrong mask is an error, not undefined behaviour.
     let before = unsafe { SetThreadAffinityMask(thread, mask) };
-    if before == 0 { Err(Error::last_os("SetThreadAffinityMask", "thread")) } else { Ok(Pinned::To(cpu)) }
+    if before == 0 {
+        return Err(Error::new("SetThreadAffinityMask", "thread", io::Error::last_os_error()));
+    }
+    Ok(Pinned::To(cpu))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@
 //! Invariants: between fork and exec nothing allocates; keeper and init hold no descriptor, so that a pipe ends with the
 //! command that wrote to it.
 
+use super::seccomp::Filter;
 use crate::os::unix::check;
-use crate::seccomp::Filter;
 use rustix::cmsg_space;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;

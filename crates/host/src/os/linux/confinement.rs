@@ -3,7 +3,7 @@
 //! The filter applies to the calling thread and the threads that it starts, permanently.
 
 use super::seccomp::{Action, Filter, Row};
-use crate::error::{Error, Result};
+use seawall_sys::{Error, Result};
 
 /// Makes the kernel answer every call of `io_uring` from this thread, and from those that it starts, with `errno`.
 ///

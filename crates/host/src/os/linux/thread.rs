@@ -4,12 +4,12 @@
 //! on a CPU, time waiting on a run queue, both nanoseconds, and timeslices. The file is opened once a thread
 //! and read again at offset 0.
 
-pub(crate) use crate::os::unix::thread::{CancelState, cpu_ns, process_cpu_ns};
+pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
 
-use crate::error::{Error, Result};
 use crate::os::unix::thread::usage;
 use crate::thread::{Pinned, Times};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use seawall_sys::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -3,9 +3,9 @@
 //! Invariants: a path is walked once, before the work, and what it leads to is held; no link is followed that another
 //! user can have made; what is new is written under a name of its own and renamed, so that it is there whole or not.
 
-use crate::directory::{Directory, Permissions};
-use crate::os::directory as os;
-use crate::scratch::random_digits;
+use crate::os;
+use seawall_sys::scratch::random_digits;
+use seawall_sys::{Directory, Error, Permissions, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Whether the program that reads standard output has closed it, as far as the system tells before the next write.
 #[must_use]
 pub fn is_standard_output_closed() -> bool {
-    crate::os::process::is_standard_output_closed()
+    os::process::is_standard_output_closed()
 }
 
 /// A file that will be written.
@@ -197,13 +197,27 @@ impl OutputFolder {
     }
 }
 
+/// Writes `bytes` as the whole content of `path`: a reader sees the old text or the new one. No link is followed and no existing
+/// file is written into, whatever stands there.
+///
+/// # Errors
+/// The failed call and the path.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let replaced = || {
+        let name = path.file_name().and_then(OsStr::to_str).ok_or(io::ErrorKind::InvalidFilename)?;
+        let directory = Directory::open_guarded(path.parent().unwrap_or(Path::new("")))?;
+        replace_in(&directory, name, bytes)
+    };
+    replaced().map_err(|error| Error::new("replace", path, error))
+}
+
 fn remove_made(made: &[(Directory, OsString)]) {
     for (within, name) in made.iter().rev() {
         let _ = within.remove_directory(name);
     }
 }
 
-pub(crate) fn replace_in(directory: &Directory, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn replace_in(directory: &Directory, name: &str, bytes: &[u8]) -> io::Result<()> {
     let part = format!(".{}.part", random_digits());
     let written = directory
         .make_file(&part, Permissions::Umask)
@@ -216,12 +230,14 @@ pub(crate) fn replace_in(directory: &Directory, name: &str, bytes: &[u8]) -> io:
     written
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+    #[cfg(unix)]
     use std::os::unix::fs::symlink;
 
+    #[cfg(unix)]
     #[test]
     fn a_folder_that_is_moved_away_is_still_written_and_what_took_its_place_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -243,6 +259,7 @@ mod tests {
         assert!(!dir.path().join("a").exists(), "what was made is removed");
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_link_put_in_the_place_of_a_file_during_the_run_is_not_followed() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -263,6 +280,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn what_is_no_regular_file_is_neither_replaced_nor_removed() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -281,6 +299,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 2, "nothing else is left");
     }
 
+    #[cfg(unix)]
     #[test]
     fn one_file_under_two_names_is_recognised() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -291,5 +310,30 @@ mod tests {
         assert!(find("new").is_same(&find("./new")) && !find("new").is_same(&find("x")));
         find("link").write(b"through").expect("written");
         assert_eq!(fs::read(dir.path().join("x")).expect("read"), b"through");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("report.md");
+        replace(&path, b"one").expect("written");
+        replace(&path, b"two").expect("written again");
+        assert_eq!(fs::read(&path).expect("read"), b"two");
+        fs::create_dir(dir.path().join("folder")).expect("made");
+        fs::write(dir.path().join("folder/x"), b"x").expect("written");
+        assert!(replace(&dir.path().join("folder"), b"three").is_err());
+        assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_its_place_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (victim, path) = (dir.path().join("victim"), dir.path().join("report.md"));
+        fs::write(&victim, b"precious").expect("written");
+        symlink(&victim, &path).expect("linked");
+        replace(&path, b"report").expect("written");
+        assert_eq!(fs::read(&victim).expect("read"), b"precious");
+        assert_eq!(fs::read(&path).expect("read"), b"report");
     }
 }

@@ -3,7 +3,7 @@
 //! The wait for a CPU is a microstate that only `/proc` reports and this program does not read.
 
 pub(crate) use crate::os::fallback::thread::{RunQueue, pin};
-pub(crate) use crate::os::unix::thread::{CancelState, cpu_ns, process_cpu_ns};
+pub(crate) use crate::os::unix::thread::{cpu_ns, process_cpu_ns};
 
 use crate::os::unix::thread::usage;
 use crate::thread::Times;

@@ -3,7 +3,7 @@
 //! Invariant: no thread waits for one that does not exist. The calling thread holds a lock until all have prepared, and whatever
 //! ends it earlier gives the lock back unchanged, which calls the beginning off.
 
-use crate::error::{Error, Result};
+use seawall_sys::{Error, Result};
 use std::cell::Cell;
 use std::io;
 use std::panic::resume_unwind;

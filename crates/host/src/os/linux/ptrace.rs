@@ -3,7 +3,6 @@
 //! Invariants: what is followed is killed with the follower (`PTRACE_O_EXITKILL`); every call is made by the thread that
 //! started the program, because the kernel wants that (a [`Tracer`] is not `Send`).
 
-use super::inspect::magic_of;
 use super::seccomp::Filter;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
@@ -326,21 +325,18 @@ pub fn read_string(thread: Thread, address: u64) -> io::Result<OsString> {
     Ok(OsString::from_vec(text))
 }
 
-/// The bytes of `file` in the page cache that are not on the disk yet; `None` where the kernel or the file system does not
-/// report them.
-#[must_use]
-pub fn dirty_bytes(file: &File) -> Option<u64> {
-    // Of other file systems the page cache is not the whole truth: overlayfs keeps pages elsewhere, tmpfs and FUSE tag none.
-    const TELLING: [u32; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010];
-    if !TELLING.contains(&magic_of(file).ok()?) {
-        return None;
-    }
-    super::residency::dirty_bytes(file)
-}
-
 /// Whether what is in this folder outlives a power cut at all: not in memory, not made by the kernel.
 #[must_use]
 pub fn is_on_a_disk(file: &File) -> bool {
     const IN_MEMORY: [u32; 4] = [0x0102_1994, 0x8584_58F6, 0x9FA0, 0x6265_6572];
-    magic_of(file).is_ok_and(|magic| !IN_MEMORY.contains(&magic))
+    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(file)).is_ok_and(|stat| {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::unnecessary_cast,
+            reason = "the number has 32 bits, and some systems extend its sign"
+        )]
+        let magic = stat.f_type as u32;
+        !IN_MEMORY.contains(&magic)
+    })
 }
