@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use seawall::{Log, Lsn, Options};
+use seawall_sys::wait::block_on;
 
-use crate::call::block_on;
 use crate::core::{Accepted, Answers, Core, Reply, now_ms};
 use crate::error::{Error, Result};
 use crate::wire::Request;

@@ -1,13 +1,12 @@
 //! Waits for answers: as a future, or on a thread.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use seawall_sys::clock::monotonic_ns;
+use seawall_sys::wait::ready;
 
 use crate::error::{Error, Result};
 
@@ -95,49 +94,12 @@ impl<T> Future for Call<T> {
 impl<T> Call<T> {
     /// Waits for it on this thread, for at most `limit` if that is given; `None`: it is not ready then, and can be waited for again.
     pub fn wait(&mut self, limit: Option<Duration>) -> Option<Result<T>> {
-        block_on_for(Pin::new(self), limit)
+        ready(limit, |context| Pin::new(&mut *self).poll(context))
     }
 }
 
 impl<T> std::fmt::Debug for Call<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call").finish_non_exhaustive()
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for a future on this thread.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Some(output) = block_on_for(future.as_mut(), None) {
-            return output;
-        }
-    }
-}
-
-fn block_on_for<F: Future>(mut future: Pin<&mut F>, limit: Option<Duration>) -> Option<F::Output> {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let until = limit.map(|limit| Duration::from_nanos(monotonic_ns()).saturating_add(limit));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(output);
-        }
-        let Some(until) = until else {
-            std::thread::park();
-            continue;
-        };
-        let left = until.saturating_sub(Duration::from_nanos(monotonic_ns()));
-        if left.is_zero() {
-            return None;
-        }
-        std::thread::park_timeout(left);
     }
 }

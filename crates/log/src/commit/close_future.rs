@@ -14,7 +14,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::commit::deadline;
 use crate::commit::ending::{HandedOver, Resources, end_handed_over};
 use crate::commit::group::Group;
 use crate::commit::sync::{Mutex, lock};
@@ -23,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::lock::Ending;
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use seawall_sys::planted;
+use seawall_sys::{planted, wait};
 
 /// The order to close a log by its own threads, and how far that is.
 #[derive(Debug, Default)]
@@ -104,7 +103,7 @@ impl CloseFuture {
     /// # Errors
     /// As [`Log::close`](crate::Log::close).
     pub fn wait(mut self) -> Result<()> {
-        let done = deadline::wait(None, |context| Pin::new(&mut self).poll(context));
+        let done = wait::ready(None, |context| Pin::new(&mut self).poll(context));
         done.unwrap_or(Err(Error::Closed))
     }
 }

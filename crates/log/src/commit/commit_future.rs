@@ -1,7 +1,10 @@
 //! The future of a commit, and the commit with a deadline.
 //!
+//! A thread that waits with a deadline must not be inside a system call of the disk, which nothing can interrupt. So it never
+//! leads a batch and never reads: it waits as a task would, for work that threads of the log do.
+//!
 //! Invariants: a future registers before it looks for the last time, so no wake-up is lost; it has one waker at a time, the one
-//! of its last poll, which goes with it; a thread that waits with a deadline never leads a batch.
+//! of its last poll, which goes with it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,13 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::commit::deadline;
 use crate::commit::group::Group;
 use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use seawall_sys::planted;
+use seawall_sys::{planted, wait};
 
 /// Ready when everything before one LSN is durable, or has reached the requested class; see
 /// [`Log::commit_async`](crate::Log::commit_async) and [`Log::commit_async_as`](crate::Log::commit_async_as).
@@ -84,7 +86,7 @@ impl CommitFuture {
     /// [`Error::TimedOut`] when the time is over: what was appended may still become durable. Otherwise as
     /// [`Log::commit`](crate::Log::commit).
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Lsn> {
-        let done = deadline::wait(Some(timeout), |context| Pin::new(&mut *self).poll(context));
+        let done = wait::ready(Some(timeout), |context| Pin::new(&mut *self).poll(context));
         let late = planted!(DeadlineIsSuccess(self.lsn), Err(Error::TimedOut { lsn: self.lsn, timeout }));
         done.unwrap_or(late)
     }

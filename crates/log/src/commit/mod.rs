@@ -15,7 +15,7 @@
 //! | [`group_wait`] | how long a leader waits for others |
 //! | [`waiters`], [`gate`] | block and wake threads and futures |
 //! | [`append_future`], [`append_queue`] | appends that wait without a thread, in line |
-//! | [`commit_future`], [`deadline`] | commits that wait without a thread, or not for ever |
+//! | [`commit_future`] | commits that wait without a thread, or not for ever |
 //! | [`pin_floor`] | what pins hold, for the core |
 //! | [`stream_cuts`] | tells readers of a stream where it was cut |
 //! | [`seal`] | encodes a batch into the bytes of its writes |
@@ -37,7 +37,6 @@ pub(crate) mod append_queue;
 pub(crate) mod batch;
 pub(crate) mod close_future;
 pub(crate) mod commit_future;
-pub(crate) mod deadline;
 pub(crate) mod ending;
 pub(crate) mod gate;
 pub(crate) mod group;

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::commit::deadline;
 use crate::commit::group::Group;
 use crate::commit::waiters::Registration;
 use crate::error::{Error, Result};
 use crate::lsn::Lsn;
 use crate::read::follow_thread::{FollowThread, Loan};
 use crate::read::reader::{Reader, Record};
+use seawall_sys::wait;
 
 /// What a [`Follower`] reads.
 pub trait Followed {
@@ -108,7 +108,7 @@ impl<R: Followed> Follower<R> {
     /// [`Error::TimedOut`] when the time is over, with the LSN after which the next record is. Otherwise as
     /// [`Follower::next_record`].
     pub fn next_record_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
-        let found = deadline::wait(Some(timeout), |context| self.poll_next_record(context));
+        let found = wait::ready(Some(timeout), |context| self.poll_next_record(context));
         found.unwrap_or_else(|| Err(Error::TimedOut { lsn: self.records.at(), timeout }))
     }
 
@@ -272,7 +272,7 @@ impl LogRecords {
     /// The reader, which a thread of the log may have to finish with first.
     fn reader(&mut self) -> Result<&mut Reader> {
         if self.loan.is_some()
-            && let Some(returned) = deadline::wait(None, |context| self.poll_loan(context))
+            && let Some(returned) = wait::ready(None, |context| self.poll_loan(context))
         {
             returned?;
         }

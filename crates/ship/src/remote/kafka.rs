@@ -7,7 +7,7 @@ mod answers;
 mod policy;
 
 pub(crate) use answers::kept;
-pub use answers::{Connection, Context, block_on};
+pub use answers::{Connection, Context};
 pub use policy::{Described, FLUSH_EACH};
 
 use super::{Cause, Error, Policy, Result};
@@ -17,6 +17,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use seawall_sys::clock;
+use seawall_sys::wait::block_on;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

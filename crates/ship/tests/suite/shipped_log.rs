@@ -7,6 +7,7 @@ use seawall::{Durability, Lsn};
 use seawall_ship::destination::Destination;
 use seawall_ship::shipping::Settings;
 use seawall_ship::{Error, Failure, Policy, ShippedLog};
+use seawall_sys::wait::block_on;
 
 fn open(dir: &std::path::Path, class: Durability, to: &[&Memory]) -> ShippedLog {
     let destinations = to.iter().map(|one| -> Box<dyn Destination> { Box::new((*one).clone()) }).collect();
@@ -99,22 +100,4 @@ fn a_future_is_ready_when_both_are_done() {
     let end = log.log().append(b"two").expect("appends").end;
     block_on(log.commit_async_as(end, Failure::PowerHere).expect("is promised")).expect("commits");
     assert!(log.log().durable_lsn() >= end);
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let mut future = std::pin::pin!(future);
-    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
-    let mut context = std::task::Context::from_waker(&waker);
-    loop {
-        if let std::task::Poll::Ready(done) = future.as_mut().poll(&mut context) {
-            return done;
-        }
-        std::thread::park_timeout(Duration::from_mins(1));
-    }
 }

@@ -25,6 +25,7 @@ use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::{monotonic_ns, sleep_until};
 use seawall_sys::method::Method;
 use seawall_sys::store::{Access, StoreFile};
+use seawall_sys::wait::block_on;
 use seawall_sys::{Error, OpenError, methods};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -33,7 +34,6 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// For what a contestant does by itself between commits.
@@ -396,7 +396,7 @@ impl Bench<'_> {
     /// Keeps `most` commits outstanding, one of sixteen timed.
     fn outstanding(&self, log: &Log, most: usize, polled: bool, sample: &mut Sample) -> Result<(), Fault> {
         const TRIM_EVERY: u64 = 4096;
-        let until = if polled { poll } else { CommitFuture::wait };
+        let until = if polled { block_on } else { CommitFuture::wait };
         let record = Aligned::incompressible(self.case.bytes, self.settings.seed);
         let record = record.as_slice();
         for _ in 0..UNTIMED {
@@ -699,24 +699,4 @@ pub(super) fn forget_files(files: &[PathBuf]) -> Result<(), Fault> {
         file.forget_cached();
     }
     Ok(())
-}
-
-/// Polls a commit until it is ready, as an executor of one task does: the thread sleeps in between.
-fn poll(commit: CommitFuture) -> seawall::Result<Lsn> {
-    struct Unpark(std::thread::Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut commit = std::pin::pin!(commit);
-    loop {
-        match commit.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }

@@ -1,14 +1,11 @@
-//! Passes librdkafka's delivery reports on, keeps what its connections say, and waits for its futures.
+//! Passes librdkafka's delivery reports on, and keeps what its connections say.
 
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
 use rdkafka::util::IntoOpaque;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Wake, Waker};
-use std::thread::Thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The errors of a producer's connections: a request that fails for one reports only that no answer came.
 #[derive(Default)]
@@ -78,27 +75,5 @@ impl<T: IntoOpaque> ProducerContext for Context<T> {
 
     fn delivery(&self, outcome: &DeliveryResult<'_>, message: T) {
         (self.delivered)(&self.connection, outcome, message);
-    }
-}
-
-/// Wakes the thread that waits.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for an administrative request, which is bounded by its own options.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = std::task::Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
     }
 }
