@@ -184,7 +184,8 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Opens `target` by `method`. A success does not prove that the method works (`O_DIRECT` opens fine where it
+/// Opens `target` by `method`: by its path, or, with a `directory`, by its last name in that, which must be a regular file's; the
+/// rest of the path is for messages then. A success does not prove that the method works (`O_DIRECT` opens fine where it
 /// cannot write): see [`prove`].
 ///
 /// # Errors
@@ -193,12 +194,8 @@ impl std::error::Error for OpenError {}
 pub fn open(
     method: &'static Method,
     target: &Target,
+    directory: Option<&Directory>,
 ) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
-    check(method, target)?;
-    crate::os::open(method, target, None)
-}
-
-fn check(method: &Method, target: &Target) -> std::result::Result<(), OpenError> {
     if method.system != crate::os::SYSTEM {
         return Err(OpenError::unavailable(format!("it needs {:?}", method.system)));
     }
@@ -208,49 +205,20 @@ fn check(method: &Method, target: &Target) -> std::result::Result<(), OpenError>
             target.write_bytes
         )));
     }
-    Ok(())
+    crate::os::open(method, target, directory)
 }
 
-/// As [`open`], but the last name of the target's path is looked up in `directory`, by its handle, and must be a regular
-/// file's; the rest of the path is for messages.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_in(
-    directory: &Directory,
-    method: &'static Method,
-    target: &Target,
-) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
-    check(method, target)?;
-    crate::os::open(method, target, Some(directory))
-}
-
-/// Proves that `method` works on the file system of `scratch` by one real write and sync at its start, which
-/// overwrites what is there.
+/// Proves that `method` works on the file system of `scratch`, opened as [`open`] does, by one real write and sync at its start,
+/// which overwrites what is there.
 ///
 /// # Errors
 /// As [`open`]; a write or sync that the system calls invalid or unsupported is [`OpenError::Unavailable`].
-pub fn prove(method: &'static Method, scratch: &Target) -> std::result::Result<(), OpenError> {
-    proven(open(method, scratch)?, method, scratch)
-}
-
-/// As [`prove`], with the scratch file looked up as [`open_in`] does.
-///
-/// # Errors
-/// As [`prove`].
-pub fn prove_in(
-    directory: &Directory,
+pub fn prove(
     method: &'static Method,
     scratch: &Target,
+    directory: Option<&Directory>,
 ) -> std::result::Result<(), OpenError> {
-    proven(open_in(directory, method, scratch)?, method, scratch)
-}
-
-fn proven(
-    mut commit: Box<dyn CommitHandle>,
-    method: &Method,
-    scratch: &Target,
-) -> std::result::Result<(), OpenError> {
+    let mut commit = open(method, scratch, directory)?;
     let bytes = crate::buffer::Aligned::zeroed(scratch.write_bytes);
     let proof = commit.write(0, bytes.as_slice()).and_then(|()| commit.sync());
     proof.map_err(|error| match error.kind() {

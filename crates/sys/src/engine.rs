@@ -128,30 +128,20 @@ impl EngineContext {
         Ok(Self { method, rings })
     }
 
-    /// Opens a file for `writer`, counted from 0. Only one file of a writer is written at a time: another one waits.
+    /// Opens a file in `directory`, as [`crate::open`] does, for `writer`, counted from 0. Only one file of a writer is written at a
+    /// time: another one waits.
     ///
     /// # Errors
     /// As [`crate::open`].
-    pub fn open(&self, writer: usize, target: &Target) -> Result<Box<dyn CommitHandle>, OpenError> {
-        match &self.rings {
-            Some(rings) => rings.open(writer, target, None),
-            None => crate::open(self.method, target),
-        }
-    }
-
-    /// As [`EngineContext::open`], with the file looked up as [`crate::open_in`] does.
-    ///
-    /// # Errors
-    /// As [`crate::open`].
-    pub fn open_in(
+    pub fn open(
         &self,
         directory: &Directory,
         writer: usize,
         target: &Target,
     ) -> Result<Box<dyn CommitHandle>, OpenError> {
         match &self.rings {
-            Some(rings) => rings.open(writer, target, Some(directory)),
-            None => crate::open_in(directory, self.method, target),
+            Some(rings) => rings.open(directory, writer, target),
+            None => crate::open(self.method, target, Some(directory)),
         }
     }
 

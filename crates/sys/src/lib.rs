@@ -67,9 +67,7 @@ pub mod write_call;
 #[cfg(feature = "mutants")]
 mod wrong;
 
-pub use commit::{
-    BatchWrite, CommitHandle, NumberedBuffer, OpenError, Target, Unavailable, open, open_in, prove, prove_in,
-};
+pub use commit::{BatchWrite, CommitHandle, NumberedBuffer, OpenError, Target, Unavailable, open, prove};
 pub use directory::{Directory, Permissions};
 pub use engine::Engine;
 pub use error::{Error, Result};

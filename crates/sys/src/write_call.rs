@@ -59,7 +59,7 @@ impl WriteCall {
         if self == Self::Mapped {
             let row = methods::here().iter().find(|method| method.write == MethodWrite::Mapped);
             let row = row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?;
-            return crate::open(row, target);
+            return crate::open(row, target, None);
         }
         let mut options = File::options();
         let file = match self {

@@ -52,7 +52,7 @@ fn run_all(bytes: usize) -> usize {
         };
         make(&path, &recipe, &mut |_| true).expect("a journal");
         let target = Target { path: path.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: bytes };
-        match prove(method, &target).and_then(|()| open(method, &target)) {
+        match prove(method, &target, None).and_then(|()| open(method, &target, None)) {
             Ok(mut commit) => {
                 let committed = commit_twice(commit.as_mut(), bytes);
                 committed.unwrap_or_else(|error| panic!("{} with {bytes} bytes: {error}", method.id));
@@ -84,7 +84,8 @@ fn several_handles_hold_one_journal_open_by_any_two_methods() {
     };
     let made = make(&path, &recipe, &mut |_| true).expect("a journal");
     let target = Target { path, journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
-    let handles: Vec<_> = methods::here().iter().map(|method| (method.id, open(method, &target))).collect();
+    let handles: Vec<_> =
+        methods::here().iter().map(|method| (method.id, open(method, &target, None))).collect();
     for (id, handle) in &handles {
         if let Err(OpenError::Failed(error)) = handle {
             panic!("{id}: {error}");
@@ -99,7 +100,7 @@ fn a_method_of_another_system_is_refused_by_name() {
     let elsewhere =
         methods::ALL.into_iter().flatten().find(|method| method.system != here).expect("another system");
     let target = Target { path: "nothing".into(), journal_bytes: 1, write_bytes: 512 };
-    let refused = open(elsewhere, &target).err().expect("refused");
+    let refused = open(elsewhere, &target, None).err().expect("refused");
     assert!(matches!(refused, OpenError::Unavailable(_)), "{refused}");
 }
 
@@ -108,6 +109,6 @@ fn a_missing_journal_is_an_error_that_names_it() {
     let dir = folder();
     let path = dir.path().join("missing");
     let target = Target { path: path.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
-    let error = open(&methods::here()[0], &target).err().expect("refused").to_string();
+    let error = open(&methods::here()[0], &target, None).err().expect("refused").to_string();
     assert!(error.contains(&path.display().to_string()), "{error}");
 }

@@ -96,7 +96,7 @@ impl DirectoryDisk {
             let commit = if unlinked {
                 Box::new(seawall_sys::mistakes::UnlinkedRing::open(&target.path).map_err(plain)?)
             } else {
-                seawall_sys::open(method, &target).map_err(io::Error::other)?
+                seawall_sys::open(method, &target, None).map_err(io::Error::other)?
             };
             open.commit = Some(commit);
         }

@@ -175,7 +175,7 @@ impl Prepared {
                 make_journal(&path, &stream)?;
                 let write_bytes = plan.record_bytes as usize;
                 let target = Target { path: path.clone(), journal_bytes: whole, write_bytes };
-                if let Err(error) = prove(method, &target) {
+                if let Err(error) = prove(method, &target, None) {
                     // It was made for nothing; the reason counts.
                     let _ = std::fs::remove_file(&path);
                     return Err(Error::Request(format!("{}: {error}", method.id)));

@@ -82,7 +82,7 @@ impl JournalWriter {
     pub(crate) fn open(method: &'static Method, path: &Path, run: u64, stream: Stream) -> Result<Self> {
         let write_bytes = stream.record_bytes as usize;
         let target = Target { path: path.to_owned(), journal_bytes: stream.journal_bytes, write_bytes };
-        let commit = seawall_sys::open(method, &target)
+        let commit = seawall_sys::open(method, &target, None)
             .map_err(|error| Error::Request(format!("{}: {error}", method.id)))?;
         Ok(Self { commit, stream, run, buffer: Aligned::zeroed(write_bytes), next: 0 })
     }

@@ -367,7 +367,7 @@ impl Testbed for RealTestbed {
         if let Some(device) = &self.device {
             let target =
                 Target { path: device.path().to_path_buf(), journal_bytes: recipe.bytes, write_bytes };
-            prove(method, &target)?;
+            prove(method, &target, None)?;
             return Ok(self.watch(method, &target));
         }
         let path = self.new_path(0, "proof")?;
@@ -376,7 +376,7 @@ impl Testbed for RealTestbed {
         let file = create(&path).map_err(BlockError::run)?;
         let made = fill(file, &path, &zeroed, &mut |_| true)?;
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes };
-        let proof = prove(method, &target);
+        let proof = prove(method, &target, None);
         let watched = proof.is_ok().then(|| self.watch(method, &target)).flatten();
         drop(made);
         std::fs::remove_file(&path).map_err(|error| Error::new("unlink", &path, error))?;

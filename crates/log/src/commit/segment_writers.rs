@@ -132,14 +132,14 @@ impl SegmentWriters {
         let target = Target { path: path.clone(), journal_bytes: bytes, write_bytes: self.write_bytes };
         let own = |writer| {
             self.engine
-                .open_in(&self.dir, writer, &target)
+                .open(&self.dir, writer, &target)
                 .map_err(|error| from_open(error, self.engine.method(), &path))
         };
         let own: Idle = (0..self.count).map(own).collect::<Result<_>>().map(Mutex::new)?;
         let writers = |row: Option<&'static Method>, count: usize| -> Result<Idle> {
             let Some(row) = row else { return Ok(Mutex::default()) };
             let writer = |_| {
-                seawall_sys::open_in(&self.dir, row, &target).map_err(|error| from_open(error, row, &path))
+                seawall_sys::open(row, &target, Some(&self.dir)).map_err(|error| from_open(error, row, &path))
             };
             (0..count).map(writer).collect::<Result<_>>().map(Mutex::new)
         };

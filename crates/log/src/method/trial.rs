@@ -132,8 +132,8 @@ pub(crate) fn run(
     let mut tried: Vec<Candidate> = Vec::new();
     for method in rows {
         if !bounds.reached()
-            && seawall_sys::prove_in(dir, method, &target).is_ok()
-            && let Ok(commit) = seawall_sys::open_in(dir, method, &target)
+            && seawall_sys::prove(method, &target, Some(dir)).is_ok()
+            && let Ok(commit) = seawall_sys::open(method, &target, Some(dir))
         {
             let watch = CommitWatch::open(environment, method);
             tried.push((Trial { method, times_ns: Vec::new(), watched: None }, commit, watch));

@@ -293,7 +293,7 @@ pub(crate) mod rings {
 
     absent! { Rings;
         forget(&Self, u16) -> bool;
-        open(&Self, usize, &Target, Option<&crate::Directory>) -> Result<Box<dyn CommitHandle>, OpenError>;
+        open(&Self, &crate::Directory, usize, &Target) -> Result<Box<dyn CommitHandle>, OpenError>;
     }
 
     impl Rings {

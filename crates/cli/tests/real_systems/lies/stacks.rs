@@ -213,7 +213,7 @@ fn commits(folder: &Path, method: &'static Method, mut around: impl FnMut(&mut d
     std::io::Write::write_all(&mut &file, &vec![0; 1 << 20]).expect("written");
     file.sync_all().expect("synced");
     let target = Target { path: path.clone(), journal_bytes: 1 << 20, write_bytes: 4096 };
-    let mut commit = open(method, &target).unwrap_or_else(|error| panic!("{}: {error:?}", method.id));
+    let mut commit = open(method, &target, None).unwrap_or_else(|error| panic!("{}: {error:?}", method.id));
     let mut data = Aligned::zeroed(4096);
     for number in 0..COMMITS {
         data.as_mut_slice()[..8].copy_from_slice(&(number + 1).to_le_bytes());

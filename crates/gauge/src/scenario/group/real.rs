@@ -46,7 +46,7 @@ pub(super) fn run(
         let target = Target { path: path.clone(), journal_bytes, write_bytes: settings.bytes };
         if alone || writer == 0 {
             // What the device refuses (a size that is not a multiple of its sectors) is no failure of it.
-            prove(request.method, &target)?;
+            prove(request.method, &target, None)?;
         }
         let base = if alone { 0 } else { writer as u64 * part_bytes };
         let lane = RealLane::open(request.method, &target)?;

@@ -24,7 +24,7 @@ pub(super) fn run(
     let journal = testbed.file(0, "journal", Content::Written(JOURNAL_BYTES), until)?;
     let load_path = testbed.file(0, "load", Content::Written(LOAD_BYTES), until)?;
     let target = Target { path: journal.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: settings.bytes };
-    prove(request.method, &target)?;
+    prove(request.method, &target, None)?;
     let lane = RealLane::open(request.method, &target)?;
     let crew =
         Crew { bytes: settings.bytes, pin_to: &settings.pin_to, seed: settings.seed, workload: None, until };
@@ -130,5 +130,5 @@ fn open_direct(path: &Path) -> Result<Box<dyn seawall_sys::CommitHandle>, OpenEr
         ))
     };
     let target = Target { path: path.to_path_buf(), journal_bytes: LOAD_BYTES, write_bytes: RANDOM_BYTES };
-    seawall_sys::open(row.ok_or_else(lacking)?, &target)
+    seawall_sys::open(row.ok_or_else(lacking)?, &target, None)
 }

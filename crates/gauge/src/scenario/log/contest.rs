@@ -185,7 +185,7 @@ impl Floor {
         };
         fill(create(&path)?, &path, &recipe, &mut |_| true)?;
         let target = Target { path, journal_bytes: Self::FILE_BYTES, write_bytes: bytes };
-        let commit = open(opening.method, &target)?;
+        let commit = open(opening.method, &target, None)?;
         let slots = Self::FILE_BYTES / bytes as u64;
         Ok(vec![Box::new(Self { commit, buf: Aligned::zeroed(bytes), renews, slots, next: 0 })])
     }

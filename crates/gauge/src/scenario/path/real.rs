@@ -36,7 +36,7 @@ pub(super) fn run(
     let target = Target { path, journal_bytes: file_bytes, write_bytes: request.bytes };
     let mut writer = match request.way {
         NativeWrite::Call(call) => call.open(&target)?,
-        NativeWrite::Commit(method) => seawall_sys::open(method, &target)?,
+        NativeWrite::Commit(method) => seawall_sys::open(method, &target, None)?,
     };
     writer.warm(0..file_bytes)?;
     let before = request.quiesce.then(|| testbed.counts_of(0)).flatten();

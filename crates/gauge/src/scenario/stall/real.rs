@@ -97,7 +97,7 @@ fn appender(
         let target = Target { path: path.clone(), journal_bytes: 0, write_bytes: bytes };
         let row = methods::find("buffered");
         let row = row.ok_or_else(|| unavailable("this system has no buffered writes in its table"))?;
-        Ok::<_, OpenError>(Growing { commit: seawall_sys::open(row, &target)?, bytes: 0 })
+        Ok::<_, OpenError>(Growing { commit: seawall_sys::open(row, &target, None)?, bytes: 0 })
     };
     match request.design.appends {
         Appends::Buffered => {
@@ -117,7 +117,7 @@ fn appender(
             let whole = bytes.next_multiple_of(BLOCK_BYTES);
             let target =
                 Target { path: path.clone(), journal_bytes: WRITE_THROUGH_BYTES, write_bytes: whole };
-            let commit = seawall_sys::open(write_through()?, &target)?;
+            let commit = seawall_sys::open(write_through()?, &target, None)?;
             let record = Aligned::incompressible(whole, request.settings.seed);
             Ok((Box::new(WriteThrough { commit, record }), vec![path]))
         }

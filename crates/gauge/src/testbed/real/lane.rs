@@ -21,7 +21,7 @@ pub(crate) struct RealLane {
 impl RealLane {
     /// A writer by `method` on `target`.
     pub(crate) fn open(method: &'static Method, target: &Target) -> Result<Self, OpenError> {
-        Ok(Self { commit: open(method, target)?, accounts: None, data: Aligned::zeroed(0), len: 0 })
+        Ok(Self { commit: open(method, target, None)?, accounts: None, data: Aligned::zeroed(0), len: 0 })
     }
 }
 

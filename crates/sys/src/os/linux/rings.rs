@@ -95,11 +95,11 @@ impl Rings {
 
     pub(crate) fn open(
         &self,
+        directory: &Directory,
         writer: usize,
         target: &Target,
-        directory: Option<&Directory>,
     ) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
-        let file = super::open_journal(self.method, target, directory)?;
+        let file = super::open_journal(self.method, target, Some(directory))?;
         Ok(Box::new(RingFile {
             ring: Arc::clone(&self.by_writer[writer % self.by_writer.len()]),
             number: self.next_file.fetch_add(1, Ordering::Relaxed),
