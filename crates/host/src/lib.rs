@@ -1,6 +1,7 @@
 //! What the commands and the gauge need of the machine that the log does not.
 //!
 //! * [`output`] writes what a command puts out where no other user can divert it.
+//! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`starting_line`] lets threads begin together.
 //! * [`thread`] reads a thread's CPU time and waiting time.
@@ -17,6 +18,7 @@ pub mod machine;
 mod os;
 pub mod output;
 pub mod process;
+pub mod raw_device;
 pub mod starting_line;
 pub mod text;
 pub mod thread;

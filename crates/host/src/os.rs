@@ -7,6 +7,7 @@
 //! | `isolation`, `notification`, `seccomp` | commands set apart, and their calls filtered and answered | own | none | none | none |
 //! | `process` | what this process takes, and how signals reach it | own | own | unix | unix |
 //! | `ptrace` | follows a program and its children | own | none | none | none |
+//! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
 //!
 //! `unix` holds what the three Unix systems share, `fallback` the refusals and substitutes of systems that lack something.
@@ -32,6 +33,6 @@ mod unix;
 
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use system::confinement;
-pub(crate) use system::{is_same, process, thread};
+pub(crate) use system::{is_same, process, raw_device, thread};
 #[cfg(target_os = "linux")]
 pub use system::{isolation, notification, ptrace, seccomp};

@@ -8,7 +8,6 @@
 //! * [`engine`] lists the I/O engines, and sets one up for a log.
 //! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
 //! * [`inspect`] describes the machine: path, file system, device stack, write caches, lies.
-//! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
@@ -53,7 +52,6 @@ mod os;
 pub mod planted;
 #[cfg(not(feature = "mutants"))]
 mod planted;
-pub mod raw_device;
 pub mod residency;
 pub mod scratch;
 pub mod shared_memory;

@@ -2,4 +2,5 @@
 
 pub(crate) mod thread;
 
+pub(crate) use super::fallback::raw_device;
 pub(crate) use super::unix::{is_same, process};

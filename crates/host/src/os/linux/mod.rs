@@ -6,6 +6,7 @@ pub mod isolation;
 pub mod notification;
 pub(crate) mod process;
 pub mod ptrace;
+pub(crate) mod raw_device;
 pub mod seccomp;
 pub(crate) mod thread;
 

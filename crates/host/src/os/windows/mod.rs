@@ -13,4 +13,4 @@ pub(crate) mod process {
 }
 pub(crate) mod thread;
 
-pub(crate) use super::fallback::is_same;
+pub(crate) use super::fallback::{is_same, raw_device};

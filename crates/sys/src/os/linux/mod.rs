@@ -13,7 +13,6 @@ pub(crate) mod memory;
 pub mod mistakes;
 mod positional;
 mod queue;
-pub(crate) mod raw_device;
 pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;
