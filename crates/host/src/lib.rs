@@ -6,6 +6,8 @@
 //! * [`starting_line`] lets threads begin together.
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`process`] reads what this process takes, and sets how signals reach it and what it starts.
+//! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call: for the gauge's
+//!   scenarios.
 //! * [`machine`] says whether an address leads to this machine.
 //! * `isolation` sets a command apart; `seccomp` filters its system calls, `notification` answers them, `ptrace` follows a
 //!   program and its children (Linux).
@@ -14,6 +16,7 @@
 //!
 //! Invariants: as those of [`seawall_sys`].
 
+pub mod flush;
 pub mod machine;
 mod os;
 pub mod output;
@@ -22,6 +25,7 @@ pub mod raw_device;
 pub mod starting_line;
 pub mod text;
 pub mod thread;
+pub mod write_call;
 
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use os::confinement;

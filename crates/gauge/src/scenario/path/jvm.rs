@@ -28,8 +28,8 @@ use crate::result::RunResult;
 use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
 use crate::testbed::{Testbed, Until};
+use seawall_host::write_call::WriteCall;
 use seawall_sys::durability::{Claim, FileState, Medium, classify};
-use seawall_sys::write_call::WriteCall;
 use seawall_sys::{OpenError, methods};
 use std::path::PathBuf;
 

@@ -11,10 +11,9 @@
 //! Invariants: nothing is synced, so nothing here is durable; a short write is an error, because it would measure two
 //! calls.
 
-use crate::commit::{OpenError, Target};
-use crate::error::{Error, Result};
-use crate::method::Write as MethodWrite;
-use crate::{CommitHandle, methods, os};
+use crate::os;
+use seawall_sys::method::Write as MethodWrite;
+use seawall_sys::{CommitHandle, Error, OpenError, Result, Target, Unavailable, methods, open};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -58,8 +57,7 @@ impl WriteCall {
     pub fn open(self, target: &Target) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         if self == Self::Mapped {
             let row = methods::here().iter().find(|method| method.write == MethodWrite::Mapped);
-            let row = row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?;
-            return crate::open(row, target, None);
+            return open(row.ok_or_else(|| lacking("no mapped writes on this system yet"))?, target, None);
         }
         let mut options = File::options();
         let file = match self {
@@ -73,12 +71,17 @@ impl WriteCall {
                 file.write(bytes)
             },
             Self::Append => |mut file, _, bytes| file.write(bytes),
-            Self::Pwritev2 => os::WRITE_VECTOR
-                .ok_or_else(|| OpenError::unavailable("pwritev2 needs Linux 4.6; this system has none"))?,
-            Self::Pwrite | Self::Mapped => os::store::write_at,
+            Self::Pwritev2 => {
+                os::WRITE_VECTOR.ok_or_else(|| lacking("pwritev2 needs Linux 4.6; this system has none"))?
+            }
+            Self::Pwrite | Self::Mapped => os::write_at,
         };
         Ok(Box::new(Plain { file, path: target.path.clone(), name: self.id(), put }))
     }
+}
+
+fn lacking(why: &str) -> OpenError {
+    OpenError::Unavailable(Unavailable(why.to_owned()))
 }
 
 /// Writes some of the bytes at an offset and returns how many, as pwrite does.
@@ -125,7 +128,7 @@ mod tests {
                     let at = if call == WriteCall::Append { 8192 } else { 4096 };
                     assert_eq!(&found[at..at + 4], b"abcd", "{}", call.id());
                 }
-                Err(OpenError::Unavailable(_)) => assert_ne!(crate::os::SYSTEM, crate::method::System::Linux),
+                Err(OpenError::Unavailable(_)) => assert_ne!(std::env::consts::OS, "linux"),
                 Err(OpenError::Failed(error)) => panic!("{}: {error}", call.id()),
             }
         }
