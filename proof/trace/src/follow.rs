@@ -6,7 +6,7 @@
 use crate::calls::{self, Effect, SYNC_WRITE};
 use crate::files::{Act, Files, Synced};
 use crate::price::Run;
-use crate::site::{Sites, piece_at};
+use crate::site::{Sites, piece_at, word};
 use crate::{End, Options, Report, Syncs};
 use seawall_host::ptrace::{Call, Stop, Thread, Tracer, read_string};
 use seawall_sys::clock::monotonic_ns;
@@ -240,7 +240,8 @@ impl Follower {
                 sync(self.files.sync(&descriptor(thread, at(0))), false, false)
             }
             Effect::Open | Effect::OpenHow => {
-                let flags = if traced.effect == Effect::Open { at(2) } else { flags_of(thread, at(2))? };
+                // The flags are the first field of the structure of openat2(2).
+                let flags = if traced.effect == Effect::Open { at(2) } else { word(thread, at(2))? };
                 let has = |flag: i32| flags & u64::from(flag.cast_unsigned()) != 0;
                 let path = named(Some(0), 1)?;
                 let new = has(libc::O_CREAT) && std::fs::symlink_metadata(&path).is_err();
@@ -286,18 +287,9 @@ impl Follower {
                 let role = sync.as_ref().map_or("(everything)", |sync| &sync.role);
                 let role = if sync.is_none() && !everything { "(unknown)" } else { role }.to_owned();
                 let number = self.rows.len();
-                let new = || Syncs {
-                    role: role.clone(),
-                    call: name,
-                    site: site.clone(),
-                    count: 0,
-                    failed: 0,
-                    time_ns: 0,
-                    dirty_bytes: (0, 0),
-                    redundant: 0,
-                    number,
-                };
-                let row = self.rows.entry((role.clone(), name, site.clone())).or_insert_with(new);
+                let key = (role.clone(), name, site.clone());
+                let new = || Syncs { role, call: name, site, number, ..Syncs::default() };
+                let row = self.rows.entry(key).or_insert_with(new);
                 row.count += 1;
                 let (thread, time_ns) = (thread.unsigned_abs(), at - since);
                 row.time_ns += time_ns;
@@ -373,13 +365,6 @@ impl Follower {
             not_seen,
         }
     }
-}
-
-/// The open flags of openat2(2), the first field of its structure.
-fn flags_of(thread: Thread, address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    let read = seawall_host::ptrace::read_memory(thread, address, &mut bytes).ok()?;
-    (read == 8).then(|| u64::from_le_bytes(bytes))
 }
 
 /// Processes that this thread follows.

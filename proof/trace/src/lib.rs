@@ -45,7 +45,7 @@ pub enum End {
 }
 
 /// The syncs of one role of files by one call from one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Syncs {
     /// The path, relative to the current folder if it is below it, with digits as `#`.
     pub role: String,

@@ -51,7 +51,8 @@ pub(crate) fn piece_at(thread: Thread, address: u64) -> Option<Piece> {
     pieces(thread).into_iter().find(|piece| piece.range.contains(&address))
 }
 
-fn word(thread: Thread, address: u64) -> Option<u64> {
+/// The 64 bits at an address of a process.
+pub(crate) fn word(thread: Thread, address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let read = read_memory(thread, address, &mut bytes).ok()?;
     (read == 8).then(|| u64::from_le_bytes(bytes))

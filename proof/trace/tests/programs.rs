@@ -342,17 +342,7 @@ fn writes_that_are_syncs_are_counted_or_said() {
 fn a_price_replays_the_syncs_and_keeps_the_rest_of_the_run() {
     let place = folder();
     let mut report = traced(place.path(), &["true"], Options::default());
-    let row = |call, number| trace::Syncs {
-        role: "f".to_owned(),
-        call,
-        site: None,
-        count: 1,
-        failed: 0,
-        time_ns: 100,
-        dirty_bytes: (0, 0),
-        redundant: 0,
-        number,
-    };
+    let row = |call, number| trace::Syncs { call, count: 1, time_ns: 100, number, ..trace::Syncs::default() };
     report.syncs = vec![row("fsync", 0), row("fdatasync", 1)];
     let run = |begin, row, failed| trace::price::Run {
         thread: 1,
