@@ -145,7 +145,7 @@ fn check(plan: &Plan, chosen: &[Choice]) -> Result<()> {
 struct Prepared {
     begun: Begun,
     streams: Vec<Stream>,
-    writers: Vec<Writer>,
+    writers: Vec<Box<dyn Writer>>,
 }
 
 impl Prepared {
@@ -161,11 +161,11 @@ impl Prepared {
             journal_bytes: whole,
             method: String::new(),
         };
-        let writer = match choice {
+        let writer: Box<dyn Writer> = match choice {
             Choice::Log(word) => {
                 stream.method.clone_from(word);
                 let dir = self.begun.folder.join(stream.file_name());
-                Writer::Log(LogWriter::open(&dir, run, stream.clone(), plan.committers)?)
+                Box::new(LogWriter::open(&dir, run, stream.clone(), plan.committers)?)
             }
             Choice::Journal(method) => {
                 stream.kind = StreamKind::Journal;
@@ -180,7 +180,7 @@ impl Prepared {
                     let _ = std::fs::remove_file(&path);
                     return Err(Error::Request(format!("{}: {error}", method.id)));
                 }
-                Writer::Journal(JournalWriter::open(method, &path, run, stream.clone())?)
+                Box::new(JournalWriter::open(method, &path, run, stream.clone())?)
             }
         };
         self.begun.methods.push((stream.method.clone(), stream.class));

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::record::encode;
 use crate::stream::{Stream, ends_transaction};
+use crate::wire::lock;
 
 /// The end of a turn: a time, or a request to stop.
 #[derive(Clone, Copy)]
@@ -30,39 +31,11 @@ impl Turn<'_> {
 }
 
 /// Writes one stream.
-#[allow(clippy::large_enum_variant, reason = "a run has 64 of them at most")]
-pub(crate) enum Writer {
-    Journal(JournalWriter),
-    Log(LogWriter),
-}
+pub(crate) trait Writer {
+    /// Writes for one turn. The first failure ends it: nothing is acknowledged after it.
+    fn take_turn(&mut self, line: &Line, turn: Turn<'_>) -> Result<()>;
 
-impl Writer {
-    /// Writes for one turn.
-    ///
-    /// # Errors
-    /// The first failure; nothing was acknowledged after it.
-    pub(crate) fn take_turn(&mut self, line: &Line, turn: Turn<'_>) -> Result<()> {
-        match self {
-            Self::Journal(writer) => {
-                while !turn.is_over() {
-                    writer.step(line)?;
-                }
-                Ok(())
-            }
-            Self::Log(writer) => writer.turn(line, turn),
-        }
-    }
-
-    /// Ends in order.
-    ///
-    /// # Errors
-    /// Those of closing a log.
-    pub(crate) fn close(self) -> Result<()> {
-        match self {
-            Self::Journal(_) => Ok(()),
-            Self::Log(writer) => Ok(writer.log.close()?),
-        }
-    }
+    fn close(self: Box<Self>) -> Result<()>;
 }
 
 /// Writes a journal by one commit method.
@@ -75,10 +48,6 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Opens the journal at `path`.
-    ///
-    /// # Errors
-    /// Those of opening it by the method.
     pub(crate) fn open(method: &'static Method, path: &Path, run: u64, stream: Stream) -> Result<Self> {
         let write_bytes = stream.record_bytes as usize;
         let target = Target { path: path.to_owned(), journal_bytes: stream.journal_bytes, write_bytes };
@@ -86,15 +55,24 @@ impl JournalWriter {
             .map_err(|error| Error::Request(format!("{}: {error}", method.id)))?;
         Ok(Self { commit, stream, run, buffer: Aligned::zeroed(write_bytes), next: 0 })
     }
+}
 
-    fn step(&mut self, line: &Line) -> Result<()> {
-        line.room(self.stream.number, self.next)?;
-        encode(self.stream.name(self.run, self.next), self.buffer.as_mut_slice());
-        let slot = self.next % self.stream.slots();
-        self.commit.write(slot * u64::from(self.stream.record_bytes), self.buffer.as_slice())?;
-        self.commit.sync()?;
-        self.next += 1;
-        line.ack(self.stream.number, self.next)
+impl Writer for JournalWriter {
+    fn take_turn(&mut self, line: &Line, turn: Turn<'_>) -> Result<()> {
+        while !turn.is_over() {
+            line.room(self.stream.number, self.next)?;
+            encode(self.stream.name(self.run, self.next), self.buffer.as_mut_slice());
+            let slot = self.next % self.stream.slots();
+            self.commit.write(slot * u64::from(self.stream.record_bytes), self.buffer.as_slice())?;
+            self.commit.sync()?;
+            self.next += 1;
+            line.ack(self.stream.number, self.next)?;
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -125,40 +103,14 @@ pub(crate) fn log_options(stream: &Stream) -> Options {
 }
 
 impl LogWriter {
-    /// Makes the log in `dir`.
-    ///
-    /// # Errors
-    /// Those of the log.
     pub(crate) fn open(dir: &Path, run: u64, stream: Stream, committers: usize) -> Result<Self> {
         let log = Log::open(dir, log_options(&stream))?;
         Ok(Self { log, stream, run, committers: committers.max(1), place: Mutex::default() })
     }
 
-    fn turn(&self, line: &Line, turn: Turn<'_>) -> Result<()> {
-        std::thread::scope(|scope| {
-            let committers: Vec<_> = (0..self.committers)
-                .map(|_| {
-                    scope.spawn(|| {
-                        while !turn.is_over() {
-                            let (end, lsn) = self.append(line)?;
-                            self.log.commit(lsn)?;
-                            line.ack(self.stream.number, end)?;
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
-            let panicked = |_| Err(Error::Request("a committer ended without a word".to_owned()));
-            // All of them have ended before the first failure is returned.
-            let ended: Vec<Result<()>> =
-                committers.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
-            ended.into_iter().collect()
-        })
-    }
-
     /// Appends the next transaction; returns the number of the record after it, and its end.
     fn append(&self, line: &Line) -> Result<(u64, Lsn)> {
-        let mut place = self.place.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut place = lock(&self.place);
         let first = place.next;
         let mut end = first + 1;
         while !ends_transaction(end - 1) {
@@ -194,5 +146,30 @@ impl LogWriter {
             place.trimmed = target;
         }
         Ok(())
+    }
+}
+
+impl Writer for LogWriter {
+    fn take_turn(&mut self, line: &Line, turn: Turn<'_>) -> Result<()> {
+        let commits = || {
+            while !turn.is_over() {
+                let (end, lsn) = self.append(line)?;
+                self.log.commit(lsn)?;
+                line.ack(self.stream.number, end)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let committers: Vec<_> = (0..self.committers).map(|_| scope.spawn(commits)).collect();
+            let panicked = |_| Err(Error::Request("a committer ended without a word".to_owned()));
+            // All of them have ended before the first failure is returned.
+            let ended: Vec<Result<()>> =
+                committers.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+            ended.into_iter().collect()
+        })
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.log.close()?)
     }
 }
