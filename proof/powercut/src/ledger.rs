@@ -93,9 +93,6 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// A run begins, with all of its streams; that is durable then. Its ledger is a new folder in `dir`.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], and those of the log.
     pub(crate) fn begin(dir: &Path, begin: &Begin) -> Result<Self> {
         check(begin)?;
         let folder = dir.join(begin.run.to_string());
@@ -118,9 +115,6 @@ impl Ledger {
     }
 
     /// What is held of the stream after this acknowledgement, and durable after [`Ledger::commit`].
-    ///
-    /// # Errors
-    /// As [`Ledger::begin`].
     pub(crate) fn ack(&mut self, ack: &Ack) -> Result<Ack> {
         let window = u64::from(self.run.begin.window);
         let Some(held) = self.run.held.get(usize::from(ack.stream)) else {
@@ -140,9 +134,6 @@ impl Ledger {
     }
 
     /// The run ended by itself, durably after [`Ledger::commit`].
-    ///
-    /// # Errors
-    /// Those of the log.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.enter(Entry::Ended)
     }
@@ -164,9 +155,6 @@ impl Ledger {
     }
 
     /// Makes durable what was entered.
-    ///
-    /// # Errors
-    /// Those of the log.
     pub(crate) fn commit(&self) -> Result<()> {
         Ok(self.log.commit(self.log.appended_lsn())?)
     }
@@ -203,10 +191,7 @@ fn read(folder: &Path) -> Result<Option<Run>> {
     Ok(run)
 }
 
-/// The run of this id in the ledger in `dir`, or the one that began last.
-///
-/// # Errors
-/// [`Error::Refused`], and those of reading it.
+/// The run of this id in the ledger in `dir`, or the one that began last; [`Error::Refused`] if there is none.
 pub(crate) fn find(dir: &Path, wanted: Option<RunId>) -> Result<Run> {
     let listed = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),

@@ -46,9 +46,6 @@ fn records(acks: &[Ack]) -> u64 {
 
 impl Line {
     /// Announces a run to the witness.
-    ///
-    /// # Errors
-    /// Those of the connection, and [`Error::Refused`].
     pub(crate) fn begin(witness: Witness, begin: &Begin) -> Result<Self> {
         let Message::Done = witness.ask(&Message::Begin(begin.clone()))? else {
             return Err(witness.unexpected("that it entered the run"));
@@ -76,9 +73,6 @@ impl Line {
     }
 
     /// Waits until the record `sequence` of `stream` may be written.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub(crate) fn room(&self, stream: u16, sequence: u64) -> Result<()> {
         let sent = records(&lock(&self.sent));
         self.wait(|now| {
@@ -88,9 +82,6 @@ impl Line {
     }
 
     /// Reports that everything of `stream` before `acknowledged` is acknowledged. The commit has returned.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub(crate) fn ack(&self, stream: u16, acknowledged: u64) -> Result<()> {
         let mut all = lock(&self.sent);
         let sent = &mut all[usize::from(stream)];
@@ -103,9 +94,6 @@ impl Line {
     }
 
     /// Reports that everything of `stream` before `trimmed` is about to be trimmed; returns when the witness holds that.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub(crate) fn trim(&self, stream: u16, trimmed: u64) -> Result<()> {
         {
             let mut all = lock(&self.sent);
@@ -116,15 +104,11 @@ impl Line {
         self.wait(|now| now.held(stream).trimmed >= trimmed)
     }
 
-    /// The acknowledgements of `stream` that were sent.
     pub(crate) fn acknowledged(&self, stream: u16) -> u64 {
         lock(&self.sent).get(usize::from(stream)).map_or(0, |sent| sent.acknowledged)
     }
 
     /// Ends the run; everything that was acknowledged is held by the witness then.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub(crate) fn end(self) -> Result<()> {
         self.send(&Message::End)?;
         self.wait(|now| now.done)

@@ -22,9 +22,6 @@ use crate::writer::log_options;
 const LEFT_BYTES_MAX: u64 = 1 << 30;
 
 /// Recovers and judges the log in `dir`; everything before record `trimmed` may be gone.
-///
-/// # Errors
-/// Those of the system that are no verdict.
 pub(crate) fn judge(stream: &Stream, held: Held, trimmed: u64, dir: &Path) -> Result<Counts> {
     let expected = held.acknowledged.saturating_sub(trimmed);
     let mut counts = Counts { expected, ..Counts::default() };

@@ -28,7 +28,7 @@ const METHOD_BYTES_MAX: usize = 64;
 const QUOTED_CHARS_MAX: usize = 80;
 
 /// Which run it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub(crate) [u8; 16]);
 
 impl RunId {
@@ -41,12 +41,6 @@ impl RunId {
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
@@ -115,7 +109,6 @@ pub(crate) struct Run {
     pub(crate) begun_unix_us: u64,
     /// Of each stream, in the order of their numbers.
     pub(crate) held: Vec<Ack>,
-    /// The stream that was acknowledged last.
     pub(crate) last_stream: u16,
     /// Whether it ended by itself.
     pub(crate) ended: bool,
@@ -149,8 +142,6 @@ impl Message {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// # Errors
-    /// [`Error::Protocol`].
     pub(crate) fn decode(json: &[u8]) -> Result<Self> {
         serde_json::from_slice(json).map_err(|error| Error::Protocol {
             what: format!(

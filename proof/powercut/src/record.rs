@@ -32,7 +32,6 @@ const _: () = assert!(4 + 2 + 2 + 8 + 8 + 4 == CRC_AT && CRC_AT + 4 == HEAD_BYTE
 pub(crate) struct Name {
     /// The first eight bytes of the run's id.
     pub(crate) run: u64,
-    /// The stream's number.
     pub(crate) stream: u16,
     /// The record's number in its stream, from 0.
     pub(crate) sequence: u64,

@@ -35,9 +35,7 @@ pub enum StreamKind {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stream {
-    /// Its number in its run.
     pub(crate) number: u16,
-    /// What it is written through.
     pub(crate) kind: StreamKind,
     /// What an acknowledged record is promised to outlive.
     pub(crate) class: Durability,
@@ -60,7 +58,6 @@ impl Stream {
         }
     }
 
-    /// Slots of the journal.
     pub(crate) fn slots(&self) -> u64 {
         self.journal_bytes / u64::from(self.record_bytes.max(1))
     }

@@ -54,9 +54,6 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next message; none at the end of the input, where half a line may lie that a cut has left.
-    ///
-    /// # Errors
-    /// [`Error::Protocol`], [`Error::Io`].
     pub(crate) fn next(&mut self) -> Result<Option<Message>> {
         let mut line = Vec::new();
         let mut bounded = self.0.by_ref().take(MESSAGE_BYTES_MAX as u64 + 1);
@@ -121,9 +118,6 @@ impl WitnessCommand {
     }
 
     /// Starts it and hears its greeting.
-    ///
-    /// # Errors
-    /// [`Error::Start`], [`Error::Gone`], [`Error::Silent`], [`Error::Protocol`].
     pub(crate) fn start(&self) -> Result<Witness> {
         let mut command = Command::new(&self.0[0]);
         command.args(&self.0[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -161,10 +155,6 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Sends it.
-    ///
-    /// # Errors
-    /// [`Error::Gone`].
     pub(crate) fn send(&self, message: &Message) -> Result<()> {
         let mut input = lock(&self.input);
         match input.as_mut().map(|pipe| write(pipe, message)) {
@@ -173,11 +163,7 @@ impl Witness {
         }
     }
 
-    /// The next message.
-    ///
-    /// # Errors
-    /// [`Error::Silent`], [`Error::Gone`], [`Error::Protocol`], [`Error::Io`], and [`Error::Refused`] if that is what the
-    /// witness says.
+    /// The next message; [`Error::Refused`] if that is what the witness says.
     pub(crate) fn receive(&self, within: Duration) -> Result<Message> {
         match lock(&self.messages).recv_timeout(within) {
             Ok(Ok(Message::Refused(text))) => Err(Error::Refused { text }),
@@ -193,9 +179,6 @@ impl Witness {
     }
 
     /// Sends a message, and waits for the answer.
-    ///
-    /// # Errors
-    /// As [`Witness::receive`].
     pub(crate) fn ask(&self, message: &Message) -> Result<Message> {
         let sent = self.send(message);
         // A witness that takes nothing more may have said why.
