@@ -9,7 +9,7 @@ use seawall_crash_test::membership::allowed;
 use seawall_crash_test::progress::Progress;
 use seawall_crash_test::report::calls;
 use seawall_crash_test::rule::Rule;
-use seawall_crash_test::search::{Outcome, Search, search, synced_roles, without};
+use seawall_crash_test::search::{Finding, Outcome, Search, search, synced_roles, without};
 use seawall_crash_test::tree::{Inode, Kind, Name, ROOT, Tree};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,10 +168,18 @@ fn whole(state: &Tree, _: &[String]) -> Option<String> {
     data.windows(2).any(|pair| pair[0] != pair[1]).then(|| "the record is torn".to_owned())
 }
 
+fn searched_by(record: &Record, rules: &[Rule], budget: Duration, check: &dyn Check) -> Outcome {
+    let how = Search { rules: rules.to_vec(), budget, workers: 2, seed: 1, first_cut: 0 };
+    search(record, &how, check, &Progress::default()).expect("a check in this process runs")
+}
+
 fn searched(record: &Record, rules: &[Rule], promise: Promised) -> Outcome {
-    let how =
-        Search { rules: rules.to_vec(), budget: Duration::from_secs(20), workers: 2, seed: 1, first_cut: 0 };
-    search(record, &how, &Promise(promise), &Progress::default()).expect("a check in this process runs")
+    searched_by(record, rules, Duration::from_secs(20), &Promise(promise))
+}
+
+/// The missing call and its place, in words.
+fn missing(finding: &Finding) -> Option<String> {
+    finding.missing.as_ref().map(|missing| format!("{} {}", missing.call, missing.place))
 }
 
 const REAL: [Rule; 3] = [Rule::Ext4, Rule::Xfs, Rule::Btrfs];
@@ -324,11 +332,10 @@ fn torn_appends_and_lost_permission_bits_are_found() {
 }
 
 fn are_found(rows: &[Mistake]) {
-    for (title, script, promise, rules, missing) in rows {
+    for (title, script, promise, rules, call) in rows {
         let outcome = searched(&record(script), &Rule::ALL, *promise);
         let [finding, ..] = &outcome.findings[..] else { panic!("{title}: not found") };
-        let named = finding.missing.as_ref().map(|missing| format!("{} {}", missing.call, missing.place));
-        assert_eq!(named.unwrap_or_default(), *missing, "{title}: {finding:?}");
+        assert_eq!(missing(finding).unwrap_or_default(), *call, "{title}: {finding:?}");
         assert_eq!(finding.rules, *rules, "{title}: {finding:?}");
         assert_eq!(outcome.findings.len(), 1, "{title}: {:?}", outcome.findings);
     }
@@ -363,14 +370,8 @@ fn a_real_file_system_keeps_what_its_journal_had() {
 fn a_second_mistake_is_found_behind_the_first() {
     let script = "create a; write a 0 a; fsync a; fsync .; ack a; create tmp; write tmp 0 key; rename tmp key; ack key";
     let outcome = searched(&record(script), &Rule::ALL, named);
-    let missing: Vec<String> = outcome
-        .findings
-        .iter()
-        .filter_map(|finding| finding.missing.as_ref())
-        .map(|missing| format!("{} {}", missing.call, missing.place))
-        .collect();
-    let both = missing.concat();
-    assert!(both.contains("fsync of tmp") && both.contains("directory after rename to key"), "{missing:?}");
+    let both: String = outcome.findings.iter().filter_map(missing).collect();
+    assert!(both.contains("fsync of tmp") && both.contains("directory after rename to key"), "{both}");
 }
 
 #[test]
@@ -403,9 +404,7 @@ fn a_sync_that_is_left_out_is_named_and_noticed() {
 fn what_was_not_judged_is_not_called_whole() {
     let record = record("create k; write k 0 k; fsync k; fsync .; ack k");
     assert!(searched(&record, &Rule::ALL, named).whole);
-    let budget = Duration::ZERO;
-    let how = Search { rules: Rule::ALL.to_vec(), budget, workers: 1, seed: 1, first_cut: 0 };
-    let outcome = search(&record, &how, &Promise(named), &Progress::default()).expect("runs");
+    let outcome = searched_by(&record, &Rule::ALL, Duration::ZERO, &Promise(named));
     assert!(!outcome.whole && outcome.judged == 0, "{outcome:?}");
 }
 
@@ -436,9 +435,7 @@ fn every_state_that_is_drawn_is_allowed_and_others_are_not() {
                   create b; fill b 0 9000 z; rename d/a b; fdatasync b; ack 2; unlink b; sync; ack 3; create b; ack 4";
     let record = record(script);
     for rule in Rule::ALL {
-        let how =
-            Search { rules: vec![rule], budget: Duration::from_secs(20), workers: 2, seed: 1, first_cut: 0 };
-        let outcome = search(&record, &how, &Allowed(&record, rule), &Progress::default()).expect("runs");
+        let outcome = searched_by(&record, &[rule], Duration::from_secs(20), &Allowed(&record, rule));
         assert!(outcome.findings.is_empty(), "{rule:?}: {:?}", outcome.findings[0]);
         assert!(outcome.judged > 20, "{rule:?}");
     }
@@ -546,15 +543,14 @@ fn losses_of_several_pieces_are_drawn_and_what_keeps_them_apart_is_named() {
     let apart = copies.replace("4096 y; fill b", "4096 y; fsync a; fill b");
     let ends = "create r; fsync .; ack 0; fill r 0 65536 x; fsync r; ack 1";
     let mark = "create f; fsync .; ack 0; write f 4096 v; write f 0 m; fsync f; ack 1";
-    for (script, promise, missing) in [
+    for (script, promise, call) in [
         (copies, one_of_two as Promised, Some("fsync of a after its last write")),
         (ends, by_its_ends, None),
         (mark, marked, Some("fsync of f after each of its writes")),
     ] {
         let outcome = searched(&record(script), &[Rule::Ext4], promise);
         let found = outcome.findings.first().unwrap_or_else(|| panic!("{script}"));
-        let named = found.missing.as_ref().map(|one| format!("{} {}", one.call, one.place));
-        assert_eq!(named.as_deref(), missing, "{script}");
+        assert_eq!(missing(found).as_deref(), call, "{script}");
     }
     assert!(searched(&record(&apart), &Rule::ALL, one_of_two).findings.is_empty());
 }
@@ -629,10 +625,8 @@ fn a_call_that_there_was_no_time_to_try_is_not_said_to_be_none() {
             Ok(answer)
         }
     }
-    let budget = Duration::from_millis(300);
-    let how = Search { rules: REAL.to_vec(), budget, workers: 1, seed: 1, first_cut: 0 };
     let record = record("create k; write k 0 k; ack k");
-    let outcome = search(&record, &how, &Slow, &Progress::default()).expect("runs");
+    let outcome = searched_by(&record, &REAL, Duration::from_millis(300), &Slow);
     let said = seawall_crash_test::report::missing(&outcome.findings[0]);
     assert!(said.contains("the time ran out"), "{said}");
 }
