@@ -2,10 +2,11 @@
 
 use crate::call::{Call, Record};
 use crate::check::one_line;
+use crate::recorder::Ended;
 use crate::roles::Roles;
 use crate::rule::Rule;
 use crate::run::Verdict;
-use crate::search::{Finding, Search};
+use crate::search::{Finding, Missing, Outcome, Search};
 use crate::tree::Kind;
 use seawall_host::text::printable;
 use serde_json::{Value, json};
@@ -67,16 +68,9 @@ pub fn calls(record: &Record, finding: &Finding) -> String {
     if before.is_some_and(|before| before + 1 < finding.cut) {
         text.push_str("       ...\n");
     }
-    let _ = writeln!(
-        text,
-        "        --- power cut, {} acknowledged ---",
-        count(record.acknowledged(finding.cut).len() as u64, "line")
-    );
+    let lines = count(record.acknowledged(finding.cut).len() as u64, "line");
+    let _ = writeln!(text, "        --- power cut, {lines} acknowledged ---");
     text
-}
-
-fn names(rules: &[Rule]) -> String {
-    rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn count(number: u64, what: &str) -> String {
@@ -88,13 +82,8 @@ fn count(number: u64, what: &str) -> String {
 pub fn missing(finding: &Finding) -> String {
     match &finding.missing {
         Some(missing) if missing.states == 0 => format!("{} {}", missing.call, missing.place),
-        Some(missing) if missing.whole => {
-            format!(
-                "{} {}: with it {}, none breaks",
-                missing.call,
-                missing.place,
-                count(missing.states, "state")
-            )
+        Some(Missing { call, place, states, whole: true }) => {
+            format!("{call} {place}: with it {}, none breaks", count(*states, "state"))
         }
         Some(missing) => format!("{} {}: with it this loss is gone", missing.call, missing.place),
         None if finding.untried => {
@@ -138,34 +127,21 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
     let (outcome, record) = (&verdict.outcome, &verdict.record);
     let acknowledged = record.acknowledged(record.events.len()).len();
     let calls_made = record.events.len() - acknowledged;
+    let (calls_made, lines) = (count(calls_made as u64, "call"), count(acknowledged as u64, "line"));
+    let seconds = verdict.recorded.as_secs_f64();
     let mut text = String::new();
-    row(
-        &mut text,
-        "recorded",
-        &format!(
-            "{}, {} acknowledged, {:.1} s",
-            count(calls_made as u64, "call"),
-            count(acknowledged as u64, "line"),
-            verdict.recorded.as_secs_f64()
-        ),
-    );
+    row(&mut text, "recorded", &format!("{calls_made}, {lines} acknowledged, {seconds:.1} s"));
     row(&mut text, "check", "passes at the end, fails on nothing: good");
     for notice in &record.notices {
         row(&mut text, "note", notice);
     }
-    if verdict.ended != crate::recorder::Ended::Exit(0) && verdict.ended != crate::recorder::Ended::Asked {
-        row(
-            &mut text,
-            "note",
-            &format!("the program ended with {}: it was judged as far as it came", verdict.ended),
-        );
+    if !matches!(verdict.ended, Ended::Exit(0) | Ended::Asked) {
+        let note = format!("the program ended with {}: it was judged as far as it came", verdict.ended);
+        row(&mut text, "note", &note);
     }
     if verdict.from_first_acknowledgement {
-        row(
-            &mut text,
-            "note",
-            "the check fails on the directory before the run: no power cut before the first acknowledgement was judged",
-        );
+        let note = "the check fails on the directory before the run: no power cut before the first acknowledgement was judged";
+        row(&mut text, "note", note);
     }
     findings(&mut text, verdict, search, posix_counts, kept);
     let judged = if outcome.whole {
@@ -176,36 +152,21 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
         "not every power cut drawn at: a longer --budget draws more".to_owned()
     };
     let _ = writeln!(text);
+    let Outcome { drawn, different, judged: states, .. } = outcome;
+    let rules = search.rules.iter().map(|rule| rule.name()).collect::<Vec<_>>().join(", ");
     if outcome.findings.is_empty() {
-        row(
-            &mut text,
-            "kept",
-            &format!(
-                "no state broke: {} different of {} drawn, {judged}, by the rules of {}",
-                outcome.different,
-                outcome.drawn,
-                names(&search.rules)
-            ),
-        );
+        let kept = format!("no state broke: {different} different of {drawn} drawn, {judged}");
+        row(&mut text, "kept", &format!("{kept}, by the rules of {rules}"));
     } else {
-        row(
-            &mut text,
-            "judged",
-            &format!(
-                "{} states, with and without that call, by the rules of {}",
-                outcome.judged,
-                names(&search.rules)
-            ),
-        );
+        let judged = format!("{states} states, with and without that call, by the rules of {rules}");
+        row(&mut text, "judged", &judged);
     }
     for (role, noticed, states) in &verdict.without {
+        let states = count(*states, "state");
         let said = if *noticed {
-            format!("the check notices, after {}", count(*states, "state"))
+            format!("the check notices, after {states}")
         } else {
-            format!(
-                "{} judged, none breaks: the check does not notice, or the sync is superfluous",
-                count(*states, "state")
-            )
+            format!("{states} judged, none breaks: the check does not notice, or the sync is superfluous")
         };
         row(&mut text, "without", &format!("{role}: {said}"));
     }
@@ -214,11 +175,8 @@ pub fn text(verdict: &Verdict, search: &Search, posix_counts: bool, kept: &[impl
             broken.as_ref().map_or("kept".to_owned(), |message| format!("BROKEN: {}", one_line(message)));
         row(&mut text, "error", &format!("{what}: {said}"));
     }
-    row(
-        &mut text,
-        "not tried",
-        "drives that lie, files outside the directory, threads in orders that did not happen",
-    );
+    let not_tried = "drives that lie, files outside the directory, threads in orders that did not happen";
+    row(&mut text, "not tried", not_tried);
     text
 }
 
