@@ -107,8 +107,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Takes a request apart; `None` if it is shorter than its header.
-    #[must_use]
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, body) = bytes.split_at_checked(REQUEST_HEADER_BYTES)?;
         let head = Request { opcode: 0, unique: 0, node: 0, user: 0, group: 0, thread: 0, body: head };
         let (user, group, thread) = (head.u32(24), head.u32(28), head.u32(32));
@@ -116,8 +115,7 @@ impl<'a> Request<'a> {
     }
 
     /// The number at byte `at` of the arguments.
-    #[must_use]
-    pub fn u32(&self, at: usize) -> u32 {
+    pub(crate) fn u32(&self, at: usize) -> u32 {
         self.body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     }
 
@@ -128,8 +126,7 @@ impl<'a> Request<'a> {
     }
 
     /// The arguments from byte `at` on.
-    #[must_use]
-    pub fn rest(&self, at: usize) -> &'a [u8] {
+    pub(crate) fn rest(&self, at: usize) -> &'a [u8] {
         self.body.get(at..).unwrap_or_default()
     }
 
@@ -139,12 +136,6 @@ impl<'a> Request<'a> {
         self.rest(at).split(|byte| *byte == 0).nth(index).unwrap_or_default()
     }
 
-    /// The same as text.
-    #[must_use]
-    pub fn name(&self, at: usize, index: usize) -> String {
-        String::from_utf8_lossy(self.bytes(at, index)).into_owned()
-    }
-
     /// Of a read or a write: offset and size in bytes.
     #[must_use]
     pub fn span(&self) -> (u64, u32) {
@@ -152,8 +143,7 @@ impl<'a> Request<'a> {
     }
 
     /// Of a write: the open flags of the file and of the call.
-    #[must_use]
-    pub fn write_flags(&self) -> u32 {
+    pub(crate) fn write_flags(&self) -> u32 {
         self.u32(32)
     }
 
@@ -171,23 +161,17 @@ impl<'a> Request<'a> {
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Appends a field.
-    #[must_use]
-    pub fn u16(mut self, value: u16) -> Self {
+    fn u16(mut self, value: u16) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    /// Appends a field.
-    #[must_use]
-    pub fn u32(mut self, value: u32) -> Self {
+    fn u32(mut self, value: u32) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    /// Appends a field.
-    #[must_use]
-    pub fn u64(mut self, value: u64) -> Self {
+    fn u64(mut self, value: u64) -> Self {
         self.0.extend(value.to_le_bytes());
         self
     }
@@ -199,22 +183,18 @@ impl Reply {
         self
     }
 
-    /// Appends a field.
-    #[must_use]
-    pub fn zeros(mut self, count: usize) -> Self {
+    fn zeros(mut self, count: usize) -> Self {
         self.0.resize(self.0.len() + count, 0);
         self
     }
 
     /// Everything that was appended.
-    #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
     /// The answer to INIT.
-    #[must_use]
-    pub fn init() -> Self {
+    pub(crate) fn init() -> Self {
         let background = 64;
         let pages = 256;
         Self::default()
@@ -230,7 +210,6 @@ impl Reply {
             .zeros(34)
     }
 
-    /// Appends the attributes of a node.
     fn attributes(self, of: &Attributes) -> Self {
         self.u64(of.node)
             .u64(of.bytes)
@@ -275,8 +254,7 @@ impl Reply {
     }
 
     /// The answer to STATFS: an empty terabyte.
-    #[must_use]
-    pub fn statfs() -> Self {
+    pub(crate) fn statfs() -> Self {
         let blocks = 1 << 28;
         Self::default()
             .u64(blocks)
@@ -308,8 +286,7 @@ impl Reply {
     }
 
     /// The answer to a question for an attribute: its length, if `room` is 0, or its bytes.
-    #[must_use]
-    pub fn attribute(bytes: &[u8], room: u32) -> Option<Self> {
+    pub(crate) fn attribute(bytes: &[u8], room: u32) -> Option<Self> {
         let length = u32::try_from(bytes.len()).ok()?;
         match room {
             0 => Some(Self::default().u32(length).u32(0)),

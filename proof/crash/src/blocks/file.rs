@@ -31,9 +31,7 @@ const MARKS_NODE: u64 = 3;
 pub(crate) struct Failing {
     /// Writes that contain a page that starts with this.
     pub(crate) pages: Option<Vec<u8>>,
-    /// All writes.
     pub(crate) writes: bool,
-    /// Flushes.
     pub(crate) flushes: bool,
 }
 
@@ -52,7 +50,6 @@ pub(crate) struct BlockFile {
 }
 
 impl BlockFile {
-    /// An empty disk of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         let file = Self { state: Mutex::default() };
         file.state().content.resize(index(bytes));
@@ -63,7 +60,6 @@ impl BlockFile {
         self.state.lock().expect("no thread panics while it holds the disk")
     }
 
-    /// Replaces the contents.
     pub(crate) fn install(&self, content: Content) {
         self.state().content = content;
     }
@@ -75,12 +71,10 @@ impl BlockFile {
         state.content.clone()
     }
 
-    /// Ends the record.
     pub(crate) fn take_record(&self) -> Vec<Event> {
         self.state().record.take()
     }
 
-    /// Enters a mark from this process.
     pub(crate) fn mark(&self, text: String) {
         self.state().record.mark(text);
     }
@@ -134,9 +128,9 @@ impl State {
             Attributes::plain(node, bytes, node == ROOT)
         };
         let reply = match request.opcode {
-            opcode::LOOKUP => match request.name(0, 0).as_str() {
-                DISK => Reply::entry(&attributes(DISK_NODE)),
-                MARKS => Reply::entry(&attributes(MARKS_NODE)),
+            opcode::LOOKUP => match std::str::from_utf8(request.bytes(0, 0)) {
+                Ok(DISK) => Reply::entry(&attributes(DISK_NODE)),
+                Ok(MARKS) => Reply::entry(&attributes(MARKS_NODE)),
                 _ => return None,
             },
             opcode::GETATTR | opcode::SETATTR => Reply::attr(&attributes(request.node)),
