@@ -68,8 +68,8 @@ pub struct CommandCheck<'a> {
     command: String,
     /// A check that takes longer has failed.
     limit: Duration,
-    /// What can end a check before that.
-    progress: Option<&'a Progress>,
+    /// What can end a check before that, and one that is under way.
+    pub(crate) progress: Option<&'a Progress>,
     /// To whom the files belong.
     owner: (u32, u32),
     base: Scratch,
@@ -78,7 +78,7 @@ pub struct CommandCheck<'a> {
     namespaces: AtomicBool,
 }
 
-impl<'a> CommandCheck<'a> {
+impl CommandCheck<'_> {
     /// Prepares a check.
     ///
     /// # Errors
@@ -100,13 +100,6 @@ impl<'a> CommandCheck<'a> {
         })
     }
 
-    /// The same; a check under way is ended when the test is.
-    #[must_use]
-    pub(crate) fn ended_by(mut self, progress: &'a Progress) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
     fn is_over(&self) -> bool {
         self.progress.is_some_and(Progress::is_over)
     }
@@ -122,7 +115,7 @@ impl<'a> CommandCheck<'a> {
         Ok(folder)
     }
 
-    /// Starts the check; gives it, and whether namespaces turned out to be refused.
+    /// Starts the check; notes it if namespaces turn out to be refused.
     fn start(&self, folder: &Path, state: &Path) -> Result<Child> {
         loop {
             // Without namespaces the check gets another path.
@@ -134,23 +127,15 @@ impl<'a> CommandCheck<'a> {
             let mut command = command(&format!("{} \"$@\"", self.command));
             command.arg("check").arg(seen).arg(folder.join("acks")).stdout(output).stderr(again);
             let over = if in_place { Over::Folder(state) } else { Over::Itself };
-            let apart = Apart {
-                directory: &self.directory,
-                over,
-                listened: None,
-                namespaces: in_place,
-                beside: None,
-            };
+            let directory = &self.directory;
+            let apart = Apart { directory, over, listened: None, namespaces: in_place, beside: None };
             match isolation::spawn(command, &apart) {
                 Ok(child) => return Ok(child),
                 Err(error) if in_place && error.raw_os_error() != Some(2) => {
                     self.namespaces.store(false, Ordering::Relaxed);
                 }
-                Err(cause) => {
-                    return Err(Error::Refused {
-                        what: format!("running the check {:?}", self.command),
-                        cause,
-                    });
+                Err(error) => {
+                    return Err(Error::refused(format!("running the check {:?}", self.command))(error));
                 }
             }
         }
@@ -189,8 +174,7 @@ impl Check for CommandCheck<'_> {
         let acks = folder.join("acks");
         fs::write(&acks, lines(acknowledged)).map_err(Error::file("writing", &acks))?;
         let mut child = self.start(&folder, &laid)?;
-        let failed = |cause| Error::Refused { what: "waiting for the check".to_owned(), cause };
-        let status = self.wait(&mut child).map_err(failed)?;
+        let status = self.wait(&mut child).map_err(Error::refused("waiting for the check"))?;
         let printed = fs::read(folder.join("printed")).unwrap_or_default();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).0.push(folder);
         let printed = String::from_utf8_lossy(&printed[printed.len().saturating_sub(MESSAGE_BYTES)..])

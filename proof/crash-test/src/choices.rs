@@ -97,7 +97,7 @@ pub(crate) fn choices(model: &Model) -> Vec<Choice> {
     if model.is_certain() {
         return vec![Choice::Everything];
     }
-    let posix = model.rule() == Rule::Posix;
+    let posix = model.rule == Rule::Posix;
     let mut all = vec![Choice::Nothing, Choice::Everything, Choice::NamesOnly, Choice::DataOnly];
     let names: Vec<usize> = (0..model.names.len()).collect();
     for index in spread(&names) {
@@ -216,7 +216,7 @@ fn each(model: &Model, chosen: &mut Arrival, stays: impl Fn(Inode, &DataChange) 
 
 fn by_chance(model: &Model, chosen: &mut Arrival, seed: u64) {
     let mut chance = SplitMix64::new(seed);
-    let posix = model.rule() == Rule::Posix;
+    let posix = model.rule == Rule::Posix;
     if posix {
         chosen.names.iter_mut().for_each(|arrived| *arrived = chance.next_u64() & 1 == 0);
     } else {

@@ -34,6 +34,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// What turns a system's error into one about `what` was tried.
+    pub(crate) fn refused<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |cause| Self::Refused { what, cause: cause.into() }
+    }
+
     /// What turns a system's error into one about `action` on `path`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();

@@ -26,9 +26,6 @@ const LAST: usize = 2;
 const STORY: (usize, usize) = (4, 12);
 
 /// The least that was lost, the missing call, and the record with that call if faults can be left in it.
-///
-/// # Errors
-/// The check cannot be run.
 pub(crate) fn explain(
     record: &Record,
     search: &Search,

@@ -38,9 +38,8 @@ pub fn allowed(record: &Record, rule: Rule, cut: usize, found: &Tree) -> Result<
 /// Every choice of names, with all data that can come with it.
 fn ends(model: &Model) -> Result<Vec<Arrival>, String> {
     let mut ends = Vec::new();
-    if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
-        let open: Vec<usize> =
-            (0..model.names.len()).filter(|index| !model.names[*index].is_durable()).collect();
+    if matches!(model.rule, Rule::Posix | Rule::Btrfs) {
+        let open: Vec<usize> = (0..model.names.len()).filter(|index| !model.names[*index].durable).collect();
         if open.len() > NAMES_MAX {
             return Err(format!("{} changes of names are too many to try", open.len()));
         }
@@ -120,7 +119,7 @@ fn same_names(
 /// The permission bits that a file or folder can have: those drawn, and where no journal orders them every one since the last sync.
 fn modes(model: &Model, drawn: Option<u32>, inode: Inode) -> BTreeSet<u32> {
     let mut all: BTreeSet<u32> = drawn.into_iter().collect();
-    if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
+    if matches!(model.rule, Rule::Posix | Rule::Btrfs) {
         all.extend(model.first_modes(inode));
         all.extend(model.files.get(&inode).into_iter().flatten().filter_map(DataChange::mode));
     }
@@ -137,11 +136,8 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
     // its size; elsewhere the end of the journal says which are.
     let resizes = |change: &DataChange| !change.is_write() && change.mode().is_none();
     let cuts = changes.iter().enumerate().filter(|(_, change)| resizes(change));
-    let ends: Vec<usize> = if matches!(model.rule(), Rule::Posix | Rule::Btrfs) {
-        cuts.filter(|(_, change)| !change.is_durable())
-            .map(|(index, _)| index)
-            .chain([changes.len()])
-            .collect()
+    let ends: Vec<usize> = if matches!(model.rule, Rule::Posix | Rule::Btrfs) {
+        cuts.filter(|(_, change)| !change.durable).map(|(index, _)| index).chain([changes.len()]).collect()
     } else {
         let lost =
             parts.iter().zip(changes).position(|(part, change)| resizes(change) && *part == Part::Nothing);
@@ -149,7 +145,7 @@ fn content(model: &Model, arrival: &Arrival, inode: Inode, found: &[u8]) -> Resu
     };
     let mut reason = String::new();
     for end in ends {
-        match sectors(model.rule(), (&certain, changes, end), found) {
+        match sectors(model.rule, (&certain, changes, end), found) {
             Ok(()) => return Ok(()),
             Err(why) => reason = why,
         }
@@ -169,7 +165,7 @@ fn sectors(rule: Rule, (certain, changes, lost): File<'_>, found: &[u8]) -> Resu
                 let (from, to) = change.span();
                 let mut grown: BTreeSet<u64> = BTreeSet::new();
                 for size in &sizes {
-                    if !change.is_durable() {
+                    if !change.durable {
                         grown.insert(*size);
                         let cuts = (from / SECTOR + 1..to.div_ceil(SECTOR)).map(|cut| cut * SECTOR);
                         grown.extend(cuts.map(|cut| cut.max(*size)));
@@ -222,7 +218,7 @@ fn sector(rule: Rule, (certain, changes, lost): File<'_>, first: usize) -> BTree
             after.insert(after_it);
             // The log of btrfs can have the size of a file that was cut and not its bytes.
             let apart = change.is_write() || rule == Rule::Btrfs;
-            if number >= lost || apart && !change.is_durable() {
+            if number >= lost || apart && !change.durable {
                 after.insert(sector);
             }
         }

@@ -63,7 +63,7 @@ pub(crate) struct NameChange {
     /// Its place in the journal, from 1.
     sequence: usize,
     /// Whether a sync made it certain; it waits for one before it that touches the same name.
-    durable: bool,
+    pub(crate) durable: bool,
 }
 
 /// A change of a file's content that is not certain yet.
@@ -76,27 +76,16 @@ pub(crate) struct DataChange {
     ended: usize,
     /// Of a change that the journal has: its place there.
     sequence: Option<usize>,
-    durable: bool,
+    /// Whether a sync made it certain.
+    pub(crate) durable: bool,
     /// Whether a sync of it failed: the kernel takes it for written back, and no later sync does it again.
     dropped: bool,
-}
-
-impl NameChange {
-    /// Whether a sync made it certain.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.durable
-    }
 }
 
 impl DataChange {
     /// Whether it is data, which arrives by pages; else the journal has it.
     pub(crate) fn is_write(&self) -> bool {
         self.sequence.is_none()
-    }
-
-    /// Whether a sync made it certain.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.durable
     }
 
     /// Of a change of permission bits: those after it.
@@ -154,7 +143,7 @@ struct Pending {
 /// The disk as far as it is certain, and what is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    rule: Rule,
+    pub(crate) rule: Rule,
     certain: Tree,
     /// The directory as the program sees it.
     seen: Tree,
@@ -189,10 +178,6 @@ impl Model {
             taken: 0,
             in_steps: false,
         }
-    }
-
-    pub(crate) fn rule(&self) -> Rule {
-        self.rule
     }
 
     /// Takes in the next event of the record.

@@ -100,7 +100,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Verdict> {
             options.program.directory.display()
         )));
     }
-    let check = CommandCheck::new(&options.program.directory, &options.check, LIMIT)?.ended_by(progress);
+    let mut check = CommandCheck::new(&options.program.directory, &options.check, LIMIT)?;
+    check.progress = Some(progress);
     let finished = end(&record);
     if let Answer::Broken(message) = check.judge(&finished, &acknowledged)? {
         return Err(Error::Untestable(format!(

@@ -27,13 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// How much is searched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Search {
     /// By whose rules.
     pub rules: Vec<Rule>,
     /// How long at most, explanations included.
     pub budget: Duration,
-    /// Checks at once.
+    /// Checks at once; 0 is 1.
     pub workers: usize,
     /// The seed.
     pub seed: u64,
@@ -206,15 +206,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The check's answer for `state`.
-    ///
-    /// # Errors
-    /// It cannot be run.
-    pub(crate) fn ask(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
-        self.ask_of(state.fingerprint(), state, acknowledged)
-    }
-
-    /// The same for a state whose fingerprint is known.
-    fn ask_of(&self, fingerprint: u64, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
+    fn ask(&self, fingerprint: u64, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Answer> {
         let key = (fingerprint, acknowledged.len());
         if let Some(answer) = self.lock().get(&key) {
             return Ok(answer.clone());
@@ -232,11 +224,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether `state` breaks what was acknowledged, and what the check said.
-    ///
-    /// # Errors
-    /// The check cannot be run.
     pub(crate) fn breaks(&self, state: &Tree, acknowledged: &[Arc<[u8]>]) -> Result<Option<String>> {
-        Ok(match self.ask(state, acknowledged)? {
+        Ok(match self.ask(state.fingerprint(), state, acknowledged)? {
             Answer::Kept => None,
             Answer::Broken(message) => Some(message),
         })
@@ -286,9 +275,6 @@ pub(crate) struct Hunt {
 }
 
 /// Judges states of `record` until one breaks, or the time is `until`: those of real file systems first.
-///
-/// # Errors
-/// The check cannot be run.
 pub(crate) fn hunt(record: &Record, search: &Search, judge: &Judge<'_>, until: Duration) -> Result<Hunt> {
     let (posix, real): (Vec<Rule>, Vec<Rule>) = search.rules.iter().partition(|rule| **rule == Rule::Posix);
     let roles = Roles::of(record);
@@ -493,7 +479,7 @@ fn judge_round(
         if ended.load(Ordering::Relaxed) {
             continue;
         }
-        let answer = judge.ask_of(due.candidate.content, &due.state, &acknowledged[..due.acknowledged]);
+        let answer = judge.ask(due.candidate.content, &due.state, &acknowledged[..due.acknowledged]);
         if matches!(answer, Ok(Answer::Kept)) {
             continue;
         }
@@ -576,8 +562,7 @@ mod tests {
     #[test]
     fn a_search_ends_checks_and_what_comes_after_it_does_not() {
         let progress = Progress::default();
-        let search = Search { rules: Vec::new(), budget: Duration::ZERO, workers: 1, seed: 1, first_cut: 0 };
-        let judge = Judge::new(&search, &Keeps, &progress);
+        let judge = Judge::new(&Search::default(), &Keeps, &progress);
         std::thread::sleep(Duration::from_millis(1));
         assert!(progress.is_over() && judge.left().is_zero());
         drop(judge);

@@ -49,7 +49,8 @@ pub(crate) struct State {
     bytes_max: u64,
     /// Whether the record would have become too long.
     pub(crate) overflown: bool,
-    fault: Option<Fault>,
+    /// The call that fails.
+    pub(crate) fault: Option<Fault>,
     /// Whether the fault has been delivered.
     pub(crate) faulted: bool,
     /// Direct writes to files opened with `O_DSYNC`: of one made asynchronously the kernel sends no sync.
@@ -89,11 +90,6 @@ impl Memory {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// From now on a call fails.
-    pub(crate) fn fail(&self, fault: Option<Fault>) {
-        self.state().fault = fault;
     }
 }
 

@@ -143,9 +143,8 @@ pub fn record_until(program: &Program, stop: &AtomicBool) -> Result<(Record, End
     let before = load(&directory)?;
     let owner = owner(&directory)?;
     let memory = Arc::new(Memory::new(&before, owner, program.bytes_max));
-    memory.fail(program.fault);
-    let started = start(program, &directory)?;
-    let mut notices = started.notices.clone();
+    memory.state().fault = program.fault;
+    let (started, mut notices) = start(program, &directory)?;
     let mut run = Run::new(program, directory, started, Arc::clone(&memory))?;
     let ended = run.until_the_end(stop)?;
     notices.extend(run.lines.notices());
@@ -203,7 +202,6 @@ struct Started {
     listener: Option<OwnedFd>,
     /// Whether `fusermount3` mounted it, and has to unmount it.
     by_helper: bool,
-    notices: Vec<String>,
 }
 
 /// A command of the user's, for a shell.
@@ -214,27 +212,19 @@ pub(crate) fn command(words: &str) -> Command {
     command
 }
 
-fn start(program: &Program, directory: &Path) -> Result<Started> {
-    let refused = |what: &str| {
-        let what = what.to_owned();
-        move |cause| Error::Refused { what, cause }
-    };
+/// Starts the program; also gives what is to be said of that.
+fn start(program: &Program, directory: &Path) -> Result<(Started, Vec<String>)> {
     // Each way to mount needs it.
     let device = File::options().read(true).write(true).open("/dev/fuse");
-    device.map_err(refused(
+    device.map_err(Error::refused(
         "opening /dev/fuse: load the module fuse, and let everyone use it (chmod 666 /dev/fuse)",
     ))?;
     // They send nothing to a FUSE file system.
     let rows = [SYNC, SYNCFS].map(|call| Row { call, when: None, action: Action::Notify });
     let filter = Filter::new(&rows);
-    let (ours, theirs) = UnixStream::pair().map_err(refused("a socket"))?;
-    let mut apart = Apart {
-        directory,
-        over: Over::Fuse(&theirs),
-        listened: Some((&filter, &theirs)),
-        namespaces: true,
-        beside: None,
-    };
+    let (ours, theirs) = UnixStream::pair().map_err(Error::refused("a socket"))?;
+    let (over, calls) = (Over::Fuse(&theirs), Some((&filter, &theirs)));
+    let mut apart = Apart { directory, over, listened: calls, namespaces: true, beside: None };
     let run = || {
         let mut run = command(&program.command);
         run.stdout(Stdio::piped());
@@ -243,22 +233,19 @@ fn start(program: &Program, directory: &Path) -> Result<Started> {
     let first = match isolation::spawn(run(), &apart) {
         Ok(child) => Ok((child, isolation::receive(&ours), false, Vec::new())),
         Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Err(error),
-        Err(error) => return Err(refused("starting the program in a namespace of its own")(error)),
+        Err(error) => return Err(Error::refused("starting the program in a namespace of its own")(error)),
     };
     let (child, device, by_helper, notices) = match first {
         Ok(started) => started,
         Err(error) => {
-            let device = mount_by_helper(directory).map_err(|cause| Error::Refused {
-                what: format!(
-                    "mounting over {}: namespaces are refused ({error}), and fusermount3 failed: install fuse3, or as \
-                     root allow namespaces by sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-                    directory.display()
-                ),
-                cause,
-            })?;
+            let device = mount_by_helper(directory).map_err(Error::refused(format!(
+                "mounting over {}: namespaces are refused ({error}), and fusermount3 failed: install fuse3, or as \
+                 root allow namespaces by sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+                directory.display()
+            )))?;
             apart = Apart { over: Over::Itself, namespaces: false, ..apart };
             let child = isolation::spawn(run(), &apart).inspect_err(|_| unmount_by_helper(directory));
-            let child = child.map_err(refused("starting the program"))?;
+            let child = child.map_err(Error::refused("starting the program"))?;
             let notice = format!(
                 "namespaces are refused here ({error}): fusermount3 mounted the directory for everyone"
             );
@@ -266,9 +253,10 @@ fn start(program: &Program, directory: &Path) -> Result<Started> {
         }
     };
     let nothing = || io::Error::other("the program's side was closed");
-    let device = device.and_then(|device| device.ok_or_else(nothing)).map_err(refused("the FUSE device"))?;
-    let listener = isolation::receive(&ours).map_err(refused("the seccomp listener"))?;
-    Ok(Started { child, device, listener, by_helper, notices })
+    let device = device.and_then(|device| device.ok_or_else(nothing));
+    let device = device.map_err(Error::refused("the FUSE device"))?;
+    let listener = isolation::receive(&ours).map_err(Error::refused("the seccomp listener"))?;
+    Ok((Started { child, device, listener, by_helper }, notices))
 }
 
 /// Has the set-uid helper of fuse3 mount over `directory`; gives the device.
@@ -365,16 +353,12 @@ impl Drop for Run<'_> {
 
 impl<'a> Run<'a> {
     fn new(program: &'a Program, directory: PathBuf, started: Started, memory: Arc<Memory>) -> Result<Self> {
-        let Started { mut child, device, listener, by_helper, .. } = started;
+        let Started { mut child, device, listener, by_helper } = started;
         let stdout = child.stdout.take();
         // A request can be withdrawn before it is read: a read must not wait for the next one.
-        rustix::io::ioctl_fionbio(&device, true)
-            .map_err(|cause| Error::Refused { what: "the FUSE device".to_owned(), cause: cause.into() })?;
-        let server = Server::new(
-            File::from(device),
-            Arc::clone(&memory) as Arc<dyn Served>,
-            program.hold_back.unwrap_or(0),
-        );
+        rustix::io::ioctl_fionbio(&device, true).map_err(Error::refused("the FUSE device"))?;
+        let (seed, files) = (program.hold_back.unwrap_or(0), Arc::clone(&memory) as Arc<dyn Served>);
+        let server = Server::new(File::from(device), files, seed);
         server.held_in_1000.store(program.hold_back.map_or(0, |_| HELD_IN_1000), Ordering::Relaxed);
         let run = Self {
             program,
@@ -393,10 +377,8 @@ impl<'a> Run<'a> {
             tried_ns: 0,
         };
         if let Some(stdout) = &run.stdout {
-            fcntl_setfl(stdout, OFlags::NONBLOCK).map_err(|cause| Error::Refused {
-                what: "reading the program's output".to_owned(),
-                cause: cause.into(),
-            })?;
+            let refused = Error::refused("reading the program's output");
+            fcntl_setfl(stdout, OFlags::NONBLOCK).map_err(refused)?;
         }
         Ok(run)
     }
@@ -520,17 +502,11 @@ impl<'a> Run<'a> {
                 None if since(self.tried_ns) > UNTIL_EVERY => {
                     let mut until = command(until);
                     until.stdout(Stdio::null()).stderr(Stdio::null());
-                    let apart = Apart {
-                        directory: &self.directory,
-                        over: Over::Itself,
-                        listened: None,
-                        namespaces: false,
-                        beside: (!self.by_helper).then(|| self.child.id()),
-                    };
-                    let child = isolation::spawn(until, &apart).map_err(|cause| Error::Refused {
-                        what: "running the command of --until".to_owned(),
-                        cause,
-                    })?;
+                    let (directory, over) = (&self.directory, Over::Itself);
+                    let beside = (!self.by_helper).then(|| self.child.id());
+                    let apart = Apart { directory, over, listened: None, namespaces: false, beside };
+                    let refused = Error::refused("running the command of --until");
+                    let child = isolation::spawn(until, &apart).map_err(refused)?;
                     self.until = Some((child, now));
                 }
                 None => {}

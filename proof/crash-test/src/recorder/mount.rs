@@ -105,9 +105,6 @@ impl Drop for Mount {
 }
 
 /// Which descriptors have something to read within `milliseconds`.
-///
-/// # Errors
-/// The system's.
 pub(crate) fn ready(descriptors: &[BorrowedFd<'_>], milliseconds: u32) -> io::Result<Vec<bool>> {
     let timeout =
         Timespec { tv_sec: (milliseconds / 1000).into(), tv_nsec: (milliseconds % 1000 * 1_000_000).into() };
@@ -132,14 +129,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(device: File, served: Arc<dyn Served>, seed: u64) -> Self {
         let buf = vec![0; wire::WRITE_BYTES_MAX as usize + 64 * 1024];
-        Self {
-            device,
-            served,
-            held_in_1000: Arc::default(),
-            held: Vec::new(),
-            rng: SplitMix64::new(seed),
-            buf,
-        }
+        let (held_in_1000, rng) = (Arc::default(), SplitMix64::new(seed));
+        Self { device, served, held_in_1000, held: Vec::new(), rng, buf }
     }
 
     pub(crate) fn device(&self) -> BorrowedFd<'_> {
@@ -162,9 +153,6 @@ impl Server {
     }
 
     /// Waits for a request and answers it; `before` runs once it is there. False: the file system is unmounted.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn serve_next(&mut self, before: impl FnOnce()) -> io::Result<bool> {
         let read = match self.device.read(&mut self.buf) {
             Ok(read) => read,
@@ -183,9 +171,6 @@ impl Server {
     }
 
     /// Answers everything that was held back, in any order.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn release(&mut self) -> io::Result<()> {
         while !self.held.is_empty() {
             let chosen = self.rng.next_u64() % self.held.len() as u64;
