@@ -7,7 +7,7 @@
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 use seawall::sim::rng::{Rng, mix};
@@ -47,39 +47,49 @@ struct Program<'a> {
     folder: &'a Path,
     rng: Rng,
     events: Vec<Event>,
-    names: Vec<(Inode, Name, Inode, bool)>,
+    names: Vec<Named>,
     inodes: Inode,
 }
 
+/// What a program has under a name.
+#[derive(Clone)]
+struct Named {
+    parent: Inode,
+    name: Name,
+    inode: Inode,
+    is_folder: bool,
+}
+
 impl Program<'_> {
-    fn path(&self, parent: Inode, name: &Name) -> std::path::PathBuf {
+    fn path(&self, parent: Inode, name: &Name) -> PathBuf {
         let own = String::from_utf8_lossy(name).into_owned();
-        match self.names.iter().find(|(.., inode, _)| *inode == parent) {
-            Some((above, name, ..)) if parent != ROOT => self.path(*above, name).join(own),
+        match self.names.iter().find(|one| one.inode == parent) {
+            Some(above) if parent != ROOT => self.path(above.parent, &above.name).join(own),
             _ => self.folder.join(own),
         }
     }
 
     fn place(&mut self) -> (Inode, Name) {
-        let folders: Vec<Inode> =
-            self.names.iter().filter(|one| one.3).map(|one| one.2).chain([ROOT]).collect();
+        let folders = self.names.iter().filter(|one| one.is_folder).map(|one| one.inode);
+        let folders: Vec<Inode> = folders.chain([ROOT]).collect();
         let folder = folders[self.rng.index(folders.len())];
         (folder, format!("n{}", self.rng.index(NAMES)).into_bytes().into())
     }
 
-    fn any(&mut self, folder: bool) -> Option<(Inode, Name, Inode)> {
-        let all: Vec<_> = self.names.iter().filter(|one| one.3 == folder).cloned().collect();
-        (!all.is_empty())
-            .then(|| all[self.rng.index(all.len())].clone())
-            .map(|(parent, name, inode, _)| (parent, name, inode))
+    /// A file by chance, or a folder, and its path.
+    fn any(&mut self, folder: bool) -> Option<(Named, PathBuf)> {
+        let all: Vec<&Named> = self.names.iter().filter(|one| one.is_folder == folder).collect();
+        let one = (!all.is_empty()).then(|| all[self.rng.index(all.len())].clone())?;
+        let path = self.path(one.parent, &one.name);
+        Some((one, path))
     }
 
     /// Changes the permission bits of a file, or of a folder.
     fn chmod(&mut self) -> io::Result<Option<Call>> {
         let folder = self.rng.one_in(4);
-        let Some((parent, name, inode)) = self.any(folder) else { return Ok(None) };
+        let Some((Named { inode, .. }, path)) = self.any(folder) else { return Ok(None) };
         let mode = 0o600 | u32::try_from(self.rng.below(0o200)).unwrap_or(0);
-        std::fs::set_permissions(self.path(parent, &name), Permissions::from_mode(mode))?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
         Ok(Some(Call::Mode { inode, mode }))
     }
 
@@ -87,94 +97,41 @@ impl Program<'_> {
     fn call(&mut self) -> io::Result<Option<Call>> {
         let kind = self.rng.below(16);
         let (parent, name) = self.place();
-        let there = self.names.iter().any(|one| one.0 == parent && one.1 == name);
+        let there = self.names.iter().position(|one| one.parent == parent && one.name == name);
         let path = self.path(parent, &name);
         Ok(match kind {
-            0..=2 if !there => {
+            0..=2 if there.is_none() => {
                 self.inodes += 1;
-                let folder = kind == 2 && parent == ROOT;
-                if folder {
+                let (inode, is_folder) = (self.inodes, kind == 2 && parent == ROOT);
+                if is_folder {
                     std::fs::create_dir(&path)?;
                 } else {
                     drop(File::create_new(&path)?);
                 }
-                self.names.push((parent, name.clone(), self.inodes, folder));
-                let kind = if folder { Kind::Folder } else { Kind::File };
+                self.names.push(Named { parent, name: name.clone(), inode, is_folder });
+                let kind = if is_folder { Kind::Folder } else { Kind::File };
                 let mode = std::fs::metadata(&path)?.permissions().mode() & 0o7777;
-                Some(Call::Create { parent, name, inode: self.inodes, kind, mode })
+                Some(Call::Create { parent, name, inode, kind, mode })
             }
-            3..=6 => self
-                .any(false)
-                .map(|(parent, name, inode)| {
-                    let file = File::options().write(true).open(self.path(parent, &name))?;
-                    let size = file.metadata()?.len();
-                    let offset = if self.rng.coin() { size } else { self.rng.below(size + 1) };
-                    let bytes = 1 + self.rng.index(WRITE_MAX);
-                    let data = vec![b'a' + u8::try_from(self.events.len() % 26).unwrap_or(0); bytes];
-                    file.write_all_at(&data, offset)?;
-                    if self.rng.one_in(4) {
-                        // Starts to write the file back, and waits for nothing.
-                        fadvise(&file, 0, None, Advice::DontNeed)?;
-                    }
-                    Ok::<_, io::Error>(Call::Write { inode, offset, data: data.into(), mapped: false })
-                })
-                .transpose()?,
-            7 => self
-                .any(false)
-                .map(|(parent, name, inode)| {
-                    let file = File::options().write(true).open(self.path(parent, &name))?;
-                    let bytes = self.rng.below(file.metadata()?.len() + 2_000);
-                    file.set_len(bytes)?;
-                    Ok::<_, io::Error>(Call::Resize { inode, bytes })
-                })
-                .transpose()?,
-            8 | 9 => match self.any(false) {
-                Some((above, from, inode)) if (above, &from) != (parent, &name) => {
-                    let over = self.names.iter().position(|one| one.0 == parent && one.1 == name);
-                    if over.is_some_and(|at| self.names[at].3) {
-                        return Ok(None);
-                    }
-                    std::fs::rename(self.path(above, &from), &path)?;
-                    let over = over.map(|at| self.names.remove(at).2);
-                    self.names.retain(|one| (one.0, &one.1) != (above, &from));
-                    self.names.push((parent, name.clone(), inode, false));
-                    Some(Call::Rename {
-                        from: (above, from),
-                        to: (parent, name),
-                        inode,
-                        over,
-                        exchange: false,
-                    })
+            3..=7 | 10..=13 => self.call_on_file(kind)?,
+            8 | 9 => {
+                let Some((file, from)) = self.any(false) else { return Ok(None) };
+                if from == path || there.is_some_and(|at| self.names[at].is_folder) {
+                    return Ok(None);
                 }
-                _ => None,
-            },
-            10 => self
-                .any(false)
-                .map(|(parent, name, inode)| {
-                    std::fs::remove_file(self.path(parent, &name))?;
-                    self.names.retain(|one| (one.0, &one.1) != (parent, &name));
-                    Ok::<_, io::Error>(Call::Remove { parent, name, inode })
-                })
-                .transpose()?,
-            11..=13 => self
-                .any(false)
-                .map(|(parent, name, inode)| {
-                    let (file, data_only) = (File::open(self.path(parent, &name))?, self.rng.coin());
-                    if data_only {
-                        file.sync_data()?;
-                    } else {
-                        file.sync_all()?;
-                    }
-                    Ok::<_, io::Error>(Call::Sync { inode, data_only })
-                })
-                .transpose()?,
+                std::fs::rename(from, path)?;
+                let over = there.map(|at| self.names.remove(at).inode);
+                self.names.retain(|one| one.inode != file.inode);
+                self.names.push(Named { parent, name: name.clone(), ..file });
+                let (from, to) = ((file.parent, file.name), (parent, name));
+                Some(Call::Rename { from, to, inode: file.inode, over, exchange: false })
+            }
             14 => {
-                let inode = self.any(true).filter(|_| self.rng.coin());
-                let path = inode
-                    .as_ref()
-                    .map_or(self.folder.to_owned(), |(parent, name, _)| self.path(*parent, name));
+                let folder = self.any(true).filter(|_| self.rng.coin());
+                let folder = folder.map(|(one, path)| (one.inode, path));
+                let (inode, path) = folder.unwrap_or((ROOT, self.folder.to_owned()));
                 File::open(path)?.sync_all()?;
-                Some(Call::Sync { inode: inode.map_or(ROOT, |one| one.2), data_only: false })
+                Some(Call::Sync { inode, data_only: false })
             }
             15 if self.rng.coin() => self.chmod()?,
             15 if self.rng.one_in(2) => {
@@ -183,6 +140,42 @@ impl Program<'_> {
             }
             _ => None,
         })
+    }
+
+    /// One of the calls on any file that there is.
+    fn call_on_file(&mut self, kind: u64) -> io::Result<Option<Call>> {
+        let Some((Named { parent, name, inode, .. }, path)) = self.any(false) else { return Ok(None) };
+        Ok(Some(match kind {
+            3..=6 => {
+                let file = File::options().write(true).open(path)?;
+                let size = file.metadata()?.len();
+                let offset = if self.rng.coin() { size } else { self.rng.below(size + 1) };
+                let bytes = 1 + self.rng.index(WRITE_MAX);
+                let data = vec![b'a' + u8::try_from(self.events.len() % 26).unwrap_or(0); bytes];
+                file.write_all_at(&data, offset)?;
+                if self.rng.one_in(4) {
+                    // Starts to write the file back, and waits for nothing.
+                    fadvise(&file, 0, None, Advice::DontNeed)?;
+                }
+                Call::Write { inode, offset, data: data.into(), mapped: false }
+            }
+            7 => {
+                let file = File::options().write(true).open(path)?;
+                let bytes = self.rng.below(file.metadata()?.len() + 2_000);
+                file.set_len(bytes)?;
+                Call::Resize { inode, bytes }
+            }
+            10 => {
+                std::fs::remove_file(path)?;
+                self.names.retain(|one| one.inode != inode);
+                Call::Remove { parent, name, inode }
+            }
+            _ => {
+                let (file, data_only) = (File::open(path)?, self.rng.coin());
+                if data_only { file.sync_data() } else { file.sync_all() }?;
+                Call::Sync { inode, data_only }
+            }
+        }))
     }
 }
 
@@ -197,9 +190,6 @@ fn told(call: &Call) -> String {
 }
 
 /// Runs `programs` programs on `file_system` and looks every cut up.
-///
-/// # Errors
-/// Whatever keeps them from running or being mounted.
 pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) -> io::Result<Checked> {
     let rule = Rule::ALL.into_iter().find(|rule| rule.name() == file_system.name);
     let rule = rule.ok_or_else(|| io::Error::other(format!("there is no rule for {}", file_system.name)))?;
@@ -224,7 +214,7 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
                 if let Some(call) = program.call()? {
                     let ended = program.events.len() + 1;
                     program.events.push(Event { call, thread: 0, ended });
-                    volume.file().mark(format!("acked {ended}"));
+                    volume.file.mark(format!("acked {ended}"));
                 }
             }
             events = program.events;
@@ -235,7 +225,7 @@ pub(crate) fn check(file_system: &'static FileSystem, seed: u64, programs: u64) 
         walk(&recording, |state| {
             let looked_up = volume.install(&state).and_then(|()| match volume.mount() {
                 Ok(mounted) => {
-                    let found = load(&mounted.path().join(LOG)).map_err(io::Error::other)?;
+                    let found = load(&mounted.path.join(LOG)).map_err(io::Error::other)?;
                     mounted.unmount()?;
                     Ok(Some(found))
                 }
