@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants, each checked in every life: `verify` finds no damage; every acknowledged record that was not trimmed is
-//! there byte for byte; LSNs leave no gap, for followers and views too; the bounds of the table [`BOUNDS`] hold. A
+//! there byte for byte; LSNs leave no gap, for followers and views too; the bounds of memory, descriptors and disk hold. A
 //! killed process cannot show power loss; the other layers do.
 
 use std::collections::HashMap;
@@ -46,24 +46,14 @@ const ENTRY_BYTES: usize = 32;
 /// Stands for a follower's progress in place of a writer.
 const FOLLOWED: u64 = u64::MAX;
 
-/// What may be used at most.
-struct Bounds {
-    /// Resident memory of the process with the log, bytes; its options and threads give a few tens of MiB.
-    child_rss_bytes: u64,
-    /// How much more resident memory the parent has at the end than after its second life.
-    parent_growth_bytes: u64,
-    /// Open descriptors of the process with the log.
-    descriptors: u64,
-    /// The log's directory.
-    directory_bytes: u64,
-}
-
-const BOUNDS: Bounds = Bounds {
-    child_rss_bytes: 96 << 20,
-    parent_growth_bytes: 32 << 20,
-    descriptors: 128,
-    directory_bytes: 16 << 20,
-};
+/// Resident memory of the process with the log at most; its options and threads give a few tens of MiB.
+const CHILD_RSS_BYTES_MAX: u64 = 96 << 20;
+/// How much more resident memory the parent may have at the end than after its second life.
+const PARENT_GROWTH_BYTES_MAX: u64 = 32 << 20;
+/// Open descriptors of the process with the log at most.
+const DESCRIPTORS_MAX: u64 = 128;
+/// The log's directory at most.
+const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
 
 /// How long to soak, and where.
 #[derive(Clone, Debug, Args)]
@@ -140,10 +130,7 @@ fn entry([life, writer, number]: Name, end: u64) -> Vec<u8> {
     [life, writer, number, end].map(u64::to_le_bytes).concat()
 }
 
-/// One process with the log, until it is killed.
-///
-/// # Errors
-/// Whatever is not as it should be: the parent takes an end for a finding.
+/// One process with the log, until it is killed: the parent takes an end for a finding.
 pub(crate) fn live(life: &Life) -> Result<()> {
     crate::apart::end_with_parent()?;
     let log = Log::open(&life.log, Options::default().segment_bytes(SEGMENT_BYTES))?;
@@ -236,10 +223,7 @@ fn trim(log: &Log) -> Result<Infallible> {
     }
 }
 
-/// Soaks; whether everything held.
-///
-/// # Errors
-/// What did not hold, or what keeps it from being tested.
+/// Soaks; what did not hold is an error.
 pub(crate) fn run(options: &SoakOptions, seed: u64) -> Result<bool> {
     crate::interrupt::listen()?;
     std::fs::create_dir_all(&options.dir)?;
@@ -288,10 +272,10 @@ fn line(tally: &Tally) -> String {
 fn held(tally: &Tally) -> Result<()> {
     let growth = tally.parent_rss_bytes[1].saturating_sub(tally.parent_rss_bytes[0]);
     for (what, used, bound) in [
-        ("resident bytes of the log's process", tally.child_rss_bytes, BOUNDS.child_rss_bytes),
-        ("more resident bytes of the reading process", growth, BOUNDS.parent_growth_bytes),
-        ("descriptors of the log's process", tally.descriptors, BOUNDS.descriptors),
-        ("bytes of the directory", tally.directory_bytes, BOUNDS.directory_bytes),
+        ("resident bytes of the log's process", tally.child_rss_bytes, CHILD_RSS_BYTES_MAX),
+        ("more resident bytes of the reading process", growth, PARENT_GROWTH_BYTES_MAX),
+        ("descriptors of the log's process", tally.descriptors, DESCRIPTORS_MAX),
+        ("bytes of the directory", tally.directory_bytes, DIRECTORY_BYTES_MAX),
     ] {
         if used > bound {
             return found(format!("{used} {what}, more than {bound}"));
@@ -481,10 +465,10 @@ mod tests {
     fn each_bound_is_asserted_and_what_was_not_tested_is_no_success() {
         assert!(held(&good()).is_ok());
         for bad in [
-            Tally { child_rss_bytes: BOUNDS.child_rss_bytes + 1, ..good() },
-            Tally { parent_rss_bytes: [1, BOUNDS.parent_growth_bytes + 2], ..good() },
-            Tally { descriptors: BOUNDS.descriptors + 1, ..good() },
-            Tally { directory_bytes: BOUNDS.directory_bytes + 1, ..good() },
+            Tally { child_rss_bytes: CHILD_RSS_BYTES_MAX + 1, ..good() },
+            Tally { parent_rss_bytes: [1, PARENT_GROWTH_BYTES_MAX + 2], ..good() },
+            Tally { descriptors: DESCRIPTORS_MAX + 1, ..good() },
+            Tally { directory_bytes: DIRECTORY_BYTES_MAX + 1, ..good() },
             Tally { acknowledged: 0, ..good() },
             Tally { followed: 0, ..good() },
             Tally { viewed: 0, ..good() },
