@@ -24,17 +24,11 @@ const PREFIX: &str = "seawall-crash-";
 const APART: &str = "SEAWALL_CRASH_APART";
 
 /// A directory of this process's own, removed when dropped.
-///
-/// # Errors
-/// Those of making it.
 pub(crate) fn scratch() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir()
 }
 
 /// Starts this program again, as the same process, in a mount namespace of its own; returns in the one that has it.
-///
-/// # Errors
-/// Those of `unshare`.
 pub(crate) fn enter() -> io::Result<()> {
     if std::env::var_os(APART).is_some() || !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -46,9 +40,6 @@ pub(crate) fn enter() -> io::Result<()> {
 }
 
 /// Makes this process, a victim, end with the thread that started it.
-///
-/// # Errors
-/// That of the kernel.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
@@ -63,10 +54,7 @@ fn lives(owner: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{owner}/comm")).is_ok_and(|name| name.starts_with("seawall"))
 }
 
-/// Clears away what killed runs left behind; says what it was.
-///
-/// # Errors
-/// Those of looking; what cannot be removed is said and left.
+/// Clears away what killed runs left behind; says what it was. What cannot be removed is said and left.
 pub(crate) fn sweep() -> io::Result<Vec<String>> {
     let mut swept = Vec::new();
     for entry in std::fs::read_dir(std::env::temp_dir())? {

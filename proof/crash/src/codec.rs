@@ -30,7 +30,6 @@ pub(crate) struct Kept {
     pub(crate) seed: u64,
     /// Transactions that one life issues at most.
     pub(crate) transactions: u64,
-    /// What happened.
     pub(crate) tape: Tape,
 }
 
@@ -47,18 +46,11 @@ impl Kept {
         postcard::from_bytes(body).map_err(|error| malformed(error.to_string()))
     }
 
-    /// Writes the recording to `path`.
-    ///
-    /// # Errors
-    /// Those of the file.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
         std::fs::write(path, self.encode()?)
     }
 
-    /// Reads a recording back.
-    ///
-    /// # Errors
-    /// Those of the file, and `InvalidData` if it is no recording or not all of one.
+    /// Reads a recording back: `InvalidData` if it is none or not all of one.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
         Self::decode(&std::fs::read(path)?)
     }

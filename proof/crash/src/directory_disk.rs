@@ -39,15 +39,10 @@ struct OpenFile {
     commit: Option<Box<dyn CommitHandle>>,
 }
 
-/// The commit method of this id.
-///
-/// # Errors
-/// There is none.
 pub(crate) fn method(id: &str) -> Result<&'static Method, Error> {
     seawall_sys::methods::find(id).ok_or_else(|| Error::NoMethod(id.to_owned()))
 }
 
-/// A directory.
 pub(crate) struct DirectoryDisk {
     root: PathBuf,
     method: &'static Method,

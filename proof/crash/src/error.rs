@@ -17,36 +17,24 @@ pub(crate) enum Error {
     /// A file of progress, a report or a verdict is not the JSON it must be.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// No handler of signals can be installed.
     #[error("cannot take over the signals: {0}")]
     Signals(#[from] ctrlc::Error),
-    /// There is no commit method of this id.
     #[error("no commit method {0}: `seawall methods` lists them")]
     NoMethod(String),
-    /// There is no planted bug of this name in this build.
     #[error("no planted bug {0} in this build: build with the feature mutants")]
     NoBug(String),
-    /// There is no file system of this name among those that are tested.
     #[error("no file system {0}: name ext4, xfs or btrfs")]
     NoFileSystem(String),
-    /// There is no release binary.
     #[error("no seawall at {}: build it first", .0.display())]
     NoBinary(PathBuf),
-    /// The file of progress is of another disk or seed.
     #[error("{} holds a campaign with another disk or seed; name another --progress", .0.display())]
     OtherCampaign(PathBuf),
     /// A transaction of the library ends elsewhere than its records do.
     #[error("a transaction from {start} ends at {end}")]
-    End {
-        /// Where it starts.
-        start: seawall::Lsn,
-        /// Where it ends.
-        end: seawall::Lsn,
-    },
+    End { start: seawall::Lsn, end: seawall::Lsn },
     /// The emulated machine did what it must not.
     #[error("{what}:\n{console}")]
     Machine {
-        /// What.
         what: String,
         /// The last lines of its console.
         console: String,
@@ -54,7 +42,6 @@ pub(crate) enum Error {
     /// A life of the soak broke a promise or a bound, in words.
     #[error("{0}")]
     Soak(String),
-    /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }

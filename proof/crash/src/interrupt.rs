@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on SIGINT and SIGTERM ask instead of killing.
-///
-/// # Errors
-/// Those of installing a signal handler.
 pub(crate) fn listen() -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(|| REQUESTED.store(true, Ordering::SeqCst))
 }

@@ -29,7 +29,6 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A victim that leaves out nothing.
     pub(crate) fn honest(
         engine: VictimKind,
         method: &str,

@@ -11,7 +11,6 @@ use seawall_crash_test::content::Content;
 /// What a write leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Payload {
-    /// These bytes.
     Data(Arc<[u8]>),
     /// So many zeros: a discard.
     Zeros(u64),
@@ -39,14 +38,22 @@ impl Payload {
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Event {
-    /// A write arrived.
-    Write { number: u64, offset: u64, payload: Payload },
+    Write {
+        number: u64,
+        offset: u64,
+        payload: Payload,
+    },
     /// The write of this number, which arrived just before, has FUA: when it is answered it is durable.
-    Forced { number: u64 },
-    /// A flush arrived.
-    Flush { number: u64 },
+    Forced {
+        number: u64,
+    },
+    Flush {
+        number: u64,
+    },
     /// What had this number was answered.
-    Done { number: u64 },
+    Done {
+        number: u64,
+    },
     /// The victim said something.
     Mark(String),
 }

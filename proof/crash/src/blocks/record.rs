@@ -18,15 +18,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Begins.
     pub(crate) fn start(&mut self) {
         self.events = Some(Vec::new());
     }
 
     /// Takes marks from here: lines, which were sent before the requests that follow them.
-    ///
-    /// # Errors
-    /// The stream cannot be read without waiting.
     pub(crate) fn marks(&mut self, stream: UnixStream) -> std::io::Result<()> {
         stream.set_nonblocking(true)?;
         self.marks = Some(stream);

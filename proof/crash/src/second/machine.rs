@@ -13,7 +13,6 @@ use seawall_sys::clock::monotonic_ns;
 use super::bus::{Bus, Served};
 use super::initramfs::Kernel;
 
-/// The emulator.
 pub(super) const EMULATOR: &str = "qemu-system-x86_64";
 /// How long a machine may take until a message that is waited for: emulation is slow, a shared host slower.
 const BOOT_SECONDS_MAX: u64 = 600;
@@ -61,9 +60,6 @@ fn message(line: &str) -> Option<Message> {
 
 impl Machine {
     /// Starts it with the disk that is `served` and a serial port that is the socket `marks`; these `words` go to the kernel's command line for its script.
-    ///
-    /// # Errors
-    /// The emulator cannot be started.
     pub(super) fn start(
         kernel: &Kernel,
         initramfs: &Path,
@@ -114,10 +110,7 @@ impl Machine {
         Ok(Self { child, lines, last: Vec::new() })
     }
 
-    /// The next message; `None` if there is none in time.
-    ///
-    /// # Errors
-    /// It ended.
+    /// The next message; `None` if there is none in time, an error if the machine ended.
     pub(super) fn next_message(&mut self, within: Duration) -> io::Result<Option<Message>> {
         let until_ns = monotonic_ns() + u64::try_from(within.as_nanos()).unwrap_or(u64::MAX / 2);
         loop {
@@ -141,9 +134,6 @@ impl Machine {
     }
 
     /// As [`Machine::next_message`], but silence is an error.
-    ///
-    /// # Errors
-    /// It ended, or it was silent for too long.
     pub(super) fn expect(&mut self) -> io::Result<Message> {
         self.next_message(Duration::from_secs(BOOT_SECONDS_MAX))?.ok_or_else(|| {
             let last = self.last_lines();
@@ -157,17 +147,10 @@ impl Machine {
     }
 
     /// Lets a machine that is ready go on.
-    ///
-    /// # Errors
-    /// It ended.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(b"go\n")
     }
 
-    /// The power goes.
-    ///
-    /// # Errors
-    /// It cannot be killed.
     pub(super) fn cut(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
