@@ -12,39 +12,24 @@ use crate::report::{Layer, Report};
 pub(crate) struct Progress {
     /// The kernel of the last run.
     pub(crate) kernel: String,
-    /// The first seed.
     pub(crate) first_seed: u64,
     /// The one that is under way.
     pub(crate) next_seed: u64,
     /// Which of its parts are done.
     #[serde(default)]
     pub(crate) done: Vec<String>,
-    /// The recorders, by name.
+    /// By name.
     pub(crate) layers: Vec<Layer>,
-    /// Kill cycles.
     pub(crate) kill_cycles: u64,
-    /// Negative controls that were caught.
     pub(crate) controls_caught: u64,
-    /// What failed.
     pub(crate) failures: Vec<String>,
 }
 
 impl Progress {
     /// What `path` holds, or the start of a campaign.
-    ///
-    /// # Errors
-    /// Those of the file, and `InvalidData` if it holds something else.
     pub(crate) fn load(path: &Path, first_seed: u64) -> io::Result<Self> {
         let fresh = || Self { first_seed, next_seed: first_seed, ..Self::default() };
         Ok(load(path)?.unwrap_or_else(fresh))
-    }
-
-    /// Writes it down, all or nothing.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
-        save(path, self)
     }
 
     /// Whether this part of the seed under way is still to be done.
@@ -68,10 +53,10 @@ impl Progress {
                 continue;
             };
             sum.recordings += layer.recordings;
-            sum.states += layer.states;
-            sum.nested += layer.nested;
-            sum.torn += layer.torn;
-            sum.unmountable += layer.unmountable;
+            sum.counts.states += layer.counts.states;
+            sum.counts.nested += layer.counts.nested;
+            sum.counts.torn += layer.counts.torn;
+            sum.counts.unmountable += layer.counts.unmountable;
             sum.milliseconds += layer.milliseconds;
         }
         self.kill_cycles += report.kills.iter().map(|(_, kills)| kills.cycles).sum::<u64>();
@@ -82,7 +67,7 @@ impl Progress {
 
     /// Where it stands, in one line.
     pub(crate) fn line(&self) -> String {
-        let states: u64 = self.layers.iter().map(|layer| layer.states).sum();
+        let states: u64 = self.layers.iter().map(|layer| layer.counts.states).sum();
         let Self { first_seed, next_seed, done, .. } = self;
         let reached = match (next_seed - first_seed, done.len()) {
             (0, parts) => format!("{parts} parts of seed {next_seed}"),
@@ -93,10 +78,7 @@ impl Progress {
     }
 }
 
-/// The JSON in `path`; `None` if there is no such file.
-///
-/// # Errors
-/// Those of the file with its name, and `InvalidData` if it holds something else.
+/// The JSON in `path`; `None` if there is no such file, `InvalidData` if it holds something else.
 pub(crate) fn load<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match std::fs::read(path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
         Ok(value) => Ok(Some(value)),
@@ -106,9 +88,6 @@ pub(crate) fn load<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Op
 }
 
 /// Replaces `path` by the JSON of `value`, all or nothing; its folder is made if there is none.
-///
-/// # Errors
-/// Those of the file.
 pub(crate) fn save(path: &Path, value: &impl serde::Serialize) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
@@ -120,24 +99,26 @@ pub(crate) fn save(path: &Path, value: &impl serde::Serialize) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::{Layer, Progress, Report};
+    use super::{Layer, Progress, Report, save};
+    use crate::blocks::campaign::Counts;
 
     #[test]
     fn a_campaign_goes_on_where_it_stopped() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("deep").join("campaign.json");
         let mut progress = Progress::load(&path, 7).expect("a new campaign");
-        let layer = Layer { name: "files".to_owned(), states: 5, ..Layer::default() };
+        let counts = Counts { states: 5, ..Counts::default() };
+        let layer = Layer { name: "files".to_owned(), counts, ..Layer::default() };
         let report = Report { layers: vec![layer], ..Report::default() };
         progress.add("files", &report);
-        progress.save(&path).expect("it is saved");
+        save(&path, &progress).expect("it is saved");
         let mut again = Progress::load(&path, 99).expect("it is there");
         assert!(!again.is_due("files") && again.is_due("blocks on ext4"));
         assert_eq!(again.line(), "1 parts of seed 7: 5 states, 0 failures");
         again.seed_done();
         assert!(again.is_due("files"));
         again.add("files", &report);
-        assert_eq!((again.first_seed, again.next_seed, again.layers[0].states), (7, 8, 10));
+        assert_eq!((again.first_seed, again.next_seed, again.layers[0].counts.states), (7, 8, 10));
         assert_eq!(again.line(), "seeds 7 to 7 and 1 parts of the next: 10 states, 0 failures");
     }
 }

@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use seawall::oracle::{Issued, Ledger, judge_records};
 use seawall::sim::outside::record_bytes;
-use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
+use seawall::{Error, Log, View};
 
-use crate::blocks::campaign::{self, DiskPool, Finding, Search, Tally};
+use crate::blocks::campaign::{self, Counts, DiskPool, Finding, Search, by_library, log_options};
 use crate::blocks::file::Failing;
 use crate::blocks::volume::{FileSystem, Mounted, Volume};
 use crate::blocks::window::Recording;
 use crate::scene::Scene;
-use crate::victim::{LAYOUT, VictimKind};
+use crate::victim::{VictimKind, VictimOptions};
 
 const O_DIRECT: i32 = 0o40000;
 const PAGE: usize = 4096;
@@ -36,23 +36,21 @@ const PAGE: usize = 4096;
 /// One row of the table of failing syncs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct FsyncRow {
-    /// The file system.
-    pub(crate) file_system: String,
+    pub(crate) file_system: &'static str,
     /// The error number of the first fsync, 0 if it succeeded.
     pub(crate) first: i32,
     /// The same for the second one.
     pub(crate) second: i32,
     /// What a buffered read shows: `new` or `old`.
-    pub(crate) buffered: String,
+    pub(crate) buffered: &'static str,
     /// What a direct read shows.
-    pub(crate) direct: String,
+    pub(crate) direct: &'static str,
 }
 
 impl FsyncRow {
     /// The row as measured on Linux 6.18 for all three file systems.
-    pub(crate) fn expected(file_system: &str) -> Self {
-        let (buffered, direct) = ("new".to_owned(), "old".to_owned());
-        Self { file_system: file_system.to_owned(), first: 5, second: 0, buffered, direct }
+    pub(crate) fn expected(file_system: &'static str) -> Self {
+        Self { file_system, first: 5, second: 0, buffered: "new", direct: "old" }
     }
 }
 
@@ -66,32 +64,28 @@ fn number(result: io::Result<()>) -> i32 {
     result.map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0)
 }
 
-fn shown(page: &[u8]) -> String {
-    let shown = match page.get(..3) {
+fn shown(page: &[u8]) -> &'static str {
+    match page.get(..3) {
         Some(b"NEW") => "new",
         Some(b"OLD") => "old",
         _ => "neither",
-    };
-    shown.to_owned()
+    }
 }
 
 /// Measures one row.
-///
-/// # Errors
-/// Whatever prevents it.
 pub(crate) fn fsync_table(file_system: &'static FileSystem) -> io::Result<FsyncRow> {
     let volume = Volume::new(file_system, 1)?;
     volume.make()?;
     let mounted = volume.mount()?;
-    let path = mounted.path().join("file");
+    let path = mounted.path.join("file");
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
     file.write_all_at(&aligned_page(b"OLD"), 0)?;
     file.sync_all()?;
     rustix::fs::syncfs(&file)?;
-    volume.file().fail(Failing { pages: Some(b"NEW".to_vec()), ..Failing::default() });
+    volume.file.fail(Failing { pages: Some(b"NEW".to_vec()), ..Failing::default() });
     file.write_all_at(&aligned_page(b"NEW"), 0)?;
     let first = number(file.sync_all());
-    let failed = volume.file().fail(Failing::default());
+    let failed = volume.file.fail(Failing::default());
     if failed == 0 {
         return Err(io::Error::other("no write reached the disk, so none failed"));
     }
@@ -104,13 +98,11 @@ pub(crate) fn fsync_table(file_system: &'static FileSystem) -> io::Result<FsyncR
     let direct = File::options().read(true).custom_flags(O_DIRECT).open(&path)?;
     direct.read_exact_at(&mut room[start..start + PAGE], 0)?;
     let direct = shown(&room[start..]);
-    Ok(FsyncRow { file_system: file_system.name.to_owned(), first, second, buffered, direct })
+    Ok(FsyncRow { file_system: file_system.name, first, second, buffered, direct })
 }
 
-fn options() -> Options {
-    let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
-    options.memory_bytes(64 << 10).method(MethodChoice::Named("direct+dsync".to_owned()))
-}
+/// The method of the logs here.
+const METHOD: &str = "direct+dsync";
 
 /// Appends and commits one record of 3000 bytes and enters it into the ledger.
 fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
@@ -132,13 +124,8 @@ fn commit_one(log: &Log, ledger: &mut Ledger) -> Result<(), Error> {
 }
 
 /// Opens the log in `dir` and holds what it hands out against the ledger.
-fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<Lsn> {
-    let log = Log::open(dir, options()).map_err(io::Error::other)?;
-    let end = log.durable_lsn();
-    let records = log.read(log.first_lsn()).map_err(io::Error::other)?;
-    judge_records(ledger, records, end).map_err(io::Error::other)?;
-    log.close().map_err(io::Error::other)?;
-    Ok(end)
+fn judge_log(dir: &Path, ledger: &Ledger) -> io::Result<()> {
+    by_library(dir, METHOD, ledger).map(drop).map_err(io::Error::other)
 }
 
 fn fill_up(path: &Path, leave: u64) -> io::Result<()> {
@@ -156,14 +143,11 @@ fn fill_up(path: &Path, leave: u64) -> io::Result<()> {
 }
 
 /// Fills the disk, writes until a segment is missing, makes room, writes on. Gives the commits before and after.
-///
-/// # Errors
-/// Whatever did not hold, in words.
 pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u64)> {
     const TRIES: u64 = 4000;
     // They go in this order, the last ones first.
     let InUse { volume: _volume, mounted, dir, mut ledger, log } = in_use(file_system, 2)?;
-    let filler = mounted.path().join("filler");
+    let filler = mounted.path.join("filler");
     fill_up(&filler, 1 << 20)?;
     let mut before = 0;
     let mut full = false;
@@ -178,7 +162,7 @@ pub(crate) fn full_disk(file_system: &'static FileSystem) -> io::Result<(u64, u6
         return Err(io::Error::other(format!("{TRIES} commits fit on a full disk")));
     }
     std::fs::remove_file(&filler)?;
-    rustix::fs::syncfs(File::open(mounted.path())?)?;
+    rustix::fs::syncfs(File::open(&mounted.path)?)?;
     let mut after = 0;
     for _ in 0..200 {
         match commit_one(&log, &mut ledger) {
@@ -214,9 +198,9 @@ fn in_use(file_system: &'static FileSystem, seed: u64) -> io::Result<InUse> {
     let volume = Volume::new(file_system, seed)?;
     volume.make()?;
     let mounted = volume.mount()?;
-    let dir = mounted.path().join("log");
+    let dir = mounted.path.join("log");
     let mut ledger = Ledger::default();
-    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
+    let log = Log::open(&dir, log_options(METHOD)).map_err(io::Error::other)?;
     for _ in 0..COMMITS {
         commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     }
@@ -242,21 +226,18 @@ fn remove_spares(dir: &Path) -> io::Result<()> {
 }
 
 /// Leaves a torn tail and no spare on a full disk, opens, makes room, opens again. Gives how the first opening went.
-///
-/// # Errors
-/// Whatever did not hold, in words.
 pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<String> {
     let InUse { volume, mounted, dir, ledger, log } = in_use(file_system, 5)?;
     // Not closed: its tail counts as torn.
     drop(log);
     remove_spares(&dir)?;
-    let filler = mounted.path().join("filler");
+    let filler = mounted.path.join("filler");
     // A disk without a byte left has none for a name either.
-    let mut crumbs = File::create(mounted.path().join("crumbs"))?;
+    let mut crumbs = File::create(mounted.path.join("crumbs"))?;
     fill_up(&filler, 0)?;
     // The file system keeps some of what it calls free until it is needed.
     while crumbs.write_all(&[0xA5; PAGE]).and_then(|()| crumbs.sync_data()).is_ok() {}
-    let first = match Log::open(&dir, options()) {
+    let first = match Log::open(&dir, log_options(METHOD)) {
         // It took the last room there was; whether all is there is looked at below, without opening it once more.
         Ok(log) => {
             drop(log);
@@ -274,8 +255,8 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
     drop(view);
     drop(crumbs);
     std::fs::remove_file(&filler)?;
-    std::fs::remove_file(mounted.path().join("crumbs"))?;
-    rustix::fs::syncfs(File::open(mounted.path())?)?;
+    std::fs::remove_file(mounted.path.join("crumbs"))?;
+    rustix::fs::syncfs(File::open(&mounted.path)?)?;
     judge_log(&dir, &ledger)?;
     mounted.unmount()?;
     drop(volume);
@@ -283,18 +264,15 @@ pub(crate) fn torn_and_full(file_system: &'static FileSystem) -> io::Result<Stri
 }
 
 /// Fails every write for good, then remounts a healthy disk. Gives the commits before.
-///
-/// # Errors
-/// Whatever did not hold, in words.
 pub(crate) fn dead_disk(file_system: &'static FileSystem) -> io::Result<u64> {
     let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 3)?;
-    volume.file().fail(Failing { writes: true, flushes: true, pages: None });
+    volume.file.fail(Failing { writes: true, flushes: true, pages: None });
     let acknowledged = ledger.acknowledged;
     let failed = commit_one(&log, &mut ledger);
     if failed.is_ok() {
         return Err(io::Error::other("a commit was acknowledged while every write fails"));
     }
-    volume.file().fail(Failing::default());
+    volume.file.fail(Failing::default());
     // Healthy again, or read-only by the file system's own choice: the log must not go on in either case.
     if commit_one(&log, &mut ledger).is_ok() || log.durable_lsn() > acknowledged {
         return Err(io::Error::other("a commit was acknowledged after a failure"));
@@ -310,14 +288,11 @@ const EIO: i32 = 5;
 
 /// Makes the file system read-only, before opening and (ext4) under a running log, and writable again. Returns the
 /// error of the running log.
-///
-/// # Errors
-/// Whatever did not hold, in words.
 pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> {
     let InUse { volume, mounted, dir, mut ledger, log } = in_use(file_system, 4)?;
     log.close().map_err(io::Error::other)?;
     mounted.remount("ro")?;
-    match Log::open(&dir, options()) {
+    match Log::open(&dir, log_options(METHOD)) {
         Err(error) if error.raw_os_error() == Some(EROFS) => {}
         other => return Err(io::Error::other(format!("opened on a read-only file system: {other:?}"))),
     }
@@ -326,7 +301,7 @@ pub(crate) fn read_only(file_system: &'static FileSystem) -> io::Result<String> 
     if file_system.name != "ext4" {
         return Ok("refused with EROFS, all there when writable again".to_owned());
     }
-    let log = Log::open(&dir, options()).map_err(io::Error::other)?;
+    let log = Log::open(&dir, log_options(METHOD)).map_err(io::Error::other)?;
     commit_one(&log, &mut ledger).map_err(io::Error::other)?;
     // What ext4 does to itself after an error in its journal.
     mounted.remount("abort")?;
@@ -349,25 +324,22 @@ pub(crate) const TRANSACTIONS: u64 = 400;
 
 /// The batches of one life fail, the next life opens while the page cache lies, reading past it or not
 /// (`cached_reads`), and the power goes at every moment. Gives the recording and what was found in it.
-///
-/// # Errors
-/// Whatever kept the harness from it.
 pub(crate) fn failed_then_cut(
     file_system: &'static FileSystem,
     (seed, cached_reads): (u64, bool),
     binary: &Path,
     jobs: usize,
-    tally: &Tally,
+    counts: &mut Counts,
 ) -> io::Result<(Recording, Option<Finding>)> {
     let scene = Scene::honest(VictimKind::Library, "buffered+fdatasync", seed, 0, TRANSACTIONS);
     let recording = campaign::record_script(file_system, &scene, |volume, dir| {
-        let mut child = scene.victim(dir, Some(volume.marks())).quiet().spawn(binary)?;
+        let first = VictimOptions { quiet: true, ..scene.victim(dir, Some(volume.marks())) };
+        let mut child = first.spawn(binary)?;
         std::thread::sleep(Duration::from_millis(10 + seed % 10));
-        volume
-            .file()
-            .fail(Failing { pages: Some(seawall::format::BATCH_MAGIC.to_vec()), ..Failing::default() });
+        let pages = Some(seawall::format::BATCH_MAGIC.to_vec());
+        volume.file.fail(Failing { pages, ..Failing::default() });
         let status = child.wait()?;
-        let failed = volume.file().fail(Failing::default());
+        let failed = volume.file.fail(Failing::default());
         if status.success() || failed == 0 {
             return Err(io::Error::other("no commit failed"));
         }
@@ -375,9 +347,8 @@ pub(crate) fn failed_then_cut(
         (second.life, second.scene.transactions, second.cached_reads) = (2, 12, cached_reads);
         second.run(binary).map_err(|error| io::Error::other(format!("the log did not open again: {error}")))
     })?;
-    let (one_in, only, nested) = (1, None, false);
     let pool = DiskPool::new(file_system);
-    let search = Search { recording: &recording, pool: &pool, jobs, one_in, only, nested, tally };
-    let found = search.run()?;
+    let search = Search { recording: &recording, pool: &pool, jobs, one_in: 1, only: None, nested: false };
+    let found = search.run(counts)?;
     Ok((recording, found))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall::oracle::Ledger;
@@ -29,9 +29,6 @@ pub(crate) const RULES: [(&[Rule], &str); 2] =
 const BUDGET: Duration = Duration::from_mins(2);
 
 /// Runs the victim of `scene` in a recorded directory.
-///
-/// # Errors
-/// It could not be recorded, or it failed.
 pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Record> {
     let dir = crate::apart::scratch()?;
     let command = scene.victim(dir.path(), None).command_line(binary)?;
@@ -45,9 +42,6 @@ pub(crate) fn record(scene: &Scene, binary: &Path) -> io::Result<Record> {
 }
 
 /// Judges the states of `record`; what broke first, if anything, and how many states were judged.
-///
-/// # Errors
-/// A line of the victim's that is no mark.
 pub(crate) fn search(
     record: &Record,
     timeline: Timeline,
@@ -74,7 +68,7 @@ struct Oracle {
 
 impl Oracle {
     fn ledger(&self, acknowledged: &[Arc<[u8]>]) -> Result<Arc<Ledger>, String> {
-        let mut known = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = crate::lock(&self.ledgers);
         if let Some(ledger) = known.get(&acknowledged.len()) {
             return Ok(Arc::clone(ledger));
         }
@@ -82,7 +76,7 @@ impl Oracle {
         for line in acknowledged {
             timeline.mark(&String::from_utf8_lossy(line)).map_err(|error| error.to_string())?;
         }
-        let ledger = Arc::new(timeline.ledger().clone());
+        let ledger = Arc::new(timeline.ledger);
         known.insert(acknowledged.len(), Arc::clone(&ledger));
         Ok(ledger)
     }

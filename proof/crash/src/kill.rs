@@ -34,9 +34,6 @@ pub(crate) struct Kills {
 const SLOWNESS_MAX: u64 = 256;
 
 /// Kills the victim of `scene` `cycles` times in the directory `dir`, or until a promise is broken.
-///
-/// # Errors
-/// Whatever keeps the harness from killing or judging.
 pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> io::Result<Kills> {
     let log = dir.join("log");
     std::fs::create_dir(&log)?;
@@ -70,7 +67,7 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
         let acknowledged = kills.acknowledged > before;
         slowness = if acknowledged { (slowness / 2).max(1) } else { (slowness * 2).min(SLOWNESS_MAX) };
         let mut disk = DirectoryDisk::new(&log, method, Sabotage::None);
-        match judge(&mut disk, &LAYOUT, timeline.ledger(), true) {
+        match judge(&mut disk, &LAYOUT, &timeline.ledger, true) {
             Ok(found) => {
                 timeline.mark(&format!("exposed {found}")).map_err(io::Error::other)?;
                 end = found.get();
@@ -84,5 +81,4 @@ pub(crate) fn cycles(scene: &Scene, binary: &Path, dir: &Path, cycles: u64) -> i
     Ok(kills)
 }
 
-/// The victims that are killed.
 pub(crate) const VICTIMS: [VictimKind; 2] = [VictimKind::Library, VictimKind::Binary];

@@ -30,3 +30,10 @@ mod victim;
 mod workload;
 
 pub use linux::main;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A thread that panicked ends the run when it is joined, not here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

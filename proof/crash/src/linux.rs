@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use seawall_sys::clock::{monotonic_ns, unix_seconds};
 
 use crate::blocks::volume::{FILE_SYSTEMS, FileSystem};
-use crate::campaign_file::Progress;
+use crate::campaign_file::{Progress, save};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::run::{Run, replay};
@@ -315,7 +315,7 @@ fn side_by_side(run: &mut Run, parts: &[Part], seed: u64) -> io::Result<()> {
     }
     let ended: Vec<_> = std::thread::scope(|scope| {
         let start = |(_, parts): (_, Vec<Part>)| {
-            let mut lane = run.with_empty_report();
+            let mut lane = Run { report: Report::default(), ..run.clone() };
             scope.spawn(move || {
                 let ended = parts.into_iter().try_for_each(|part| part.run(&mut lane, seed));
                 (lane.report, ended)
@@ -403,7 +403,7 @@ fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool> {
             one.report.findings.extend(ended.err().map(|error| format!("the run did not end: {error}")));
             all_kept = one.report.failures().is_empty();
             progress.add(&part.name(), &one.report);
-            progress.save(path)?;
+            save(path, &progress)?;
             println!("{}", progress.line());
             goes_on = monotonic_ns() < until_ns && all_kept;
             if !goes_on {
@@ -412,7 +412,7 @@ fn long(common: &Common, path: &Path, minutes: u64) -> Result<bool> {
         }
         if parts.iter().all(|part| !progress.is_due(&part.name())) {
             progress.seed_done();
-            progress.save(path)?;
+            save(path, &progress)?;
         }
     }
     println!("{} on {}", progress.line(), progress.kernel);

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::blocks::campaign::Counts;
 use crate::faults::FsyncRow;
 use crate::kill::Kills;
 
@@ -12,25 +13,16 @@ use crate::kill::Kills;
 pub(crate) struct Layer {
     /// `files, strict`, `blocks on ext4` …
     pub(crate) name: String,
-    /// Recordings made.
     pub(crate) recordings: u64,
-    /// Distinct states judged, each within its recording.
-    pub(crate) states: u64,
-    /// Of these, after a second crash during recovery.
-    pub(crate) nested: u64,
-    /// Of these, with a torn write.
-    pub(crate) torn: u64,
-    /// Torn states that the kernel refused to mount: not judged.
-    pub(crate) unmountable: u64,
-    /// Time spent, in milliseconds.
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
     pub(crate) milliseconds: u64,
 }
 
 /// One negative control.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Control {
-    /// The mistake.
-    pub(crate) mistake: String,
+    pub(crate) mistake: &'static str,
     /// The layer that claims to catch it.
     pub(crate) layer: String,
     /// States judged until it was caught; nothing if it was not.
@@ -42,41 +34,22 @@ pub(crate) struct Control {
 /// One check with a failing disk.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Check {
-    /// Its name.
     pub(crate) name: String,
-    /// What came of it.
-    pub(crate) outcome: CheckResult,
+    /// What was observed, or what did not hold.
+    pub(crate) outcome: Result<String, String>,
 }
 
-/// What came of a check.
-#[derive(Clone, Debug, serde::Serialize)]
-pub(crate) enum CheckResult {
-    /// What was observed.
-    #[serde(rename = "Ok")]
-    Held(String),
-    /// What did not hold.
-    #[serde(rename = "Err")]
-    Failed(String),
-}
-
-/// Everything.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct Report {
-    /// The kernel it ran on.
     pub(crate) kernel: String,
-    /// The command.
     pub(crate) command: String,
     /// When it ended, in seconds since 1970.
     pub(crate) unix_seconds: u64,
-    /// The recorders.
     pub(crate) layers: Vec<Layer>,
-    /// The table of failing syncs.
     pub(crate) fsync: Vec<FsyncRow>,
-    /// Checks with failing disks.
     pub(crate) checks: Vec<Check>,
-    /// Kill cycles, by victim.
+    /// By victim.
     pub(crate) kills: Vec<(String, Kills)>,
-    /// The negative controls.
     pub(crate) controls: Vec<Control>,
     /// Broken promises, each with the command that repeats it.
     pub(crate) findings: Vec<String>,
@@ -103,11 +76,9 @@ impl Report {
         let missed = self.controls.iter().filter(|control| control.caught_after.is_none());
         failures
             .extend(missed.map(|control| format!("not caught: {} by {}", control.mistake, control.layer)));
-        failures.extend(self.checks.iter().filter_map(|check| match &check.outcome {
-            CheckResult::Held(_) => None,
-            CheckResult::Failed(what) => Some(format!("{}: {what}", check.name)),
-        }));
-        let odd = self.fsync.iter().filter(|row| **row != FsyncRow::expected(&row.file_system));
+        let failed = |check: &Check| Some(format!("{}: {}", check.name, check.outcome.as_ref().err()?));
+        failures.extend(self.checks.iter().filter_map(failed));
+        let odd = self.fsync.iter().filter(|row| **row != FsyncRow::expected(row.file_system));
         failures.extend(odd.map(|row| format!("failing syncs behave otherwise than known: {row:?}")));
         let broken = self.kills.iter().filter_map(|(victim, kills)| Some((victim, kills.broken.as_ref()?)));
         failures.extend(broken.map(|(victim, what)| format!("kill -9 of {victim}: {what}")));
@@ -130,7 +101,8 @@ impl Report {
         )?;
         writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
         for layer in &self.layers {
-            let Layer { name, recordings, states, nested, torn, unmountable, .. } = layer;
+            let Layer { name, recordings, counts, .. } = layer;
+            let Counts { states, nested, torn, unmountable } = counts;
             let seconds = layer.milliseconds as f64 / 1000.0;
             writeln!(
                 out,
@@ -157,8 +129,8 @@ impl Report {
         writeln!(out)?;
         for check in &self.checks {
             match &check.outcome {
-                CheckResult::Held(seen) => writeln!(out, "- {}: {seen}", check.name)?,
-                CheckResult::Failed(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
+                Ok(seen) => writeln!(out, "- {}: {seen}", check.name)?,
+                Err(what) => writeln!(out, "- {}: **failed**: {what}", check.name)?,
             }
         }
         for (victim, kills) in &self.kills {

@@ -7,12 +7,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 
 use seawall_sys::clock::monotonic_ns;
 
-use crate::blocks::campaign::{self, Broken, DiskPool, Tally};
+use crate::blocks::campaign::{self, Broken, Counts, DiskPool};
 use crate::blocks::volume::FileSystem;
 use crate::blocks::window::Recording;
 use crate::codec::{Kept, Tape};
@@ -20,12 +19,12 @@ use crate::faults::{self, FsyncRow};
 use crate::files::{self, RULES};
 use crate::kill;
 use crate::plan::{self, MISTAKES};
-use crate::report::{Check, CheckResult, Control, Layer, Report};
+use crate::report::{Check, Control, Layer, Report};
 use crate::scene::Scene;
 use crate::workload::Timeline;
 
 /// One run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The release binary.
     pub(crate) binary: PathBuf,
@@ -37,7 +36,6 @@ pub(crate) struct Run {
     pub(crate) every_state: bool,
     /// When the run has taken too long, on the monotonic clock.
     pub(crate) deadline_ns: u64,
-    /// What came of it.
     pub(crate) report: Report,
 }
 
@@ -46,16 +44,7 @@ fn milliseconds_since(start_ns: u64) -> u64 {
 }
 
 impl Run {
-    /// Another run with the same settings, whose report begins empty.
-    pub(crate) fn with_empty_report(&self) -> Self {
-        let Self { binary, keep, jobs, every_state, deadline_ns, report: _ } = self;
-        let (binary, keep) = (binary.clone(), keep.clone());
-        let report = Report::default();
-        Self { binary, keep, jobs: *jobs, every_state: *every_state, deadline_ns: *deadline_ns, report }
-    }
-
-    /// Whether to go on.
-    pub(crate) fn goes_on(&self) -> io::Result<bool> {
+    fn goes_on(&self) -> io::Result<bool> {
         if monotonic_ns() > self.deadline_ns {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the run took longer than its cap"));
         }
@@ -92,7 +81,7 @@ impl Run {
                 let timeline = Timeline::new(scene.seed, scene.transactions);
                 let (found, states) = files::search(&record, timeline, rules)?;
                 layer.recordings += 1;
-                layer.states += states;
+                layer.counts.states += states;
                 layer.milliseconds += milliseconds_since(start);
                 if let Some(found) = found {
                     let tape = Tape::Files(record.clone());
@@ -108,12 +97,8 @@ impl Run {
     /// Layer c: the block recorder on one file system.
     pub(crate) fn blocks(&mut self, file_system: &'static FileSystem, seed: u64) -> io::Result<()> {
         let mut layer = Layer { name: format!("blocks on {}", file_system.name), ..Layer::default() };
-        let (tally, start) = (Tally::default(), monotonic_ns());
-        let ended = self.block_recordings(file_system, seed, &mut layer, &tally);
-        layer.states = tally.states.load(Ordering::Relaxed);
-        layer.nested = tally.nested.load(Ordering::Relaxed);
-        layer.torn = tally.torn.load(Ordering::Relaxed);
-        layer.unmountable = tally.unmountable.load(Ordering::Relaxed);
+        let start = monotonic_ns();
+        let ended = self.block_recordings(file_system, seed, &mut layer);
         layer.milliseconds = milliseconds_since(start);
         self.report.layers.push(layer);
         ended
@@ -124,7 +109,6 @@ impl Run {
         file_system: &'static FileSystem,
         seed: u64,
         layer: &mut Layer,
-        tally: &Tally,
     ) -> io::Result<()> {
         let (pool, binary) = (DiskPool::new(file_system), self.binary.clone());
         std::thread::scope(|scope| {
@@ -142,7 +126,7 @@ impl Run {
                 let Ok((scene, recording)) = recordings.recv() else { break };
                 let recording = recording?;
                 layer.recordings += 1;
-                if let Some(found) = self.search(&recording, &pool, tally).run()? {
+                if let Some(found) = self.search(&recording, &pool).run(&mut layer.counts)? {
                     let what = format!("{scene} on {}: {found}", file_system.name);
                     self.keep_blocks(file_system, &recording, scene.transactions, &found, &what)?;
                 }
@@ -151,15 +135,9 @@ impl Run {
         })
     }
 
-    fn search<'a>(
-        &self,
-        recording: &'a Recording,
-        pool: &'a DiskPool,
-        tally: &'a Tally,
-    ) -> campaign::Search<'a> {
-        let (jobs, one_in) =
-            (self.jobs, if self.every_state { 1 } else { pool.file_system().bounded_one_in });
-        campaign::Search { recording, pool, jobs, one_in, only: None, nested: true, tally }
+    fn search<'a>(&self, recording: &'a Recording, pool: &'a DiskPool) -> campaign::Search<'a> {
+        let one_in = if self.every_state { 1 } else { pool.file_system.bounded_one_in };
+        campaign::Search { recording, pool, jobs: self.jobs, one_in, only: None, nested: true }
     }
 
     fn keep_blocks(
@@ -191,8 +169,7 @@ impl Run {
         }
         self.report.fsync.push(row);
         let mut check = |name: &str, outcome: io::Result<String>| {
-            let outcome =
-                outcome.map_or_else(|error| CheckResult::Failed(error.to_string()), CheckResult::Held);
+            let outcome = outcome.map_err(|error| error.to_string());
             self.report.checks.push(Check { name: format!("{name} on {}", file_system.name), outcome });
         };
         let full = faults::full_disk(file_system);
@@ -218,10 +195,10 @@ impl Run {
         how: (u64, bool),
         name: &str,
     ) -> io::Result<()> {
-        let (tally, name) = (Tally::default(), format!("{name} on {}", file_system.name));
-        match faults::failed_then_cut(file_system, how, &self.binary, self.jobs, &tally)? {
+        let (mut counts, name) = (Counts::default(), format!("{name} on {}", file_system.name));
+        match faults::failed_then_cut(file_system, how, &self.binary, self.jobs, &mut counts)? {
             (_, None) => {
-                let outcome = CheckResult::Held(format!("{} states", tally.states.load(Ordering::Relaxed)));
+                let outcome = Ok(format!("{} states", counts.states));
                 self.report.checks.push(Check { name, outcome });
             }
             (recording, Some(found)) => {
@@ -264,13 +241,16 @@ impl Run {
                 let kept = Kept { seed: scene.seed, transactions: scene.transactions, tape };
                 let replay =
                     found.as_ref().map(|_| self.save(&format!("{} {layer}", mistake.name), &kept, 0));
-                self.control(mistake.name, &layer, found.map(|_| states), replay.transpose()?);
+                let (replay, caught_after) = (replay.transpose()?, found.map(|_| states));
+                self.report.controls.push(Control { mistake: mistake.name, layer, caught_after, replay });
             }
             if mistake.kill {
                 let dir = crate::apart::scratch()?;
                 let scene = Scene { transactions: 1000, ..scene };
                 let kills = kill::cycles(&scene, &self.binary, dir.path(), 200)?;
-                self.control(mistake.name, "kill -9", kills.broken.map(|_| kills.cycles), None);
+                let (layer, caught_after) = ("kill -9".to_owned(), kills.broken.map(|_| kills.cycles));
+                let control = Control { mistake: mistake.name, layer, caught_after, replay: None };
+                self.report.controls.push(control);
             }
         }
         Ok(())
@@ -282,24 +262,20 @@ impl Run {
         for mistake in MISTAKES.iter().filter(|mistake| mistake.blocks.contains(&file_system.name)) {
             let scene = mistake.scene(seed);
             let recording = campaign::record(file_system, &scene, &self.binary)?;
-            let tally = Tally::default();
-            let found = campaign::Search { one_in: 1, ..self.search(&recording, &pool, &tally) }.run()?;
+            let mut counts = Counts::default();
+            let search = campaign::Search { one_in: 1, ..self.search(&recording, &pool) };
+            let found = search.run(&mut counts)?;
             // A mount that fails is no catch.
             let found = found.filter(|found| matches!(found.broken, Broken::Promise(_)));
-            let states = tally.states.load(Ordering::Relaxed);
             let layer = format!("blocks on {}", file_system.name);
             let replay = found.as_ref().filter(|found| found.nested.is_none()).map(|found| {
                 let kept = tape_of(file_system, &recording, scene.transactions);
                 self.save(&format!("{} {layer}", mistake.name), &kept, found.state)
             });
-            self.control(mistake.name, &layer, found.map(|_| states), replay.transpose()?);
+            let (replay, caught_after) = (replay.transpose()?, found.map(|_| counts.states));
+            self.report.controls.push(Control { mistake: mistake.name, layer, caught_after, replay });
         }
         Ok(())
-    }
-
-    fn control(&mut self, mistake: &str, layer: &str, caught_after: Option<u64>, replay: Option<String>) {
-        let (mistake, layer) = (mistake.to_owned(), layer.to_owned());
-        self.report.controls.push(Control { mistake, layer, caught_after, replay });
     }
 }
 
@@ -326,11 +302,11 @@ pub(crate) fn replay(path: &Path, state: u64) -> io::Result<Vec<String>> {
         Tape::Blocks(name, start, events) => {
             let file_system = FileSystem::find(&name).map_err(io::Error::other)?;
             let recording = Recording { start, events, timeline, seed: kept.seed };
-            let (tally, pool, only) = (Tally::default(), DiskPool::new(file_system), Some(state));
-            let (recording, pool, tally) = (&recording, &pool, &tally);
-            let search = campaign::Search { recording, pool, jobs: 1, one_in: 1, only, nested: true, tally };
-            let found = search.run()?;
-            if tally.states.load(Ordering::Relaxed) + tally.unmountable.load(Ordering::Relaxed) == 0 {
+            let (mut counts, pool, only) = (Counts::default(), DiskPool::new(file_system), Some(state));
+            let (recording, pool) = (&recording, &pool);
+            let search = campaign::Search { recording, pool, jobs: 1, one_in: 1, only, nested: true };
+            let found = search.run(&mut counts)?;
+            if counts.states + counts.unmountable == 0 {
                 return Err(io::Error::other("the recording has no such state"));
             }
             Ok(found.map(|found| found.to_string()).into_iter().collect())

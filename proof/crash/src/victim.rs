@@ -73,15 +73,7 @@ pub(crate) struct VictimOptions {
 }
 
 impl VictimOptions {
-    /// The same for a victim that is expected to fail: its errors are not printed.
-    pub(crate) fn quiet(self) -> Self {
-        Self { quiet: true, ..self }
-    }
-
     /// The child process that has these options; for the release binary, `binary` is where it lies.
-    ///
-    /// # Errors
-    /// What keeps it from being started.
     pub(crate) fn spawn(&self, binary: &Path) -> io::Result<Child> {
         let marks = self.marks.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let mut marks = File::options().write(true).open(marks)?;
@@ -106,9 +98,6 @@ impl VictimOptions {
     }
 
     /// The same as words for a shell, with its marks on that one's standard output.
-    ///
-    /// # Errors
-    /// This program does not know where it lies.
     pub(crate) fn command_line(&self, binary: &Path) -> io::Result<String> {
         let this = std::env::current_exe()?;
         let arguments = self.arguments();
@@ -131,9 +120,6 @@ impl VictimOptions {
     }
 
     /// Runs the child process to its end.
-    ///
-    /// # Errors
-    /// What keeps it from being started, or how it failed.
     pub(crate) fn run(&self, binary: &Path) -> io::Result<()> {
         let status = self.spawn(binary)?.wait()?;
         if status.success() {
@@ -144,9 +130,6 @@ impl VictimOptions {
     }
 
     /// Feeds the records to the binary, a few at a time so that batches differ.
-    ///
-    /// # Errors
-    /// The other end was closed.
     pub(crate) fn feed(&self, mut input: impl Write) -> io::Result<()> {
         let mut rng = Rng::new(mix(self.scene.seed));
         let mut start = Lsn::new(self.start);
@@ -208,10 +191,7 @@ fn plant(name: &str) -> Result<()> {
     Err(Error::NoBug(name.to_owned()))
 }
 
-/// Runs as the victim.
-///
-/// # Errors
-/// The first failure; nothing was acknowledged after it.
+/// Runs as the victim. The first failure ends it: nothing is acknowledged after it.
 pub(crate) fn run(options: &VictimOptions) -> Result<()> {
     options.plant.as_deref().map_or(Ok(()), plant)?;
     let method = crate::directory_disk::method(&options.scene.method)?;

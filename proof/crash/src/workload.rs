@@ -53,7 +53,7 @@ pub(crate) struct Timeline {
     seed: u64,
     /// Transactions that one life issues at most.
     transactions: u64,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
 }
 
 impl Timeline {
@@ -62,18 +62,8 @@ impl Timeline {
         Self { seed, transactions, ledger: Ledger::default() }
     }
 
-    /// Goes on from what is known already.
-    pub(crate) fn from_ledger(ledger: Ledger) -> Self {
-        Self { seed: 0, transactions: 0, ledger }
-    }
-
-    /// What is known now.
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     /// A life begins with the log up to `end`.
-    pub(crate) fn opened(&mut self, life: u64, end: Lsn) {
+    fn opened(&mut self, life: u64, end: Lsn) {
         self.ledger.exposed(end);
         let mut start = end;
         for _ in 0..self.transactions {
@@ -93,10 +83,6 @@ impl Timeline {
         }
     }
 
-    /// Takes in one mark.
-    ///
-    /// # Errors
-    /// The mark, if it has no meaning.
     pub(crate) fn mark(&mut self, text: &str) -> Result<(), UnknownMark> {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
@@ -131,8 +117,8 @@ mod tests {
         assert!(timeline.mark("opened 1 0").is_ok() && timeline.mark("acked 5").is_ok());
         assert!(timeline.mark("acked").is_err() && timeline.mark("done 1").is_err());
         let first = transaction(1, 1, Lsn::ZERO);
-        let issued = &timeline.ledger().issued;
+        let issued = &timeline.ledger.issued;
         assert_eq!(issued[first.len() - 1].end, end_of(Lsn::ZERO, &first));
-        assert_eq!(timeline.ledger().acknowledged, Lsn::new(5));
+        assert_eq!(timeline.ledger.acknowledged, Lsn::new(5));
     }
 }

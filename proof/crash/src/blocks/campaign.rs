@@ -11,7 +11,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use seawall::oracle::{Ledger, Violation, judge_records};
@@ -22,6 +22,7 @@ use seawall::{Log, Lsn, MethodChoice, Options};
 use super::volume::{FileSystem, Mounted, StateVolume, Volume};
 use super::window::{Recording, State, Tear, walk};
 use crate::directory_disk::{DirectoryDisk, Sabotage, method};
+use crate::lock;
 use crate::scene::Scene;
 use crate::victim::LAYOUT;
 use crate::workload::Timeline;
@@ -38,34 +39,25 @@ const NESTED_ONE_IN: u64 = 61;
 const NESTED_STATES_MAX: u64 = 24;
 
 /// What has been seen.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Distinct states mounted and judged.
-    pub(crate) states: AtomicU64,
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Counts {
+    /// Distinct states judged, each within its recording.
+    pub(crate) states: u64,
     /// Of these, states of a disk that lost its power again during recovery.
-    pub(crate) nested: AtomicU64,
+    pub(crate) nested: u64,
     /// Of these, states with a torn write.
-    pub(crate) torn: AtomicU64,
+    pub(crate) torn: u64,
     /// Torn states that the kernel refused to mount: not judged.
-    pub(crate) unmountable: AtomicU64,
+    pub(crate) unmountable: u64,
 }
 
 /// What a state broke.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The file system does not mount.
+    #[error("the file system does not mount: {0}")]
     Mount(io::Error),
-    /// The log broke a promise.
+    #[error(transparent)]
     Promise(Violation),
-}
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Mount(error) => write!(f, "the file system does not mount: {error}"),
-            Self::Promise(violation) => violation.fmt(f),
-        }
-    }
 }
 
 /// A broken promise and the state that shows it.
@@ -75,9 +67,7 @@ pub(crate) struct Finding {
     pub(crate) state: u64,
     /// Set if the power went a second time, during recovery: the state's number in that recording.
     pub(crate) nested: Option<u64>,
-    /// What was broken.
     pub(crate) broken: Broken,
-    /// The write that was torn in that state, if one was.
     pub(crate) torn: Option<Tear>,
 }
 
@@ -89,9 +79,6 @@ impl std::fmt::Display for Finding {
 }
 
 /// Runs the victim on a fresh file system and records the requests to its disk.
-///
-/// # Errors
-/// Whatever prevents it, and the victim's own failure.
 pub(crate) fn record(
     file_system: &'static FileSystem,
     scene: &Scene,
@@ -101,9 +88,6 @@ pub(crate) fn record(
 }
 
 /// Records the requests to the disk while `script` runs with the log's directory.
-///
-/// # Errors
-/// Whatever prevents it, and the script's own failure.
 pub(crate) fn record_script(
     file_system: &'static FileSystem,
     scene: &Scene,
@@ -112,14 +96,14 @@ pub(crate) fn record_script(
     let volume = Volume::new(file_system, scene.seed)?;
     volume.make()?;
     let mounted = volume.mount()?;
-    let dir = mounted.path().join(LOG);
+    let dir = mounted.path.join(LOG);
     std::fs::create_dir(&dir)?;
-    rustix::fs::syncfs(std::fs::File::open(mounted.path())?)?;
-    volume.recorder().hold_back(scene.held_in_1000);
-    let start = volume.file().start_record();
+    rustix::fs::syncfs(std::fs::File::open(&mounted.path)?)?;
+    volume.recorder.hold_back(scene.held_in_1000);
+    let start = volume.file.start_record();
     let done = script(&volume, &dir);
-    let events = volume.file().take_record();
-    volume.recorder().hold_back(0);
+    let events = volume.file.take_record();
+    volume.recorder.hold_back(0);
     done?;
     let timeline = Timeline::new(scene.seed, scene.transactions);
     Ok(Recording { start, events, timeline, seed: scene.seed })
@@ -132,12 +116,16 @@ enum StateOutcome {
     Broken(Broken),
 }
 
-/// Judges the log in `dir` by opening and reading it as users do.
-fn by_library(dir: &Path, ledger: &Ledger) -> Result<Lsn, Violation> {
-    let refused = |error: seawall::Error| Violation::refused(&error);
-    let method = MethodChoice::Named("buffered+fdatasync".to_owned());
+/// The options of a small log by this method.
+pub(crate) fn log_options(method: &str) -> Options {
     let options = Options::default().segment_bytes(LAYOUT.segment_bytes).batch_bytes(16 << 10);
-    let log = Log::open(dir, options.memory_bytes(64 << 10).method(method)).map_err(refused)?;
+    options.memory_bytes(64 << 10).method(MethodChoice::Named(method.to_owned()))
+}
+
+/// Judges the log in `dir` by opening and reading it as users do; gives its end.
+pub(crate) fn by_library(dir: &Path, method: &str, ledger: &Ledger) -> Result<Lsn, Violation> {
+    let refused = |error: seawall::Error| Violation::refused(&error);
+    let log = Log::open(dir, log_options(method)).map_err(refused)?;
     let end = log.durable_lsn();
     judge_records(ledger, log.read(log.first_lsn()).map_err(refused)?, end)?;
     log.close().map_err(refused)?;
@@ -160,10 +148,11 @@ fn judge_mounted(
         Err(_) if state.torn.is_some() => return Ok(StateOutcome::Unmountable),
         Err(error) => return Ok(StateOutcome::Broken(Broken::Mount(error))),
     };
-    let method = method("buffered+fdatasync").map_err(io::Error::other)?;
-    let dir = mounted.path().join(LOG);
+    let id = "buffered+fdatasync";
+    let method = method(id).map_err(io::Error::other)?;
+    let dir = mounted.path.join(LOG);
     let judged = if is_for_library(state) {
-        by_library(&dir, &state.ledger)
+        by_library(&dir, id, &state.ledger)
     } else {
         judge(&mut DirectoryDisk::new(&dir, method, Sabotage::None), &LAYOUT, &state.ledger, false)
     };
@@ -181,10 +170,11 @@ fn judge_mounted(
 /// Judges `state` and records that; gives the recording if the state was mounted and kept every promise.
 fn judge_recorded(volume: &Volume, state: &State) -> io::Result<(StateOutcome, Option<Recording>)> {
     volume.install(state)?;
-    let start = volume.file().start_record();
-    let outcome = judge_mounted(volume.mount(), state, |end| volume.file().mark(format!("exposed {end}")))?;
-    let events = volume.file().take_record();
-    let timeline = Timeline::from_ledger((*state.ledger).clone());
+    let start = volume.file.start_record();
+    let outcome = judge_mounted(volume.mount(), state, |end| volume.file.mark(format!("exposed {end}")))?;
+    let events = volume.file.take_record();
+    let mut timeline = Timeline::new(0, 0);
+    timeline.ledger = (*state.ledger).clone();
     let recording = Recording { start, events, timeline, seed: mix(state.number) };
     let kept = matches!(outcome, StateOutcome::Kept);
     Ok((outcome, kept.then_some(recording)))
@@ -216,36 +206,28 @@ impl Disks {
 /// The disks of one file system that no worker uses now.
 #[derive(Debug)]
 pub(crate) struct DiskPool {
-    file_system: &'static FileSystem,
+    pub(crate) file_system: &'static FileSystem,
     idle: Mutex<Vec<Disks>>,
 }
 
 impl DiskPool {
-    /// An empty one.
     pub(crate) fn new(file_system: &'static FileSystem) -> Self {
         Self { file_system, idle: Mutex::default() }
     }
+}
 
-    /// Their file system.
-    pub(crate) fn file_system(&self) -> &'static FileSystem {
-        self.file_system
-    }
-
-    fn take(&self) -> io::Result<Disks> {
-        let idle = self.idle.lock().map_err(|_| io::Error::other("a worker panicked"))?.pop();
-        idle.map_or_else(|| Disks::new(self.file_system), Ok)
-    }
-
-    fn give_back(&self, disks: Disks) -> io::Result<()> {
-        self.idle.lock().map_err(|_| io::Error::other("a worker panicked"))?.push(disks);
-        Ok(())
-    }
+/// What the workers of a search share.
+struct Work<'a> {
+    states: Mutex<Receiver<State>>,
+    counts: Mutex<&'a mut Counts>,
+    /// The one of the lowest state.
+    finding: Mutex<Option<Finding>>,
+    stop: AtomicBool,
 }
 
 /// One search through the states of a recording.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
-    /// The recording.
     pub(crate) recording: &'a Recording,
     /// Where the states of its file system are judged.
     pub(crate) pool: &'a DiskPool,
@@ -257,29 +239,24 @@ pub(crate) struct Search<'a> {
     pub(crate) only: Option<u64>,
     /// Whether crashes during recovery are tried.
     pub(crate) nested: bool,
-    /// What is counted.
-    pub(crate) tally: &'a Tally,
 }
 
 impl Search<'_> {
-    /// Judges states until one breaks a promise; gives the first finding.
-    ///
-    /// # Errors
-    /// Whatever keeps the harness from judging.
-    pub(crate) fn run(&self) -> io::Result<Option<Finding>> {
-        let (sender, receiver) = sync_channel::<State>(2 * self.jobs);
-        let receiver = Mutex::new(receiver);
-        let finding = Mutex::new(None);
-        let stop = AtomicBool::new(false);
+    /// Judges states until one breaks a promise, and adds to `counts`, also when it fails; gives the first finding.
+    pub(crate) fn run(&self, counts: &mut Counts) -> io::Result<Option<Finding>> {
+        let (sender, states) = sync_channel::<State>(2 * self.jobs);
+        let (states, counts, finding) = (Mutex::new(states), Mutex::new(counts), Mutex::default());
+        let work = Work { states, counts, finding, stop: AtomicBool::new(false) };
         std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..self.jobs).map(|_| scope.spawn(|| self.work(&receiver, &finding, &stop))).collect();
+            let workers: Vec<_> = (0..self.jobs).map(|_| scope.spawn(|| self.work(&work))).collect();
             let walked = walk(self.recording, |state| {
                 let drawn = mix(self.recording.seed ^ mix(!state.number)).is_multiple_of(self.one_in.max(1));
                 if self.only.map_or(!drawn, |only| only != state.number) {
                     return true;
                 }
-                !stop.load(Ordering::SeqCst) && !crate::interrupt::requested() && sender.send(state).is_ok()
+                !work.stop.load(Ordering::SeqCst)
+                    && !crate::interrupt::requested()
+                    && sender.send(state).is_ok()
             });
             drop(sender);
             for worker in workers {
@@ -287,47 +264,51 @@ impl Search<'_> {
             }
             walked.map_err(io::Error::other)
         })?;
-        Ok(finding.into_inner().unwrap_or_default())
+        let finding = lock(&work.finding).take();
+        Ok(finding)
     }
 
-    fn work(
-        &self,
-        states: &Mutex<Receiver<State>>,
-        finding: &Mutex<Option<Finding>>,
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
-        let mut disks = self.pool.take().inspect_err(|_| stop.store(true, Ordering::SeqCst));
+    fn work(&self, work: &Work<'_>) -> io::Result<()> {
+        let stop = || work.stop.store(true, Ordering::SeqCst);
+        let idle = lock(&self.pool.idle).pop();
+        let mut disks = idle.map_or_else(|| Disks::new(self.pool.file_system), Ok).inspect_err(|_| stop());
         loop {
-            let next = states.lock().map_err(|_| io::Error::other("a worker panicked"))?.recv();
+            let next = lock(&work.states).recv();
             // After an error states are still taken, otherwise the walk would wait for room for ever.
-            let Ok(state) = next else { return self.pool.give_back(disks?) };
+            let Ok(state) = next else { break };
             let Ok(ready) = &disks else { continue };
-            if stop.load(Ordering::SeqCst) {
+            if work.stop.load(Ordering::SeqCst) {
                 continue;
             }
-            let found = match self.state(ready, &state) {
-                Ok(found) => found,
-                Err(error) => {
-                    stop.store(true, Ordering::SeqCst);
-                    disks = Err(error);
-                    continue;
+            match self.state(ready, &state, &work.counts) {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    stop();
+                    let mut first = lock(&work.finding);
+                    if first.as_ref().is_none_or(|first| first.state > found.state) {
+                        *first = Some(found);
+                    }
                 }
-            };
-            if let Some(found) = found {
-                stop.store(true, Ordering::SeqCst);
-                let mut first = finding.lock().map_err(|_| io::Error::other("a worker panicked"))?;
-                if first.as_ref().is_none_or(|first| first.state > found.state) {
-                    *first = Some(found);
+                Err(error) => {
+                    stop();
+                    disks = Err(error);
                 }
             }
         }
+        lock(&self.pool.idle).push(disks?);
+        Ok(())
     }
 
-    fn state(&self, disks: &Disks, state: &State) -> io::Result<Option<Finding>> {
+    fn state(
+        &self,
+        disks: &Disks,
+        state: &State,
+        counts: &Mutex<&mut Counts>,
+    ) -> io::Result<Option<Finding>> {
         let again = self.nested && mix(self.recording.seed ^ mix(state.number)).is_multiple_of(NESTED_ONE_IN);
         let (outcome, recording) =
             if again { judge_recorded(&disks.recorded, state)? } else { (disks.judge(state)?, None) };
-        if let Some(broken) = self.count(state, outcome) {
+        if let Some(broken) = lock(counts).add(state, outcome) {
             return Ok(Some(Finding { state: state.number, nested: None, broken, torn: state.torn }));
         }
         let Some(recording) = recording else { return Ok(None) };
@@ -341,22 +322,24 @@ impl Search<'_> {
         let step = usize::try_from((nested.len() as u64).div_ceil(NESTED_STATES_MAX)).unwrap_or(1).max(1);
         for second in nested.iter().step_by(step) {
             let outcome = disks.judge(second)?;
-            self.tally.nested.fetch_add(1, Ordering::Relaxed);
-            if let Some(broken) = self.count(second, outcome) {
+            lock(counts).nested += 1;
+            if let Some(broken) = lock(counts).add(second, outcome) {
                 let nested = Some(second.number);
                 return Ok(Some(Finding { state: state.number, nested, broken, torn: second.torn }));
             }
         }
         Ok(None)
     }
+}
 
-    fn count(&self, state: &State, outcome: StateOutcome) -> Option<Broken> {
+impl Counts {
+    fn add(&mut self, state: &State, outcome: StateOutcome) -> Option<Broken> {
         if matches!(outcome, StateOutcome::Unmountable) {
-            self.tally.unmountable.fetch_add(1, Ordering::Relaxed);
+            self.unmountable += 1;
             return None;
         }
-        self.tally.states.fetch_add(1, Ordering::Relaxed);
-        self.tally.torn.fetch_add(u64::from(state.torn.is_some()), Ordering::Relaxed);
+        self.states += 1;
+        self.torn += u64::from(state.torn.is_some());
         match outcome {
             StateOutcome::Broken(broken) => Some(broken),
             _ => None,

@@ -33,7 +33,7 @@ use seawall_crash_test::recorder::mount::{Mount, Served};
 /// A file system of the running kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileSystem {
-    /// Its name, for mkfs and mount.
+    /// For mkfs and mount.
     pub(crate) name: &'static str,
     /// The size of the disk in bytes: as small as the file system takes.
     pub(crate) disk_bytes: u64,
@@ -78,10 +78,6 @@ pub(crate) const FILE_SYSTEMS: [FileSystem; 3] = [
 ];
 
 impl FileSystem {
-    /// The one of this name.
-    ///
-    /// # Errors
-    /// There is none.
     pub(crate) fn find(name: &str) -> Result<&'static Self, Error> {
         FILE_SYSTEMS
             .iter()
@@ -89,28 +85,19 @@ impl FileSystem {
             .ok_or_else(|| Error::NoFileSystem(name.to_owned()))
     }
 
-    /// An empty one, in the form of the disk that holds it, made by way of a file in `dir`.
-    ///
-    /// # Errors
-    /// Of the file, or the maker's.
-    pub(crate) fn image(&self, dir: &Path) -> io::Result<Vec<u8>> {
-        self.image_of(dir, self.disk_bytes)
-    }
-
-    /// The same, on a disk of `bytes` bytes.
-    ///
-    /// # Errors
-    /// As [`FileSystem::image`].
-    pub(crate) fn image_of(&self, dir: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    /// An empty one, in the form of the disk of `bytes` bytes that holds it, made by way of a file in `dir`.
+    pub(crate) fn image(&self, dir: &Path, bytes: u64) -> io::Result<Vec<u8>> {
         let path = dir.join("image");
         std::fs::File::create(&path)?.set_len(bytes)?;
-        let mut arguments = self.mkfs.to_vec();
-        let name = path.to_string_lossy();
-        arguments.push(&name);
-        run(&format!("mkfs.{}", self.name), &arguments)?;
+        self.make(&path.to_string_lossy())?;
         let image = std::fs::read(&path)?;
         std::fs::remove_file(&path)?;
         Ok(image)
+    }
+
+    /// Makes one on a device, or in a file.
+    fn make(&self, place: &str) -> io::Result<()> {
+        run(&format!("mkfs.{}", self.name), &[self.mkfs, &[place]].concat()).map(drop)
     }
 }
 
@@ -146,9 +133,7 @@ impl LoopDevice {
         run("losetup", &["--detach", &device.path])?;
         Ok(device)
     }
-}
 
-impl LoopDevice {
     /// Whether it is still attached to this file: the number may have been given to another by now.
     fn is_attached(&self) -> bool {
         let name = self.path.trim_start_matches("/dev/");
@@ -180,23 +165,16 @@ impl Drop for LoopDevice {
 /// A mounted file system.
 #[derive(Debug)]
 pub(crate) struct Mounted {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     up: bool,
 }
 
 impl Mounted {
-    /// Where it is mounted.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Mounts it again with other options.
     pub(crate) fn remount(&self, options: &str) -> io::Result<()> {
         let options = format!("remount,{options}");
         run("mount", &["-o", &options, &self.path.to_string_lossy()]).map(drop)
     }
 
-    /// Unmounts.
     pub(crate) fn unmount(mut self) -> io::Result<()> {
         self.up = false;
         for _ in 0..BUSY_TRIES {
@@ -261,8 +239,9 @@ impl Ground {
 #[derive(Debug)]
 pub(crate) struct Volume {
     ground: Ground,
-    recorder: Mount,
-    file: Arc<BlockFile>,
+    pub(crate) recorder: Mount,
+    /// The disk.
+    pub(crate) file: Arc<BlockFile>,
     root: TempDir,
 }
 
@@ -278,32 +257,17 @@ impl Volume {
         Ok(Self { ground, recorder, file, root })
     }
 
-    /// Makes the file system.
     pub(crate) fn make(&self) -> io::Result<()> {
-        let mut arguments = self.ground.file_system.mkfs.to_vec();
-        arguments.push(&self.ground.device.path);
-        run(&format!("mkfs.{}", self.ground.file_system.name), &arguments).map(drop)
+        self.ground.file_system.make(&self.ground.device.path)
     }
 
-    /// Replaces the contents of the disk.
     pub(crate) fn install(&self, state: &State) -> io::Result<()> {
         self.file.install(state.image.clone());
         self.ground.drop_cache()
     }
 
-    /// Mounts it.
     pub(crate) fn mount(&self) -> io::Result<Mounted> {
         self.ground.mount(self.ground.file_system.options)
-    }
-
-    /// The disk.
-    pub(crate) fn file(&self) -> &BlockFile {
-        &self.file
-    }
-
-    /// The recorder under it.
-    pub(crate) fn recorder(&self) -> &Mount {
-        &self.recorder
     }
 
     /// The control file.
@@ -329,14 +293,13 @@ impl StateVolume {
         std::fs::create_dir(&path)?;
         mount("seawall-crash", &path, "tmpfs", MountFlags::empty(), None)?;
         let memory = Mounted { path, up: true };
-        let path = memory.path().join(DISK);
+        let path = memory.path.join(DISK);
         let disk = std::fs::File::options().read(true).write(true).create_new(true).open(&path)?;
         disk.set_len(file_system.disk_bytes)?;
         let ground = Ground::new(&path, file_system, root.path())?;
         Ok(Self { ground, disk, _memory: memory, _root: root })
     }
 
-    /// Replaces the contents of the disk.
     pub(crate) fn install(&self, state: &State) -> io::Result<()> {
         let everything = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&self.disk, everything, 0, self.ground.file_system.disk_bytes)?;
@@ -346,7 +309,6 @@ impl StateVolume {
         self.ground.drop_cache()
     }
 
-    /// Mounts it.
     pub(crate) fn mount(&self) -> io::Result<Mounted> {
         self.ground.mount(self.ground.file_system.options_unrecorded)
     }

@@ -33,13 +33,10 @@ const TEAR_UNITS: [u64; 2] = [512, 4096];
 /// One state of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// Its number in the record.
     pub(crate) number: u64,
-    /// What the disk holds.
     pub(crate) image: Content,
     /// What is due.
     pub(crate) ledger: Arc<Ledger>,
-    /// The write that was torn, if one was.
     pub(crate) torn: Option<Tear>,
 }
 
@@ -80,11 +77,9 @@ struct RecordedWrite {
 pub(crate) struct Recording {
     /// The contents at the start, all durable.
     pub(crate) start: Content,
-    /// What happened.
     pub(crate) events: Vec<Event>,
     /// What the ledger held at the start.
     pub(crate) timeline: Timeline,
-    /// The seed.
     pub(crate) seed: u64,
 }
 
@@ -131,9 +126,6 @@ struct Windows<'a, F: FnMut(State) -> bool> {
 }
 
 /// Calls `see` with every state of `recording` until it returns false.
-///
-/// # Errors
-/// A mark without meaning.
 pub(crate) fn walk(recording: &Recording, see: impl FnMut(State) -> bool) -> Result<(), UnknownMark> {
     let mut windows = Windows {
         below: recording.start.clone(),
@@ -156,14 +148,8 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
             match event {
                 Event::Write { number, offset, payload } => {
                     let (number, offset, payload) = (*number, *offset, payload.clone());
-                    self.open.push(RecordedWrite {
-                        number,
-                        offset,
-                        payload,
-                        done: false,
-                        forced: false,
-                        under: Vec::new(),
-                    });
+                    let (done, forced, under) = (false, false, Vec::new());
+                    self.open.push(RecordedWrite { number, offset, payload, done, forced, under });
                 }
                 Event::Forced { number } => {
                     let under = self.open.iter().filter(|write| write.done).map(|write| write.number);
@@ -261,7 +247,7 @@ impl<F: FnMut(State) -> bool> Windows<'_, F> {
 
     /// Yields the states of the window that ends here.
     fn states(&mut self) -> bool {
-        let ledger = Arc::new(self.timeline.ledger().clone());
+        let ledger = Arc::new(self.timeline.ledger.clone());
         for choice in self.choices() {
             let mut image = self.below.clone();
             for (i, write) in choice.writes.iter().enumerate() {

@@ -6,6 +6,7 @@
 //! | `nvme` | an `NVMe` drive over TCP | arrives with the write | `nvme_tcp` |
 
 use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use seawall_sys::clock::unix_seconds;
@@ -33,6 +34,20 @@ pub(super) enum Served {
     Nbd(PathBuf),
     /// On a port of this host, to the machine itself.
     Port(u16),
+}
+
+/// Converses with each connection to a port of this host until the process ends; gives the port.
+pub(super) fn serve_tcp(converse: impl Fn(&TcpStream) + Clone + Send + 'static) -> io::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let converse = converse.clone();
+            // A machine that was killed in the middle of a request is what a cut looks like.
+            std::thread::spawn(move || stream.set_nodelay(true).map(|()| converse(&stream)));
+        }
+    });
+    Ok(port)
 }
 
 /// On the kernel's command line: the port of the disk.
@@ -68,12 +83,10 @@ impl Bus {
     }
 
     /// Serves `disk`; a socket goes into `dir`.
-    ///
-    /// # Errors
-    /// Listening.
     pub(super) fn serve(self, dir: &Path, disk: &Shared) -> io::Result<Served> {
         if self == Self::Nvme {
-            return nvme_tcp::serve(disk).map(Served::Port);
+            let disk = Shared::clone(disk);
+            return serve_tcp(move |stream| drop(nvme_tcp::converse(stream, &disk))).map(Served::Port);
         }
         let mut socket = dir.join(format!("disk-{}", unix_seconds()));
         let mut number = 0;

@@ -74,13 +74,10 @@ struct CachedWrite {
 /// What was asked of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Traffic {
-    /// Writes.
     pub(crate) writes: u64,
     /// Of these, with FUA.
     pub(crate) forced: u64,
-    /// Flushes.
     pub(crate) flushes: u64,
-    /// Trims.
     pub(crate) trims: u64,
 }
 
@@ -99,7 +96,7 @@ pub(crate) struct Cut {
 pub(crate) struct Disk {
     nature: Nature,
     durable: Vec<u8>,
-    current: Vec<u8>,
+    pub(crate) current: Vec<u8>,
     pending: VecDeque<CachedWrite>,
     pending_bytes: usize,
     /// Writes and flushes so far.
@@ -129,7 +126,6 @@ impl Disk {
         }
     }
 
-    /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.current.len()
     }
@@ -247,11 +243,6 @@ impl Disk {
         }
         self.current.clone_from(&self.durable);
         cut
-    }
-
-    /// What it holds.
-    pub(crate) fn image(&self) -> &[u8] {
-        &self.current
     }
 }
 

@@ -10,7 +10,6 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,14 +18,15 @@ use seawall::sim::rng::{Rng, mix};
 use seawall_powercut::witness;
 use seawall_sys::clock::unix_seconds;
 
-use super::bus::{Bus, Served};
+use super::bus::{Bus, Served, serve_tcp};
 use super::cache::{Disk, Nature, Traffic};
 use super::initramfs::{FRESH, Kernel, METHODS, MachineSpec, Task, build};
 use super::machine::{Machine, Message};
-use super::nbd::{Shared, lock};
+use super::nbd::Shared;
 use crate::blocks::volume::FileSystem;
 use crate::campaign_file;
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::victim::word_of;
 
 /// The options of a campaign.
@@ -154,10 +154,7 @@ fn ext4() -> String {
 impl Progress {
     fn load(path: &Path, fresh: Self) -> Result<Self> {
         let Some(known) = campaign_file::load::<Self>(path)? else { return Ok(fresh) };
-        let of = |progress: &Self| {
-            let Self { disk, seed, bus, fs, .. } = progress;
-            (*disk, *seed, *bus, fs.clone())
-        };
+        let of = |it: &Self| (it.disk, it.seed, it.bus, it.fs.clone());
         if of(&known) != of(&fresh) {
             return Err(Error::OtherCampaign(path.to_owned()));
         }
@@ -323,31 +320,28 @@ impl Campaign<'_> {
 
     /// Starts over with a disk of its own.
     fn renew(&mut self, image: &[u8]) -> io::Result<()> {
-        let traffic = std::mem::take(&mut lock(&self.disk).traffic);
-        self.sum_up(traffic);
+        self.sum_up();
         self.fresh = true;
         self.disk = Arc::new(Mutex::new(Disk::new(self.options.disk, image.to_vec())));
         self.served = self.options.bus.serve(&self.dir, &self.disk)?;
         Ok(())
     }
 
-    /// Whether each broken promise is a finding.
-    fn is_honest(&self) -> bool {
-        !self.progress.lies()
-    }
-
-    fn sum_up(&mut self, traffic: Traffic) {
+    /// Adds what was asked of the disk since the last time, and gives it.
+    fn sum_up(&mut self) -> Traffic {
+        let traffic = std::mem::take(&mut lock(&self.disk).traffic);
         let sum = &mut self.progress.traffic;
         sum.writes += traffic.writes;
         sum.forced += traffic.forced;
         sum.flushes += traffic.flushes;
         sum.trims += traffic.trims;
+        traffic
     }
 
     fn keep(&mut self, what: &str) -> io::Result<()> {
         std::fs::create_dir_all(self.keep)?;
         let path = self.keep.join(format!("second-kernel-{}-{}.img", self.progress.seed, self.number()));
-        std::fs::write(&path, lock(&self.disk).image())?;
+        std::fs::write(&path, &lock(&self.disk).current)?;
         let finding = format!("cut {}: {what}; the disk is in {}", self.number(), path.display());
         eprintln!("FOUND {finding}");
         self.progress.findings.push(finding);
@@ -370,7 +364,7 @@ impl Campaign<'_> {
                 Message::Verdict(_, json) if json.is_empty() => {
                     let words = machine.last_lines();
                     machine.cut()?;
-                    if self.is_honest() {
+                    if !self.progress.lies() {
                         self.keep(&format!("what is left could not be judged:\n{words}"))?;
                     }
                     self.progress.unreadable += 1;
@@ -383,7 +377,7 @@ impl Campaign<'_> {
                     if self.fresh {
                         return Err(machine_error("a new file system does not mount", words));
                     }
-                    if self.is_honest() {
+                    if !self.progress.lies() {
                         self.keep(&format!("the file system did not mount:\n{words}"))?;
                     }
                     self.progress.unmountable += 1;
@@ -406,9 +400,7 @@ impl Campaign<'_> {
         self.fresh = false;
         // What the emulator had sent before it was killed still arrives.
         std::thread::sleep(Duration::from_millis(500));
-        let traffic = std::mem::take(&mut lock(&self.disk).traffic);
-        self.forced = traffic.forced > 0;
-        self.sum_up(traffic);
+        self.forced = self.sum_up().forced > 0;
         let cut = lock(&self.disk).cut(&mut rng);
         self.progress.pending += cut.pending as u64;
         self.progress.dropped += cut.dropped as u64;
@@ -419,7 +411,7 @@ impl Campaign<'_> {
     fn verdict(&mut self, code: i32, json: &str) -> Result<()> {
         let convicted = self.progress.add(code, json)?;
         self.progress.convicted += u64::from(convicted);
-        if convicted && self.is_honest() {
+        if convicted && !self.progress.lies() {
             self.keep(&format!("a promise was broken: {json}"))?;
         }
         self.progress.cuts += 1;
@@ -445,23 +437,6 @@ pub(super) fn results_name(options: &CutOptions, kernel: &Kernel) -> String {
     name
 }
 
-/// A witness for each connection to a port of this host, with the ledger in this folder; the port.
-fn serve_witness(ledger: &Path) -> io::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let (port, ledger) = (listener.local_addr()?.port(), ledger.to_owned());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let ledger = ledger.clone();
-            // The machine says what becomes of it.
-            std::thread::spawn(move || {
-                stream.set_nodelay(true)?;
-                witness::serve(&stream, &stream, &ledger).map_err(io::Error::other)
-            });
-        }
-    });
-    Ok(port)
-}
-
 /// Removes the ledgers of all runs but the last one, while the machine is off: they were judged.
 fn forget_judged(ledger: &Path) -> io::Result<()> {
     let mut runs = Vec::new();
@@ -475,9 +450,6 @@ fn forget_judged(ledger: &Path) -> io::Result<()> {
 }
 
 /// Makes the campaign's cuts; whether every promise was kept, or every lie found.
-///
-/// # Errors
-/// Whatever keeps the harness from cutting or judging.
 pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<&Path>) -> Result<bool> {
     crate::interrupt::listen()?;
     if let Some(folder) = &options.rows {
@@ -486,25 +458,27 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
     if let Some(tests) = &options.stacks {
         return super::stacks::run(options, tests);
     }
+    let results = results.unwrap_or(Path::new(RESULTS));
     if options.states {
-        return super::states::run(options, seed, results.unwrap_or(Path::new(RESULTS)));
+        return super::states::run(options, seed, results);
     }
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path().to_owned();
     // The ledger's log wants a disk, which a temporary folder need not be.
     std::fs::create_dir_all(keep)?;
     let ledger = tempfile::tempdir_in(keep)?;
-    let port = serve_witness(ledger.path())?;
+    let folder = ledger.path().to_owned();
+    // The machine says what becomes of its witness.
+    let port = serve_tcp(move |stream| drop(witness::serve(stream, stream, &folder)))?;
     let kernel = Kernel::find(&options.kernel)?;
     let run = "--turn 300ms --journal 128KiB --window 8".to_owned();
     let initramfs = dir.join("initramfs");
     let CutOptions { bus, fs, disk: nature, .. } = *options;
     let spec = MachineSpec { bus, file_system: fs.name, task: Task::Powercut { port, run } };
     std::fs::write(&initramfs, build(&kernel, &options.busybox, &options.guest_binary, &spec)?)?;
-    let blank = fs.image(&dir)?;
+    let blank = fs.image(&dir, fs.disk_bytes)?;
     let name = results_name(options, &kernel);
     let nature = word_of(&nature);
-    let results = results.unwrap_or(Path::new(RESULTS));
     let standing = options.progress.clone().unwrap_or_else(|| results.join(format!("{name}.json")));
     let (cuts, life_ms) = (options.cuts, options.life_ms);
     let mut command = format!(
@@ -546,8 +520,7 @@ pub(crate) fn run(options: &CutOptions, seed: u64, keep: &Path, results: Option<
             eprintln!("{} cuts, {} convicted", campaign.number(), campaign.progress.convicted);
         }
     }
-    let traffic = std::mem::take(&mut lock(&campaign.disk).traffic);
-    campaign.sum_up(traffic);
+    campaign.sum_up();
     campaign_file::save(&campaign.standing, &campaign.progress)?;
     let progress = &campaign.progress;
     print!("{}", progress.markdown());

@@ -35,9 +35,7 @@ const TRAILER: &str = "TRAILER!!!";
 /// An unpacked kernel package.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    /// The kernel.
     pub(super) image: PathBuf,
-    /// Its release.
     pub(super) release: String,
     /// Every module, by path.
     modules: Vec<PathBuf>,
@@ -55,9 +53,6 @@ fn missing(what: impl std::fmt::Display) -> io::Error {
 
 impl Kernel {
     /// The kernel in the folder that a package was unpacked to.
-    ///
-    /// # Errors
-    /// What is missing.
     pub(super) fn find(root: &Path) -> io::Result<Self> {
         let boot = root.join("boot");
         let entries =
@@ -75,16 +70,8 @@ impl Kernel {
         self.release.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// These modules and those that they need, in the order in which they are to be loaded; what is built into the kernel
+    /// Adds this module and those that it needs, in the order in which they are to be loaded; what is built into the kernel
     /// is left out.
-    fn load_order(&self, wanted: &[&str]) -> io::Result<Vec<Module>> {
-        let mut ordered = Vec::new();
-        for name in wanted {
-            self.require(name, &mut ordered)?;
-        }
-        Ok(ordered)
-    }
-
     fn require(&self, name: &str, ordered: &mut Vec<Module>) -> io::Result<()> {
         let file = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -146,11 +133,8 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// What the machine is to do.
 #[derive(Clone, Debug)]
 pub(super) struct MachineSpec {
-    /// How it reaches the disk.
     pub(super) bus: Bus,
-    /// The file system on it.
     pub(super) file_system: &'static str,
-    /// What runs in it.
     pub(super) task: Task,
 }
 
@@ -290,9 +274,6 @@ fn with_libraries(program: &Path) -> io::Result<Vec<File>> {
 }
 
 /// The archive, with the programs at these paths.
-///
-/// # Errors
-/// What cannot be read.
 pub(super) fn build(
     kernel: &Kernel,
     busybox: &Path,
@@ -301,7 +282,8 @@ pub(super) fn build(
 ) -> io::Result<Vec<u8>> {
     let more = if let Task::Script { modules, .. } = &spec.task { *modules } else { &[] };
     let wanted = [spec.bus.modules(), &["virtio_net", "virtio_console", spec.file_system], more].concat();
-    let modules = kernel.load_order(&wanted)?;
+    let mut modules = Vec::new();
+    wanted.iter().try_for_each(|name| kernel.require(name, &mut modules))?;
     let mut files: Vec<File> = Vec::new();
     for name in ["bin", "proc", "sys", "dev", "disk", "modules", "input"] {
         files.push((name.to_owned(), DIRECTORY, Vec::new()));

@@ -12,9 +12,10 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::cache::Disk;
+use crate::lock;
 
 const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -51,15 +52,8 @@ const REQUEST_BYTES_MAX: u32 = 32 << 20;
 /// The disk, shared between the server and the campaign that cuts the power.
 pub(crate) type Shared = Arc<Mutex<Disk>>;
 
-pub(crate) fn lock(disk: &Shared) -> MutexGuard<'_, Disk> {
-    disk.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Listens on a socket at `path` and serves one connection after the other, in a thread that lasts as long as the
 /// process.
-///
-/// # Errors
-/// The socket cannot be made.
 pub(crate) fn serve(path: &Path, disk: &Shared) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     let disk = Arc::clone(disk);
@@ -95,17 +89,15 @@ fn take_u64(stream: &mut impl Read) -> io::Result<u64> {
     take(stream).map(u64::from_be_bytes)
 }
 
-fn odd(what: &str) -> io::Error {
+/// The peer broke the protocol.
+pub(super) fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Negotiates the export, of this many bytes.
 fn negotiate(stream: &mut (impl Read + Write), bytes: u64) -> io::Result<()> {
-    let mut hello = Vec::new();
-    hello.extend(NBD_MAGIC.to_be_bytes());
-    hello.extend(OPTION_MAGIC.to_be_bytes());
-    hello.extend(HANDSHAKE_FLAGS.to_be_bytes());
-    stream.write_all(&hello)?;
+    let magics = [NBD_MAGIC, OPTION_MAGIC].map(u64::to_be_bytes);
+    stream.write_all(&[magics.as_flattened(), &HANDSHAKE_FLAGS.to_be_bytes()].concat())?;
     let client = take_u32(stream)?;
     if client & !u32::from(HANDSHAKE_FLAGS) != 0 {
         return Err(odd("unknown flags of the client"));
@@ -187,7 +179,8 @@ fn transmit(stream: &mut (impl Read + Write), disk: &Shared) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CMD_READ, CMD_WRITE, REQUEST_MAGIC, Shared, lock, serve, transmit};
+    use super::{CMD_READ, CMD_WRITE, REQUEST_MAGIC, Shared, serve, transmit};
+    use crate::lock;
     use crate::second::cache::{Disk, Nature};
     use seawall::sim::rng::Rng;
     use std::io::{self, Cursor, Read, Write};

@@ -13,8 +13,9 @@
 //! write with FUA is answered when the disk says that it is done.
 
 use super::cache::SECTOR_BYTES;
-use super::nbd::{Shared, lock};
+use super::nbd::Shared;
 use crate::blocks::event::Payload;
+use crate::lock;
 
 /// Bytes of a submission entry.
 pub(super) const COMMAND_BYTES: usize = 64;
@@ -111,7 +112,7 @@ impl Command {
 pub(super) struct Queue {
     disk: Shared,
     /// Which queue it is: 0 takes the commands of administration.
-    id: u16,
+    pub(super) id: u16,
     /// The register by which the host enables the controller and shuts it down.
     configuration: u32,
 }
@@ -119,11 +120,6 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(disk: &Shared) -> Self {
         Self { disk: Shared::clone(disk), id: 0, configuration: 0 }
-    }
-
-    /// Which queue it is.
-    pub(super) fn id(&self) -> u16 {
-        self.id
     }
 
     /// Notes that a command has arrived; gives its number in the record of the disk if it has one.

@@ -19,9 +19,9 @@
 //! disk stays as it is.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
-use super::nbd::Shared;
+use super::nbd::{Shared, odd};
 use super::nvme::{COMMAND_BYTES, Command, Completion, Queue, TRANSFER_BYTES_MAX};
 
 const IC_REQUEST: u8 = 0;
@@ -40,30 +40,8 @@ const PDU_BYTES_MAX: usize = 256 + COMMAND_BYTES + TRANSFER_BYTES_MAX;
 /// Commands that are taken together at most.
 const BURST_MAX: usize = 64;
 
-/// Serves the disk on a port of this host until the process ends.
-///
-/// # Errors
-/// Listening.
-pub(super) fn serve(disk: &Shared) -> io::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    let disk = Shared::clone(disk);
-    std::thread::Builder::new().name("nvme".to_owned()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let disk = Shared::clone(&disk);
-            // A host that was killed in the middle of a command is what a cut looks like.
-            std::thread::spawn(move || converse(&stream, &disk));
-        }
-    })?;
-    Ok(port)
-}
-
-fn odd(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
-
-fn converse(stream: &TcpStream, disk: &Shared) -> io::Result<()> {
-    stream.set_nodelay(true)?;
+/// Serves one queue of the drive.
+pub(super) fn converse(stream: &TcpStream, disk: &Shared) -> io::Result<()> {
     talk(&mut BufReader::with_capacity(1 << 20, stream), &mut &*stream, disk)
 }
 
@@ -146,7 +124,7 @@ fn answer(to: &mut impl Write, queue: &Queue, id: u16, completion: &Completion) 
     bytes.extend(header(CAPSULE_RESPONSE, 0, head, head));
     bytes.extend(result.to_le_bytes());
     bytes.extend([0; 2]);
-    bytes.extend(queue.id().to_le_bytes());
+    bytes.extend(queue.id.to_le_bytes());
     bytes.extend(id.to_le_bytes());
     bytes.extend((status << 1).to_le_bytes());
     to.write_all(&bytes)
@@ -154,10 +132,12 @@ fn answer(to: &mut impl Write, queue: &Queue, id: u16, completion: &Completion) 
 
 #[cfg(test)]
 mod tests {
-    use super::{BufReader, HEADER_BYTES, IC_BYTES, serve};
+    use super::{BufReader, HEADER_BYTES, IC_BYTES};
     use crate::blocks::event::Event;
+    use crate::lock;
+    use crate::second::bus::{Bus, Served};
     use crate::second::cache::{Disk, Nature};
-    use crate::second::nbd::{Shared, lock};
+    use crate::second::nbd::Shared;
     use seawall::sim::rng::Rng;
     use std::io::{Read as _, Write as _};
     use std::net::TcpStream;
@@ -223,7 +203,8 @@ mod tests {
 
     fn served() -> (Shared, u16) {
         let disk: Shared = Arc::new(Mutex::new(Disk::new(Nature::Honest, vec![0; BYTES])));
-        let port = serve(&disk).expect("listens");
+        let served = Bus::Nvme.serve(std::path::Path::new(""), &disk).expect("listens");
+        let Served::Port(port) = served else { panic!("{served:?}") };
         (disk, port)
     }
 

@@ -102,13 +102,10 @@ fn texts(events: &[Event]) -> Vec<(String, String)> {
 }
 
 /// Boots the machine once, runs every place, and leaves the files in `folder`.
-///
-/// # Errors
-/// Whatever keeps the machine from running it, and files.
 pub(super) fn run(options: &CutOptions, folder: &Path) -> Result<bool> {
     let kernel = Kernel::find(&options.kernel)?;
     let scratch = tempfile::tempdir()?;
-    let mut disk = Disk::new(Nature::Honest, options.fs.image_of(scratch.path(), DISK_BYTES)?);
+    let mut disk = Disk::new(Nature::Honest, options.fs.image(scratch.path(), DISK_BYTES)?);
     disk.atomic = true;
     let task = Task::Script { script: script(), programs: vec!["strace".into()], modules: &[] };
     let watched = watch(options, &kernel, disk, task, "", None)?;

@@ -34,13 +34,10 @@ const DISK_BYTES: u64 = 512 << 20;
 const RESULT: &str = "result ";
 
 /// Boots the machine once and runs `tests` there; whether they held.
-///
-/// # Errors
-/// Whatever keeps the machine from running them.
 pub(super) fn run(options: &CutOptions, tests: &Path) -> Result<bool> {
     let kernel = Kernel::find(&options.kernel)?;
     let scratch = tempfile::tempdir()?;
-    let disk = Disk::new(Nature::Honest, options.fs.image_of(scratch.path(), DISK_BYTES)?);
+    let disk = Disk::new(Nature::Honest, options.fs.image(scratch.path(), DISK_BYTES)?);
     let tests = tests.canonicalize()?;
     let program = tests.file_name().unwrap_or_default().to_string_lossy();
     let script = format!(

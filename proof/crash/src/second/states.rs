@@ -12,7 +12,6 @@
 use std::fmt::Write as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,11 +24,11 @@ use super::cache::{Disk, Nature};
 use super::campaign::{CutOptions, machine_error, results_name};
 use super::initramfs::{Kernel, METHODS, MachineSpec, Task, build};
 use super::machine::{Machine, Message};
-use super::nbd::lock;
-use crate::blocks::campaign::{DiskPool, Search, Tally};
+use crate::blocks::campaign::{Counts, DiskPool, Search};
 use crate::blocks::event::Event;
 use crate::blocks::window::Recording;
 use crate::error::Result;
+use crate::lock;
 use crate::victim::{VictimKind, word_of};
 use crate::workload::{Timeline, end_of, transaction};
 use seawall_crash_test::content::Content;
@@ -147,7 +146,7 @@ fn record(
     seed: u64,
 ) -> Result<Recording> {
     let scratch = tempfile::tempdir()?;
-    let disk = Disk::new(Nature::Honest, options.fs.image(scratch.path())?);
+    let disk = Disk::new(Nature::Honest, options.fs.image(scratch.path(), options.fs.disk_bytes)?);
     let (task, first) = if program == Program::Append {
         (Task::Record { input: input(seed) }, Some(format!("opened {} 0", VictimKind::Binary.life())))
     } else {
@@ -175,9 +174,6 @@ pub(super) struct Watched {
 }
 
 /// Runs `task` in the machine on `disk` to its end; `first` is entered before everything else.
-///
-/// # Errors
-/// Whatever keeps the machine from running it to its end.
 pub(super) fn watch(
     options: &CutOptions,
     kernel: &Kernel,
@@ -198,12 +194,16 @@ pub(super) fn watch(
     std::fs::write(&initramfs, build(kernel, &options.busybox, &options.guest_binary, &spec)?)?;
     let mut machine = Machine::start(kernel, &initramfs, &served, Some(&marks), words)?;
     // The wait for a message has an end; after the first one the machine is connected.
-    expect(&mut machine, &Message::Ready)?;
+    let message = machine.expect()?;
+    if message != Message::Ready {
+        let what = format!("the machine reported {message:?} instead of Ready");
+        return Err(machine_error(&what, machine.last_lines()));
+    }
     let (stream, _) = listener.accept()?;
     let start = {
         let mut disk = lock(&disk);
         disk.flush();
-        let start = disk.image().into();
+        let start = disk.current[..].into();
         disk.record.start();
         if let Some(first) = first {
             disk.record.mark(first);
@@ -231,25 +231,6 @@ pub(super) fn watch(
     Ok(Watched { start, events, console })
 }
 
-fn expect(machine: &mut Machine, wanted: &Message) -> Result<()> {
-    let message = machine.expect()?;
-    if message == *wanted {
-        return Ok(());
-    }
-    Err(machine_error(
-        &format!("the machine reported {message:?} instead of {wanted:?}"),
-        machine.last_lines(),
-    ))
-}
-
-/// Judges the states of a recording; gives the first broken promise.
-fn search(options: &CutOptions, recording: &Recording, one_in: u64, tally: &Tally) -> Result<Option<String>> {
-    let pool = DiskPool::new(options.fs);
-    let search = Search { recording, pool: &pool, jobs: 1, one_in, only: None, nested: true, tally };
-    let found = search.run()?;
-    Ok(found.map(|finding| format!("state {}: {finding}", finding.state)))
-}
-
 fn judge(options: &CutOptions, mut row: Row, recording: &Recording) -> Result<Row> {
     let count =
         |wanted: fn(&Event) -> bool| recording.events.iter().filter(|event| wanted(event)).count() as u64;
@@ -257,11 +238,11 @@ fn judge(options: &CutOptions, mut row: Row, recording: &Recording) -> Result<Ro
     row.forced = count(|event| matches!(event, Event::Forced { .. }));
     row.flushes = count(|event| matches!(event, Event::Flush { .. }));
     row.overlap = overlap(&recording.events);
-    let tally = Tally::default();
-    row.finding = search(options, recording, options.one_in, &tally)?;
-    row.states = tally.states.load(Ordering::Relaxed);
-    row.nested = tally.nested.load(Ordering::Relaxed);
-    row.torn = tally.torn.load(Ordering::Relaxed);
+    let (pool, one_in, mut counts) = (DiskPool::new(options.fs), options.one_in, Counts::default());
+    let search = Search { recording, pool: &pool, jobs: 1, one_in, only: None, nested: true };
+    let found = search.run(&mut counts)?;
+    row.finding = found.map(|finding| format!("state {}: {finding}", finding.state));
+    (row.states, row.nested, row.torn) = (counts.states, counts.nested, counts.torn);
     Ok(row)
 }
 
@@ -306,9 +287,6 @@ fn markdown(rows: &[Row]) -> String {
 }
 
 /// Records and judges each method in turn; adds a row each to `second-kernel-states` in `results`.
-///
-/// # Errors
-/// Whatever keeps the harness from recording or judging.
 pub(super) fn run(options: &CutOptions, seed: u64, results: &Path) -> Result<bool> {
     let kernel = Kernel::find(&options.kernel)?;
     let path = results.join("second-kernel-states.json");
