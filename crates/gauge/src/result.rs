@@ -19,7 +19,7 @@ use crate::study::Study;
 use seawall_sys::counters::Counts;
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
-use seawall_sys::journal::Layout;
+use seawall_sys::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

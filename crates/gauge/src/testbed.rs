@@ -13,11 +13,12 @@ pub(crate) mod writers;
 
 use crate::block::{Sample, Slice};
 use real::RealTestbed;
+use seawall_host::journal::Recipe;
 use seawall_host::thread::Times;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::inspect::Environment;
-use seawall_sys::journal::{Layout, Recipe};
+use seawall_sys::layout::Layout;
 use seawall_sys::method::Method;
 use seawall_sys::{Error, OpenError, Unavailable, clock};
 use std::ops::Range;

@@ -11,10 +11,10 @@ use crate::block::Slice;
 use crate::testbed::writers::{self, Crew};
 use crate::testbed::{Block, BlockError, FILL_BYTES, Testbed, Until};
 use schedule::Policy;
+use seawall_host::journal::Recipe;
 use seawall_sys::counters::{Counting, Counts, Watched};
 use seawall_sys::durability::{DeviceCache, FileState};
 use seawall_sys::inspect::{Device, Environment};
-use seawall_sys::journal::Recipe;
 use seawall_sys::method::Method;
 use std::sync::atomic::AtomicBool;
 

@@ -6,7 +6,7 @@
 //! Invariant: a call that the system lacks is refused with a reason; a sync call is never replaced by another.
 
 use crate::os;
-use seawall_sys::{Error, OpenError, Result, Unavailable};
+use seawall_sys::{Error, OpenError, Result};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,10 @@ impl Flusher {
     /// # Errors
     /// [`OpenError::Unavailable`] if this system lacks the call; the failed call otherwise.
     pub fn open(path: &Path, flush: Flush) -> std::result::Result<Self, OpenError> {
-        let call = os::SYNC_CALLS.iter().find(|call| call.flush == flush).ok_or_else(|| {
-            OpenError::Unavailable(Unavailable(format!("this system has no {}", flush.name())))
-        })?;
+        let call = os::SYNC_CALLS
+            .iter()
+            .find(|call| call.flush == flush)
+            .ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
         let file = os::open_to_sync(path).map_err(|error| Error::new("open", path, error))?;
         Ok(Self { file, path: path.to_path_buf(), call })
     }

@@ -1,6 +1,7 @@
 //! What the commands and the gauge need of the machine that the log does not.
 //!
 //! * [`output`] writes what a command puts out where no other user can divert it.
+//! * [`journal`] makes the file that is written to, in one of the five file states.
 //! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`starting_line`] lets threads begin together.
@@ -17,6 +18,7 @@
 //! Invariants: as those of [`seawall_sys`].
 
 pub mod flush;
+pub mod journal;
 pub mod machine;
 mod os;
 pub mod output;

@@ -7,6 +7,7 @@
 //! | `confinement` | forbids `io_uring` (feature `testing`) | own | none | none | none |
 //! | `is_same` | whether two open files are one | unix | fallback | unix | unix |
 //! | `isolation`, `notification`, `seccomp` | commands set apart, and their calls filtered and answered | own | none | none | none |
+//! | `journal` | reserves and zeroes the journal's blocks, evicts it from the cache | own | own | own | own |
 //! | `process` | what this process takes, and how signals reach it | own | own | unix | unix |
 //! | `ptrace` | follows a program and its children | own | none | none | none |
 //! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
@@ -37,7 +38,7 @@ mod unix;
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use system::confinement;
 pub(crate) use system::{
-    SYNC_CALLS, WRITE_VECTOR, is_same, open_to_sync, process, raw_device, thread, write_at,
+    SYNC_CALLS, WRITE_VECTOR, is_same, journal, open_to_sync, process, raw_device, thread, write_at,
 };
 #[cfg(target_os = "linux")]
 pub use system::{isolation, notification, ptrace, seccomp};

@@ -13,7 +13,7 @@
 
 use crate::os;
 use seawall_sys::method::Write as MethodWrite;
-use seawall_sys::{CommitHandle, Error, OpenError, Result, Target, Unavailable, methods, open};
+use seawall_sys::{CommitHandle, Error, OpenError, Result, Target, methods, open};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -57,7 +57,11 @@ impl WriteCall {
     pub fn open(self, target: &Target) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         if self == Self::Mapped {
             let row = methods::here().iter().find(|method| method.write == MethodWrite::Mapped);
-            return open(row.ok_or_else(|| lacking("no mapped writes on this system yet"))?, target, None);
+            return open(
+                row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?,
+                target,
+                None,
+            );
         }
         let mut options = File::options();
         let file = match self {
@@ -71,17 +75,12 @@ impl WriteCall {
                 file.write(bytes)
             },
             Self::Append => |mut file, _, bytes| file.write(bytes),
-            Self::Pwritev2 => {
-                os::WRITE_VECTOR.ok_or_else(|| lacking("pwritev2 needs Linux 4.6; this system has none"))?
-            }
+            Self::Pwritev2 => os::WRITE_VECTOR
+                .ok_or_else(|| OpenError::unavailable("pwritev2 needs Linux 4.6; this system has none"))?,
             Self::Pwrite | Self::Mapped => os::write_at,
         };
         Ok(Box::new(Plain { file, path: target.path.clone(), name: self.id(), put }))
     }
-}
-
-fn lacking(why: &str) -> OpenError {
-    OpenError::Unavailable(Unavailable(why.to_owned()))
 }
 
 /// Writes some of the bytes at an offset and returns how many, as pwrite does.

@@ -162,7 +162,8 @@ pub enum OpenError {
 
 impl OpenError {
     /// An [`OpenError::Unavailable`] with its reason.
-    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable(Unavailable(reason.into()))
     }
 }

@@ -6,7 +6,7 @@
 //! * [`commit`] runs a row: [`open`] gives a [`CommitHandle`], the very code that gauge and log both use.
 //! * [`completion`] decides what the completions of a batch mean, for calls, rings and simulated disks.
 //! * [`engine`] lists the I/O engines, and sets one up for a log.
-//! * [`journal`] makes the file that is written to, in one of the five file states, and verifies that state.
+//! * [`layout`] reads where a file's bytes lie, and which of the file states that shows.
 //! * [`inspect`] describes the machine: path, file system, device stack, write caches, lies.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
@@ -41,7 +41,7 @@ pub mod engine;
 mod error;
 pub mod fork;
 pub mod inspect;
-pub mod journal;
+pub mod layout;
 pub mod local_socket;
 pub mod method;
 pub mod methods;
@@ -71,7 +71,7 @@ pub use method::Method;
 pub use os::mistakes;
 
 /// A folder beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 fn test_folder() -> tempfile::TempDir {
     let binary = std::env::current_exe().expect("a test has a binary");
     tempfile::tempdir_in(binary.parent().expect("it lies in a folder")).expect("a folder beside the binary")

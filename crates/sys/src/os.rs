@@ -11,7 +11,7 @@
 //! | `directory` | a directory held by a handle | unix | own | unix | unix |
 //! | `fork` | counts the forks above this process | unix | fallback | unix | unix |
 //! | `inspect` | the machine, file system and devices under a path | own | own | own | own |
-//! | `journal` | reserves and maps out the journal's blocks | own | own | own | own |
+//! | `layout` | maps out a file's blocks | own | fallback | fallback | fallback |
 //! | `local_socket` | connects processes by a socket in a directory | unix | fallback | unix | unix |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
@@ -59,7 +59,7 @@ mod unix;
 #[cfg(feature = "testing")]
 pub use system::mistakes;
 pub(crate) use system::{
-    DEVICE_ERRORS, SYSTEM, counters, crash_memory, directory, fork, inspect, is_block_device, journal,
+    DEVICE_ERRORS, SYSTEM, counters, crash_memory, directory, fork, inspect, is_block_device, layout,
     local_socket, memory, open, open_file, residency, rings, scratch, shared_memory, signal, store, thread,
     wait,
 };

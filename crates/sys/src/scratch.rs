@@ -119,7 +119,7 @@ pub fn for_children(path: &Path) -> PathBuf {
 }
 
 /// What is private to the user: mode 0600 where there are modes.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     os::scratch::private(options)
 }
 

@@ -167,14 +167,14 @@ impl StoreFile {
 
     /// Has every block of these bytes be written, so that later writes there change no metadata: programs that copy files leave
     /// blocks out that read as zeros, or reserve them only. Writes zeros over zeros, and what it wrote is durable. Returns the bytes
-    /// that it wrote: none where the file system does not report what is written (see [`crate::journal::Layout`]).
+    /// that it wrote: none where the file system does not report what is written (see [`crate::layout::Layout`]).
     ///
     /// # Errors
     /// `StorageFull` and the system's other errors.
     pub fn fill_holes(&self, bytes: Range<u64>) -> Result<u64> {
         let failed = |operation| move |error| Error::new(operation, &self.path, error);
         let is_written = || {
-            let layout = crate::journal::layout(&self.file, &self.path)?;
+            let layout = crate::layout::layout(&self.file, &self.path)?;
             Ok(layout.is_none_or(|layout| layout.agrees_with(FileState::ZeroFilled, bytes.end)))
         };
         if is_written()? {

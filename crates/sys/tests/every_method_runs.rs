@@ -3,9 +3,10 @@
 //! The tests assert content, never latencies.
 
 use seawall_sys::buffer::Aligned;
-use seawall_sys::durability::FileState;
-use seawall_sys::journal::{Recipe, make};
 use seawall_sys::{CommitHandle, OpenError, Target, methods, open, prove};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 const WRITE_BYTES: usize = 16 << 10;
 /// Less than a page: buffered writes of it need the page in the cache, writes around the cache never do.
@@ -15,6 +16,14 @@ const JOURNAL_BYTES: u64 = 1 << 20;
 /// A folder on the file system of the build tree: the temporary folder may be in memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder in the build tree")
+}
+
+/// Makes a zero-filled journal.
+fn make(path: &Path) -> File {
+    let mut file = File::create_new(path).expect("made");
+    std::io::copy(&mut std::io::repeat(0).take(JOURNAL_BYTES), &mut file).expect("written");
+    file.sync_all().expect("synced");
+    file
 }
 
 fn commit_twice(commit: &mut dyn CommitHandle, bytes: usize) -> seawall_sys::Result<()> {
@@ -44,13 +53,7 @@ fn run_all(bytes: usize) -> usize {
     let mut ran = 0;
     for method in methods::here() {
         let path = dir.path().join(method.id);
-        let recipe = Recipe {
-            state: FileState::ZeroFilled,
-            bytes: JOURNAL_BYTES,
-            fill_bytes: 1 << 20,
-            keep_cached: false,
-        };
-        make(&path, &recipe, &mut |_| true).expect("a journal");
+        make(&path);
         let target = Target { path: path.clone(), journal_bytes: JOURNAL_BYTES, write_bytes: bytes };
         match prove(method, &target, None).and_then(|()| open(method, &target, None)) {
             Ok(mut commit) => {
@@ -76,13 +79,7 @@ fn run_all(bytes: usize) -> usize {
 fn several_handles_hold_one_journal_open_by_any_two_methods() {
     let dir = folder();
     let path = dir.path().join("shared");
-    let recipe = Recipe {
-        state: FileState::ZeroFilled,
-        bytes: JOURNAL_BYTES,
-        fill_bytes: 1 << 20,
-        keep_cached: false,
-    };
-    let made = make(&path, &recipe, &mut |_| true).expect("a journal");
+    let made = make(&path);
     let target = Target { path, journal_bytes: JOURNAL_BYTES, write_bytes: WRITE_BYTES };
     let handles: Vec<_> =
         methods::here().iter().map(|method| (method.id, open(method, &target, None))).collect();

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use seawall_host::journal::{Recipe, make};
 use seawall_sys::clock::{monotonic_ns, nanoseconds};
 use seawall_sys::durability::{Durability, FileState, Surroundings, classify};
-use seawall_sys::journal::{Recipe, make};
 use seawall_sys::{Method, OpenError, Target, inspect, methods, prove, store};
 
 use crate::error::{Error, Result};

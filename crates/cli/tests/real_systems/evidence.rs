@@ -22,10 +22,10 @@ use seawall_gauge::row::{Measured, Outcome};
 use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{RunError, Unwatched, commit};
 use seawall_gauge::testbed::real::RealTestbed;
+use seawall_host::journal::Recipe;
 use seawall_sys::counters::Reader;
 use seawall_sys::durability::{Durability, FileState, Lie};
 use seawall_sys::inspect::{Device, Environment, environment};
-use seawall_sys::journal::Recipe;
 
 const COMMITS: u64 = 96;
 const SYSTEMS: [(&str, u64); 3] = [("ext4", 128), ("xfs", 320), ("btrfs", 256)];

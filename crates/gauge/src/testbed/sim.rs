@@ -15,13 +15,14 @@
 use super::writers::{self, Crew};
 use super::{Block, BlockError, Lane, MadeJournal, Testbed};
 use crate::block::Slice;
+use seawall_host::journal::Recipe;
 use seawall_host::thread::Times;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::clock::Resolution;
 use seawall_sys::counters::{Counts, Watched};
 use seawall_sys::durability::{DeviceCache, FileState, Medium, WeakCalls};
 use seawall_sys::inspect::{Device, Environment, FileSystem, Pressure};
-use seawall_sys::journal::{Layout, Recipe};
+use seawall_sys::layout::Layout;
 use seawall_sys::method::{Depth, Method};
 use seawall_sys::{Error, OpenError, Unavailable};
 use std::io;

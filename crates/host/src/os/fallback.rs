@@ -11,6 +11,23 @@ pub(crate) fn is_same(_: &File, _: &File) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Blocks are not zeroed by the device, nor files evicted from the cache.
+pub(crate) mod journal {
+    use seawall_sys::{OpenError, Result};
+    use std::fs::File;
+    use std::path::Path;
+
+    /// Windows' `SetFileValidData` is no substitute: it shows what the disk held before, and zeroes nothing.
+    pub(crate) fn write_zeroes(_: &File, _: &Path, _: u64) -> std::result::Result<(), OpenError> {
+        Err(OpenError::unavailable("FALLOC_FL_WRITE_ZEROES is Linux'"))
+    }
+
+    /// No documented call drops a file's pages; rows with `NO_BUFFERING` and `F_NOCACHE` go around them.
+    pub(crate) fn drop_cache(_: &File, _: &Path) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Nothing is reported of a process.
 pub(crate) mod process {
     use crate::process::Usage;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fixture::{count, scratch, segments, until_prepared};
 use seawall::{Log, MethodChoice, Options, backup};
-use seawall_sys::journal::{Layout, layout};
+use seawall_sys::layout::{Layout, layout};
 use seawall_sys::skip::skipped;
 
 const SEGMENT: u64 = 256 << 10;

@@ -6,7 +6,7 @@ pub(crate) mod inspect;
 
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::mistakes;
-pub(crate) use crate::os::fallback::{counters, memory, residency, rings, shared_memory};
+pub(crate) use crate::os::fallback::{counters, layout, memory, residency, rings, shared_memory};
 pub(crate) use crate::os::unix::{
     DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, signal, thread,
 };

@@ -5,9 +5,9 @@
 use super::streams::writers_of_streams;
 use crate::testbed::real::{Fault, Writer, open_log, rest};
 use seawall::{EngineChoice, Log, MethodChoice, Options};
+use seawall_host::journal::{Recipe, create, fill};
 use seawall_sys::buffer::Aligned;
 use seawall_sys::durability::FileState;
-use seawall_sys::journal::{Recipe, create, fill};
 use seawall_sys::method::Method;
 use seawall_sys::{CommitHandle, OpenError, Target, open};
 use std::path::Path;

@@ -3,6 +3,7 @@
 #[cfg(feature = "testing")]
 pub mod confinement;
 pub mod isolation;
+pub(crate) mod journal;
 pub mod notification;
 pub(crate) mod process;
 pub mod ptrace;

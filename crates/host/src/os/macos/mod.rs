@@ -1,5 +1,6 @@
 //! macOS: reads the thread's accounts; the rest is as on every Unix.
 
+pub(crate) mod journal;
 pub(crate) mod thread;
 
 pub(crate) use super::fallback::{WRITE_VECTOR, raw_device};

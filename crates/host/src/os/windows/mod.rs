@@ -1,5 +1,6 @@
 //! Windows: reads the thread's accounts, and shields programs from Ctrl-C.
 
+pub(crate) mod journal;
 /// Only what it starts is told anything about signals.
 pub(crate) mod process {
     pub(crate) use crate::os::fallback::process::*;

@@ -3,14 +3,13 @@
 //! On ZFS each of them is a commit of the intent log, open(2) and `O_DSYNC` there.
 
 pub(crate) mod inspect;
-pub(crate) mod journal;
 
 pub(crate) use crate::os::fallback::{crash_memory, wait};
 #[cfg(feature = "testing")]
 pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
-    DEVICE_ERRORS, counters, directory, fork, is_block_device, local_socket, memory, open_file, residency,
-    rings, scratch, shared_memory, signal, store, thread,
+    DEVICE_ERRORS, counters, directory, fork, is_block_device, layout, local_socket, memory, open_file,
+    residency, rings, scratch, shared_memory, signal, store, thread,
 };
 
 use crate::CommitHandle;

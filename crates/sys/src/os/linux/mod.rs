@@ -6,7 +6,7 @@ mod call;
 pub(crate) mod counters;
 pub(crate) mod crash_memory;
 pub(crate) mod inspect;
-pub(crate) mod journal;
+pub(crate) mod layout;
 mod map;
 pub(crate) mod memory;
 #[cfg(feature = "testing")]

@@ -4,14 +4,13 @@
 //! flush it, `F_BARRIERFSYNC` (fcntl(2)) to keep the order.
 
 pub(crate) mod inspect;
-pub(crate) mod journal;
 
 pub(crate) use crate::os::fallback::crash_memory;
 #[cfg(feature = "testing")]
 pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
-    DEVICE_ERRORS, counters, directory, fork, is_block_device, local_socket, memory, open_file, residency,
-    rings, scratch, shared_memory, signal, store, thread,
+    DEVICE_ERRORS, counters, directory, fork, is_block_device, layout, local_socket, memory, open_file,
+    residency, rings, scratch, shared_memory, signal, store, thread,
 };
 pub(crate) use atomic_wait as wait;
 

@@ -7,7 +7,6 @@ mod call;
 #[expect(clippy::unnecessary_wraps, reason = "the same shape on every system")]
 pub(crate) mod directory;
 pub(crate) mod inspect;
-pub(crate) mod journal;
 mod map;
 mod ntdll;
 mod overlapped;
@@ -20,8 +19,8 @@ mod wine;
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
-    counters, crash_memory, fork, local_socket, memory, residency, rings, scratch, shared_memory, signal,
-    thread,
+    counters, crash_memory, fork, layout, local_socket, memory, residency, rings, scratch, shared_memory,
+    signal, thread,
 };
 pub(crate) use atomic_wait as wait;
 

@@ -15,10 +15,12 @@
 //! Invariants: only a file that this call created is written; an existing one is an error; what was filled is
 //! synced, and its pages are dropped unless asked to stay.
 
-use crate::buffer::Aligned;
-use crate::durability::FileState;
-use crate::error::{Error, Result};
-use crate::{OpenError, os, scratch};
+use crate::os;
+use seawall_sys::buffer::Aligned;
+use seawall_sys::clock::monotonic_ns;
+use seawall_sys::durability::FileState;
+use seawall_sys::layout::{Layout, layout};
+use seawall_sys::{Error, OpenError, Result, scratch};
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -37,48 +39,6 @@ pub struct Recipe {
     pub fill_bytes: u64,
     /// Whether the pages of the fill stay in the cache.
     pub keep_cached: bool,
-}
-
-/// Where the bytes of a file lie, as the file system reports it (Linux FIEMAP).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-pub struct Layout {
-    /// The number of extents.
-    pub extents: u64,
-    /// Bytes in written extents.
-    pub written_bytes: u64,
-    /// Bytes in extents that are reserved and marked unwritten.
-    pub unwritten_bytes: u64,
-    /// Bytes written but not yet given a place on the device.
-    pub delayed_bytes: u64,
-}
-
-impl Layout {
-    /// The state that the extents show for a file that should hold `bytes`; `None` if they are mixed.
-    /// Zeroed, filled and recycled blocks look alike to the file system.
-    #[must_use]
-    pub fn shows(&self, bytes: u64) -> Option<FileState> {
-        if self.extents == 0 {
-            Some(FileState::Appending)
-        } else if self.unwritten_bytes >= bytes {
-            Some(FileState::Unwritten)
-        } else if self.unwritten_bytes == 0 && self.written_bytes >= bytes {
-            Some(FileState::ZeroFilled)
-        } else {
-            None
-        }
-    }
-
-    /// Whether the extents are as `state` wants them.
-    #[must_use]
-    pub fn agrees_with(&self, state: FileState, bytes: u64) -> bool {
-        match state {
-            FileState::Appending | FileState::Unwritten => self.shows(bytes) == Some(state),
-            FileState::ZeroFilled | FileState::WriteZeroes | FileState::Recycled => {
-                self.shows(bytes) == Some(FileState::ZeroFilled)
-            }
-        }
-    }
 }
 
 /// A journal file that was just made.
@@ -114,7 +74,7 @@ pub fn fill(
     recipe: &Recipe,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> std::result::Result<Made, OpenError> {
-    let started_ns = crate::clock::monotonic_ns();
+    let started_ns = monotonic_ns();
     let filled = bring_into_state(&file, path, recipe, progress);
     let made =
         filled.and_then(|()| sync_and_evict(&file, path, !recipe.keep_cached).map_err(OpenError::from));
@@ -125,7 +85,7 @@ pub fn fill(
         return Err(error);
     }
     let layout = layout(&file, path)?;
-    Ok(Made { file, elapsed_ns: crate::clock::monotonic_ns() - started_ns, layout })
+    Ok(Made { file, elapsed_ns: monotonic_ns() - started_ns, layout })
 }
 
 fn bring_into_state(
@@ -189,14 +149,6 @@ pub fn sync_and_evict(file: &File, path: &Path, drop_cache: bool) -> Result<()> 
     if drop_cache { os::journal::drop_cache(file, path) } else { Ok(()) }
 }
 
-/// Where the bytes of `file` lie; `None` where the system does not report it.
-///
-/// # Errors
-/// The failed call.
-pub fn layout(file: &File, path: &Path) -> Result<Option<Layout>> {
-    os::journal::layout(file, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +161,9 @@ mod tests {
 
     #[test]
     fn every_state_is_made_as_the_file_system_confirms_or_refused_with_a_reason() {
-        let dir = crate::test_folder();
+        // Beside the test's binary: the sources may be read-only, and the system's folder for such may lie in memory.
+        let binary = std::env::current_exe().expect("a test has a binary");
+        let dir = tempfile::tempdir_in(binary.parent().expect("it lies in a folder")).expect("a folder");
         for state in FileState::ALL {
             let path = dir.path().join(state.name());
             match make(&path, &recipe(state), &mut |_| true) {

@@ -1,9 +1,8 @@
 //! illumos: reserves a file's blocks.
 
-pub(crate) use crate::os::fallback::journal::{drop_cache, layout, write_zeroes};
+pub(crate) use crate::os::fallback::journal::{drop_cache, write_zeroes};
 
-use crate::commit::OpenError;
-use crate::error::Error;
+use seawall_sys::{Error, OpenError};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

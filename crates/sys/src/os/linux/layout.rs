@@ -1,4 +1,4 @@
-//! Linux: reserves, zeroes, evicts from the cache and maps out a file's blocks (FIEMAP).
+//! Linux: maps out a file's blocks (FIEMAP).
 //!
 //! FIEMAP is described in `Documentation/filesystems/fiemap.rst` of the kernel. The reply is a header followed by
 //! extents:
@@ -8,45 +8,13 @@
 //!   fe_logical u64 | fe_physical u64 | fe_length u64 | reserved [u64; 2] | fe_flags u32 | reserved [u32; 3]
 //! ```
 
-use crate::commit::{OpenError, uninterrupted};
-use crate::error::{Error, Result};
-use crate::journal::Layout;
+use crate::commit::uninterrupted;
+use crate::error::Result;
+use crate::layout::Layout;
 use crate::os::unix::check;
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-
-/// `FALLOC_FL_WRITE_ZEROES` of `linux/falloc.h`, Linux 6.17.
-const WRITE_ZEROES: FallocateFlags = FallocateFlags::from_bits_retain(0x80);
-
-/// Reserves blocks that read as zeros and are marked unwritten: fallocate(2) with mode 0.
-pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> std::result::Result<(), OpenError> {
-    allocate(file, path, FallocateFlags::empty(), bytes, "this file system cannot reserve blocks (fallocate)")
-}
-
-pub(crate) fn write_zeroes(file: &File, path: &Path, bytes: u64) -> std::result::Result<(), OpenError> {
-    let reason = "FALLOC_FL_WRITE_ZEROES needs Linux 6.17, a file system with it, and a device that zeroes blocks itself";
-    allocate(file, path, WRITE_ZEROES, bytes, reason)
-}
-
-fn allocate(
-    file: &File,
-    path: &Path,
-    mode: FallocateFlags,
-    bytes: u64,
-    lacking: &str,
-) -> std::result::Result<(), OpenError> {
-    let result = uninterrupted("fallocate", path, || Ok(fallocate(file, mode, 0, bytes)?));
-    result.map_err(|error| match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => OpenError::unavailable(lacking),
-        _ => OpenError::Failed(error),
-    })
-}
-
-pub(crate) fn drop_cache(file: &File, path: &Path) -> Result<()> {
-    fadvise(file, 0, None, Advice::DontNeed).map_err(|error| Error::new("posix_fadvise", path, error.into()))
-}
 
 const EXTENTS: usize = 256;
 const FIEMAP_EXTENT_LAST: u32 = 0x1;

@@ -5,10 +5,9 @@
 //! and a write past it makes NTFS fill the gap with zeros first: this is Windows' *unwritten* state, and a
 //! journal written in order pays for it by a metadata change at each write.
 
-pub(crate) use crate::os::fallback::journal::{drop_cache, layout, write_zeroes};
+pub(crate) use crate::os::fallback::journal::{drop_cache, write_zeroes};
 
-use crate::commit::OpenError;
-use crate::error::Error;
+use seawall_sys::{Error, OpenError};
 use std::fs::File;
 use std::path::Path;
 
