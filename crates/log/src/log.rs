@@ -83,9 +83,7 @@ impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Log");
         shown.field("dir", &self.dir.path()).field("method", &self.opened.method);
-        shown
-            .field("durable", &self.group.durable())
-            .field("failed", &self.group.status().failed().is_some());
+        shown.field("durable", &self.group.durable()).field("failed", &self.group.status.failed().is_some());
         shown.finish_non_exhaustive()
     }
 }
@@ -180,7 +178,7 @@ impl Log {
     /// # Errors
     /// [`Error::BeyondEnd`] if nothing was appended there, [`Error::Failed`] if a write or sync failed.
     pub fn commit(&self, lsn: Lsn) -> Result<()> {
-        self.group.commit(lsn, self.group.config().own())
+        self.group.commit(lsn, self.group.config.own())
     }
 
     /// Returns when everything before `lsn` outlives `class`, which may be less than the log promises and is then
@@ -209,7 +207,7 @@ impl Log {
     /// As [`Log::append`] and [`Log::commit`].
     pub fn append_commit(&self, record: &[u8]) -> Result<Range<Lsn>> {
         let (end, core) = self.accept_record::<true>(record)?;
-        self.group.commit_and_wait(core, end, self.group.config().own())?;
+        self.group.commit_and_wait(core, end, self.group.config.own())?;
         Ok(range_of(record, end))
     }
 
@@ -223,13 +221,13 @@ impl Log {
         &self,
         work: impl FnOnce(&mut Transaction) -> std::result::Result<(), E>,
     ) -> std::result::Result<Lsn, E> {
-        self.group.status().check_process()?;
+        self.group.status.check_process()?;
         let staged = lock(&self.staged_memory).pop().unwrap_or_default();
         let lent = self.group.core().lend();
         let transaction = Transaction::new(staged, lent, self.record_bytes_max);
         let mut open = OpenTransaction { log: self, transaction };
         work(&mut open.transaction)?;
-        if open.transaction.numbering() != Numbering::Untagged {
+        if open.transaction.numbering != Numbering::Untagged {
             self.start_rewriter()?;
         }
         Ok(self.accept_transaction(&mut open.transaction)?)
@@ -239,14 +237,14 @@ impl Log {
     /// will be, whether the future is polled or not. Dropping the future at any point is safe: no other future loses its
     /// wake-up, and the records still become durable.
     pub fn commit_async(&self, lsn: Lsn) -> CommitFuture {
-        CommitFuture::request(&self.group, lsn, self.group.config().own())
+        CommitFuture::request(&self.group, lsn, self.group.config.own())
     }
 
     /// Wakes `waker` whenever more may be durable while the log is open, at least once for each group of commits, and
     /// when the log fails or is closed: an event loop waits for all of these by one registration. The waking thread
     /// must not wait. A log has one such waker; returns `false`, and changes nothing, if it has one already.
     pub fn watch(&self, waker: Waker) -> bool {
-        self.group.waiters().watch(waker)
+        self.group.waiters.watch(waker)
     }
 
     /// As [`Log::commit_async`], for what is to outlive `class` only: see [`Log::commit_as`].
@@ -273,7 +271,7 @@ impl Log {
     /// [`Error::Trimmed`], [`Error::BeyondEnd`], [`Error::Corrupt`], [`Error::Io`], and [`Error::Closed`] after
     /// [`Log::close_async`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
-        self.group.status().check_readable()?;
+        self.group.status.check_readable()?;
         Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
     }
 
@@ -287,7 +285,7 @@ impl Log {
     /// [`Error::NoRecord`] if none starts there, [`Error::Trimmed`], [`Error::BeyondEnd`] if it is not durable,
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn read_at(&self, lsn: Lsn) -> Result<Record> {
-        self.group.status().check_readable()?;
+        self.group.status.check_readable()?;
         let read = self.index.read(&self.group, &self.dir, Wanted::StartsAt(lsn))?;
         if read.is_shown(self.group.cuts().as_deref()) {
             Ok(read.record)
@@ -302,7 +300,7 @@ impl Log {
     /// # Errors
     /// As [`Log::read_at`].
     pub fn read_before(&self, end: Lsn) -> Result<Option<Record>> {
-        self.group.status().check_readable()?;
+        self.group.status.check_readable()?;
         let mut end = end;
         while end != self.first_lsn() {
             let read = self.index.read(&self.group, &self.dir, Wanted::EndsAt(end))?;
@@ -321,7 +319,7 @@ impl Log {
     /// # Errors
     /// [`Error::Trimmed`] if the log was trimmed meanwhile, [`Error::Corrupt`], [`Error::Io`], [`Error::Closed`].
     pub fn lsn_at(&self, time: SystemTime) -> Result<Lsn> {
-        self.group.status().check_readable()?;
+        self.group.status.check_readable()?;
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         lsn_at(&self.group, &self.dir, u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
@@ -340,7 +338,7 @@ impl Log {
     /// The streams that the log has, in order of their numbers.
     #[must_use]
     pub fn streams(&self) -> Vec<StreamId> {
-        let mut ids: Vec<_> = self.group.core().tagged().streams.ids().collect();
+        let mut ids: Vec<_> = self.group.core().tagged.streams.ids().collect();
         ids.sort();
         ids
     }
@@ -373,10 +371,6 @@ impl Log {
         Ok(end)
     }
 
-    pub(crate) fn group(&self) -> &Group {
-        &self.group
-    }
-
     /// What readers share with the log.
     pub(crate) fn shared(&self) -> (Arc<Group>, Arc<Directory>, Arc<RecordIndex>) {
         (Arc::clone(&self.group), Arc::clone(&self.dir), Arc::clone(&self.index))
@@ -386,14 +380,14 @@ impl Log {
     pub(crate) fn note_held(&self) -> Result<()> {
         let mut noted = lock(&self.held_trims);
         let core = self.group.core();
-        let (changes, at) = (core.tagged().streams.held_changes(), core.appended());
-        let held = HeldTrims { at, tags: core.tagged().streams.held(None) };
+        let (changes, at) = (core.tagged.streams.held_changes, core.appended());
+        let held = HeldTrims { at, tags: core.tagged.streams.held(None) };
         drop(core);
         if changes == noted.1 || held.tags.is_empty() {
             return Ok(());
         }
-        self.group.commit(at, self.group.config().own())?;
-        let written = held_trims::write(&mut noted.0, self.group.config().log_id, &held);
+        self.group.commit(at, self.group.config.own())?;
+        let written = held_trims::write(&mut noted.0, self.group.config.log_id, &held);
         written.map_err(|error| error.in_dir(self.dir.path()))?;
         noted.1 = changes;
         Ok(())
@@ -417,7 +411,7 @@ impl Log {
     /// # Errors
     /// [`Error::Trimmed`], [`Error::BeyondEnd`] past the end of what was appended, [`Error::Forked`].
     pub fn pin(&self, lsn: Lsn) -> Result<ReadPin> {
-        self.group.status().check_process()?;
+        self.group.status.check_process()?;
         let mut held = self.pins.held();
         // Streams move the first LSN under this lock.
         let core = self.group.core();
@@ -438,11 +432,11 @@ impl Log {
     /// in the directory cannot be read, such as without a free descriptor: nothing is trimmed then.
     pub fn trim(&self, lsn: Lsn) -> Result<Lsn> {
         let _span = tracing::debug_span!("trim", %lsn).entered();
-        self.group.status().check_process()?;
-        if let Some(failed) = self.group.status().failed() {
+        self.group.status.check_process()?;
+        if let Some(failed) = self.group.status.failed() {
             return Err(failed);
         }
-        if self.group.status().is_closed() {
+        if self.group.status.is_closed() {
             return Err(Error::Closed);
         }
         let trim = Trim { group: &self.group, dir: &self.dir, pins: &self.pins, index: &self.index };
@@ -459,7 +453,7 @@ impl Log {
     /// # Errors
     /// As [`crate::backup()`], and [`Error::Forked`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
-        self.group.status().check_readable()?;
+        self.group.status.check_readable()?;
         backup_of(&self.dir, to.as_ref(), &|| self.durable_lsn())
     }
 
@@ -476,7 +470,7 @@ impl Log {
     #[doc(hidden)]
     #[must_use]
     pub fn durable_word(&self) -> *const u64 {
-        self.group.waiters().durable_word()
+        self.group.waiters.durable_word()
     }
 
     /// The end of what outlives `class`: never before [`Log::durable_lsn`], and past it after [`Log::commit_as`]. For a
@@ -485,7 +479,7 @@ impl Log {
     pub fn lsn_surviving(&self, class: Durability) -> Lsn {
         // What lies in crash memory has reached the lowest level only.
         if class == Durability::ProcessCrash {
-            return self.group.waiters().reached(AckLevel::Process);
+            return self.group.waiters.reached(AckLevel::Process);
         }
         self.group.level(class).map_or_else(|_| self.group.durable(), |level| self.group.reached(level))
     }
@@ -536,12 +530,12 @@ impl Log {
     /// [`Log::close_async`], whose future says when the log is closed.
     pub fn close(self) -> Result<()> {
         let _span = tracing::info_span!("close", dir = %self.dir.path().display()).entered();
-        self.group.status().check_process()?;
-        if self.group.status().is_closed() {
+        self.group.status.check_process()?;
+        if self.group.status.is_closed() {
             return Err(Error::Closed);
         }
-        self.group.status().close();
-        let sealed = match self.group.status().failed() {
+        self.group.status.close();
+        let sealed = match self.group.status.failed() {
             Some(failed) => Err(failed),
             None => self.group.close_log(),
         };
@@ -560,7 +554,7 @@ impl Log {
     /// # Errors
     /// The future returns [`Error::Failed`] if something could not be made durable, [`Error::Forked`].
     pub fn close_async(&self) -> CloseFuture {
-        let status = self.group.status();
+        let status = &self.group.status;
         let resources = if status.is_owner_process() { lock(&self.resources).take() } else { None };
         if let Some(resources) = resources {
             tracing::debug!(dir = %self.dir.path().display(), "closing");
@@ -570,7 +564,7 @@ impl Log {
     }
 
     fn stop(&self) {
-        if !self.group.status().is_owner_process() {
+        if !self.group.status.is_owner_process() {
             // The threads are the parent's, and so are the locks and the directory.
             for held in self.resources.try_lock().iter_mut().filter_map(|held| held.as_mut()) {
                 held.threads.drain(..).for_each(std::mem::forget);
@@ -602,7 +596,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let log = Log::open(dir.path(), Options::default().batch_bytes(64 << 10).memory_bytes(1 << 20));
         let log = log.expect("opens");
-        let free = || log.group.core().free_buffers().len();
+        let free = || log.group.core().free.len();
         let before = free();
         for bytes in [0, 10, 20 << 10, 200 << 10] {
             let transaction = || {

@@ -44,7 +44,6 @@ use crate::channel::words::Field;
 use crate::format::LogId;
 use crate::format::names::LOCK_FILE;
 
-/// Length of the page in bytes.
 const PAGE_BYTES: usize = 4096;
 /// Length of what never changes in it, in bytes.
 const HEADER_BYTES: usize = 64;
@@ -66,17 +65,13 @@ fn at(field: Field) -> usize {
 }
 
 const PREFIX: &str = "seawall-";
-/// Length of a page's name in bytes.
 const NAME_BYTES: usize = PREFIX.len() + 32;
 
 /// Whose page it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The log.
     pub(crate) log_id: LogId,
-    /// The opening.
     pub(crate) epoch: u64,
-    /// The boot of the machine.
     pub(crate) boot: [u8; 16],
     /// The file `LOCK`, which a copy of the directory has another one of.
     pub(crate) lock: [u64; 2],

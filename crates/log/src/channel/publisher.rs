@@ -89,7 +89,6 @@ impl<W: WriterWords> Publisher<W> {
         }
     }
 
-    /// How often waking took a system call.
     pub(crate) fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Relaxed)
     }

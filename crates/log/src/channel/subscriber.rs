@@ -73,7 +73,6 @@ impl Subscriber {
         }
     }
 
-    /// The name of the page.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -84,17 +83,11 @@ impl Subscriber {
     }
 
     /// What the page says now.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn look(&self) -> io::Result<Published> {
         look(self)
     }
 
     /// Sleeps until the page says something else than `seen`, at most for `limit`. May return early.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn sleep_past(&self, seen: Published, limit: Duration) -> io::Result<()> {
         sleep_past(self, seen, self.tag.fetch_add(1, Ordering::Relaxed), limit)
     }

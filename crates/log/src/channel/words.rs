@@ -64,7 +64,6 @@ pub(crate) struct Published {
     pub(crate) durable: u64,
     /// The newest segment that is started, at least.
     pub(crate) segment: u64,
-    /// The writer has ended.
     pub(crate) ended: bool,
     /// How often the log was cut, since it was opened, before the durable LSN, at least.
     pub(crate) cuts: u64,

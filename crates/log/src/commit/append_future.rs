@@ -43,14 +43,14 @@ impl Future for AppendFuture<'_> {
             // A caller that polls it once more must not append the record once more.
             return Poll::Pending;
         }
-        log.group.status().check_process()?;
+        log.group.status.check_process()?;
         let waited = place.is_taken();
-        let queue = log.group.waiters().appends();
+        let queue = &log.group.waiters.appends;
         let size = (record.len(), log.is_large(record));
         let polled = queue.poll(place, size, context, || log.try_in_line(record));
         *ended = polled.is_ready();
         if place.is_taken() && !waited {
-            log.group.recorder().stalled(log.group.core().lags());
+            log.group.recorder.stalled(log.group.core().lags());
         }
         polled
     }
@@ -59,8 +59,8 @@ impl Future for AppendFuture<'_> {
 impl Drop for AppendFuture<'_> {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
-        if self.place.is_taken() && self.log.group.status().is_owner_process() {
-            self.log.group.waiters().appends().give_up(&mut self.place);
+        if self.place.is_taken() && self.log.group.status.is_owner_process() {
+            self.log.group.waiters.appends.give_up(&mut self.place);
         }
     }
 }

@@ -24,7 +24,6 @@ use crate::commit::waiters::wake;
 use crate::error::{Error, Result};
 use seawall_sys::planted;
 
-/// The append futures of one log that wait.
 #[derive(Debug, Default)]
 pub(crate) struct AppendQueue {
     line: Mutex<Line>,

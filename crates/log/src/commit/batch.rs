@@ -24,9 +24,7 @@ const SUM_SMALL_BYTES: usize = 1024;
 /// The start of a segment that goes with its first batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// The segment's size in bytes.
     pub(crate) bytes: u64,
-    /// The segment before it.
     pub(crate) previous: u64,
     /// From which segments on streams and cuts are read, 0 for none.
     pub(crate) streams_from: u64,
@@ -38,19 +36,15 @@ pub(crate) struct Start {
 pub(crate) struct Batch {
     /// Counts batches from 1, in order of issue.
     pub(crate) id: u64,
-    /// Its kind.
     pub(crate) kind: BatchKind,
     /// Header room, records, room for padding.
     pub(crate) buf: AlignedBuf,
     /// Bytes used, header room included.
     pub(crate) used: usize,
-    /// Records in it.
     pub(crate) records: u32,
     /// The LSN of its first record.
     pub(crate) lsn: Lsn,
-    /// Its segment.
     pub(crate) segment: u64,
-    /// Its place in the segment in bytes.
     pub(crate) offset: u64,
     /// The checksum of the records up to `summed`.
     pub(crate) sum: u32,

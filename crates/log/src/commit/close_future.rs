@@ -42,18 +42,18 @@ impl CloseOrder {
     /// Leaves the order to close for the writer thread. What releases the lock goes with it.
     pub(crate) fn order(&self, group: &Group, resources: Resources) {
         // Before anyone can know of it, so that an opening in this process waits for the lock.
-        let ending = Ending::begin(group.writers().dir());
+        let ending = Ending::begin(group.writers.dir());
         lock(&self.state).order = Some((resources, ending));
-        group.status().close();
-        group.waiters().end_appends();
-        group.threads().wake_writer();
+        group.status.close();
+        group.waiters.end_appends();
+        group.threads.wake_writer();
     }
 
     /// The writer thread closes the log, if that was ordered; returns whether it was.
     pub(crate) fn run(&self, group: &Group, handed_over: &HandedOver) -> bool {
         let Some((resources, ending)) = lock(&self.state).order.take() else { return false };
         // A recorder that panics must not keep the lock.
-        let close = || group.status().failed().is_none() && group.close_log().is_ok();
+        let close = || group.status.failed().is_none() && group.close_log().is_ok();
         let sealed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(close)).unwrap_or(false);
         lock(&self.state).sealed = sealed;
         end_handed_over(group, resources, ending, handed_over);
@@ -63,14 +63,14 @@ impl CloseOrder {
     /// The lock is released.
     pub(crate) fn released(&self, group: &Group) {
         lock(&self.state).released = true;
-        group.waiters().wake_commits();
+        group.waiters.wake_commits();
     }
 
     /// How closing ended, once the lock is released.
     fn ended(&self, group: &Group) -> Option<Result<()>> {
         let state = lock(&self.state);
         planted!(CloseBeforeMark, state.released).then(|| {
-            if planted!(CloseBeforeMark, state.sealed) { Ok(()) } else { Err(group.status().refusal()) }
+            if planted!(CloseBeforeMark, state.sealed) { Ok(()) } else { Err(group.status.refusal()) }
         })
     }
 }
@@ -85,7 +85,6 @@ pub struct CloseFuture {
 }
 
 impl CloseFuture {
-    /// Waits for the end of what was ordered.
     pub(crate) fn new(group: &Arc<Group>, closing: &Arc<CloseOrder>) -> Self {
         Self { group: Arc::clone(group), closing: Arc::clone(closing), registration: Registration::default() }
     }
@@ -93,7 +92,7 @@ impl CloseFuture {
 
 impl std::fmt::Debug for CloseFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CloseFuture").field("dir", &self.group.writers().dir()).finish_non_exhaustive()
+        f.debug_struct("CloseFuture").field("dir", &self.group.writers.dir()).finish_non_exhaustive()
     }
 }
 
@@ -113,14 +112,14 @@ impl Future for CloseFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { group, closing, registration } = self.get_mut();
-        if !group.status().is_owner_process() {
+        if !group.status.is_owner_process() {
             return Poll::Ready(Err(Error::Forked));
         }
         if let Some(ended) = closing.ended(group) {
             return Poll::Ready(ended);
         }
         // With the commits that wait: no LSN wakes it, only the end of the log.
-        group.waiters().register(registration, (AckLevel::Full, Lsn::MAX), context.waker());
+        group.waiters.register(registration, (AckLevel::Full, Lsn::MAX), context.waker());
         // The lock may have been released between the first look and the registration.
         closing.ended(group).map_or(Poll::Pending, Poll::Ready)
     }
@@ -128,8 +127,8 @@ impl Future for CloseFuture {
 
 impl Drop for CloseFuture {
     fn drop(&mut self) {
-        if self.group.status().is_owner_process() {
-            self.group.waiters().forget(&mut self.registration);
+        if self.group.status.is_owner_process() {
+            self.group.waiters.forget(&mut self.registration);
         }
     }
 }

@@ -43,13 +43,12 @@ impl std::fmt::Debug for CommitFuture {
 impl CommitFuture {
     /// Requests everything before `lsn` in the level.
     pub(crate) fn request(group: &Arc<Group>, lsn: Lsn, level: AckLevel) -> Self {
-        if group.reached(level) < lsn && group.status().is_owner_process() {
+        if group.reached(level) < lsn && group.status.is_owner_process() {
             group.request(lsn, level);
         }
         Self { group: Arc::clone(group), lsn, level, done: false, registration: Registration::default() }
     }
 
-    /// One that waits for nothing any more.
     pub(crate) fn done(group: &Arc<Group>, lsn: Lsn, level: AckLevel) -> Self {
         Self { group: Arc::clone(group), lsn, level, done: true, registration: Registration::default() }
     }
@@ -95,7 +94,7 @@ impl CommitFuture {
         if self.is_durable() {
             return Some(Ok(self.lsn));
         }
-        self.group.status().ended().map(Err)
+        self.group.status.ended().map(Err)
     }
 }
 
@@ -113,7 +112,7 @@ impl Future for CommitFuture {
             return Poll::Ready(Err(Error::BeyondEnd { lsn: self.lsn, end }));
         }
         let Self { group, lsn, level, registration, .. } = &mut *self;
-        group.waiters().register(registration, (*level, *lsn), context.waker());
+        group.waiters.register(registration, (*level, *lsn), context.waker());
         // It may have become durable between the first look and the registration.
         if let Some(ready) = self.look() {
             Poll::Ready(ready)
@@ -127,8 +126,8 @@ impl Future for CommitFuture {
 impl Drop for CommitFuture {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
-        if self.group.status().is_owner_process() {
-            self.group.waiters().forget(&mut self.registration);
+        if self.group.status.is_owner_process() {
+            self.group.waiters.forget(&mut self.registration);
         }
     }
 }

@@ -27,7 +27,6 @@ use crate::lock::{Ending, Lock, is_writing};
 pub(crate) struct Resources {
     /// The writer thread, the maintenance thread, and those of the watch and the rewriter if there are any.
     pub(crate) threads: Vec<JoinHandle<()>>,
-    /// The lock on the directory.
     pub(crate) lock: Lock,
 }
 
@@ -57,7 +56,7 @@ impl Resources {
 pub(crate) fn end(group: &Group, resources: Resources, handed_over: &HandedOver) {
     // Without a maintenance thread, because none could be started at opening, nothing was ever written.
     if resources.threads.len() > 1 && resources.would_wait_for_itself() {
-        end_handed_over(group, resources, Ending::begin(group.writers().dir()), handed_over);
+        end_handed_over(group, resources, Ending::begin(group.writers.dir()), handed_over);
     } else {
         stop(group);
         resources.release(group);
@@ -73,20 +72,20 @@ pub(crate) fn end_handed_over(group: &Group, resources: Resources, ending: Endin
 
 /// Has the threads end, and wakes what waits for more.
 fn stop(group: &Group) {
-    group.status().close();
-    group.status().stop();
-    group.waiters().end_appends();
-    group.waiters().follower_gate().open();
-    group.threads().wake_writer();
-    group.threads().wake_maintenance();
-    group.threads().wake_rewriter();
-    group.stalls().wake_watcher();
+    group.status.close();
+    group.status.stop();
+    group.waiters.end_appends();
+    group.waiters.follower_gate.open();
+    group.threads.wake_writer();
+    group.threads.wake_maintenance();
+    group.threads.wake_rewriter();
+    group.stalls.wake_watcher();
 }
 
 /// The end of the maintenance thread: releases what was handed over to it.
 pub(crate) fn finish_handed_over(group: &Group, handed_over: &HandedOver, closing: &CloseOrder) {
     // The thread may have ended its work early, because the log failed.
-    while !group.status().is_stopping() {
+    while !group.status.is_stopping() {
         std::thread::park();
     }
     let left = lock(handed_over).take();

@@ -5,7 +5,6 @@
 
 use crate::commit::sync::{AtomicU32, Ordering, Word};
 
-/// A place to wait at.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     word: Word,

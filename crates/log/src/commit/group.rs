@@ -46,7 +46,6 @@ use crate::commit::waiters::Waiters;
 use crate::error::{Error, Result};
 use crate::lsn::Lsn;
 use crate::method::ack_level::AckLevel;
-use crate::method::evidence::Evidence;
 use crate::segment::inventory::SegmentInventory;
 use crate::stream::cuts::CutList;
 
@@ -58,33 +57,37 @@ struct CutChanges(AtomicU64);
 /// Everything that the threads of one log share.
 #[derive(Debug)]
 pub(crate) struct Group {
-    config: CoreConfig,
+    pub(crate) config: CoreConfig,
     core: Mutex<Core>,
     /// What was cut off the log when a reader looked last, and how often that had changed.
     cuts: Mutex<(u64, Arc<CutList>)>,
     /// Counts the changes of `cuts`, 0 as long as nothing is cut off.
     cut_changes: CutChanges,
     stream_changes: AtomicU64,
-    stream_cuts: StreamCuts,
+    /// Where readers of streams learn what is cut. Asked and told under the core lock.
+    pub(crate) stream_cuts: StreamCuts,
     chain: Mutex<Chain>,
-    writers: SegmentWriters,
+    pub(crate) writers: SegmentWriters,
     memory: CrashMemory,
     wait: GroupWait,
     /// Whether a batch is in flight, as the core knows it. Changed under the core lock.
     in_flight: AtomicBool,
     /// Threads that lead a batch now. Raised under the core lock.
     leading: AtomicU32,
-    waiters: Waiters,
-    housekeeping: Housekeeping,
-    threads: Threads,
-    status: Status,
-    recorder: Recorder,
-    stalls: Stalls,
+    pub(crate) waiters: Waiters,
+    /// The segments, and what is requested of the maintenance thread.
+    pub(crate) housekeeping: Housekeeping,
+    pub(crate) threads: Threads,
+    /// Whether the log is open, closed or failed.
+    pub(crate) status: Status,
+    pub(crate) recorder: Recorder,
+    /// The batches in flight, and which of them have stalled.
+    pub(crate) stalls: Stalls,
     /// Whether the maintenance thread must look at every new segment and every trim, because the log has a cap or is trimmed
     /// by rules of its own.
     is_bounded: bool,
     /// Where followers in other processes read what is durable.
-    publisher: OnceLock<Arc<Publisher>>,
+    pub(crate) publisher: OnceLock<Arc<Publisher>>,
 }
 
 impl Group {
@@ -99,7 +102,7 @@ impl Group {
             config,
             waiters: Waiters::new(core.acknowledged()),
             recorder: Recorder::new(writers.dir(), config.own()),
-            cut_changes: CutChanges(AtomicU64::new(u64::from(!core.tagged().cuts.is_empty()))),
+            cut_changes: CutChanges(AtomicU64::new(u64::from(!core.tagged.cuts.is_empty()))),
             cuts: Mutex::new(<(u64, Arc<CutList>)>::default()),
             stream_changes: AtomicU64::new(0),
             stream_cuts: StreamCuts::default(),
@@ -150,62 +153,15 @@ impl Group {
         Self { stalls: Stalls::new(threshold), ..self }
     }
 
-    /// Publishes from now on, to followers in other processes, what is durable.
-    pub(crate) fn publish_to(&self, publisher: Arc<Publisher>) {
-        let _ = self.publisher.set(publisher);
-    }
-
     /// The same with memory for commits that are to outlive the process only.
     pub(crate) fn with_memory(self, memory: CrashMemory) -> Self {
         Self { memory, ..self }
-    }
-
-    /// What stays the same as long as the log is open.
-    #[inline]
-    pub(crate) fn config(&self) -> &CoreConfig {
-        &self.config
     }
 
     /// The state machine, locked.
     #[inline]
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         lock(&self.core)
-    }
-
-    /// The open files of the segments.
-    pub(crate) fn writers(&self) -> &SegmentWriters {
-        &self.writers
-    }
-
-    /// What waits for this log.
-    pub(crate) fn waiters(&self) -> &Waiters {
-        &self.waiters
-    }
-
-    /// The segments, and what is requested of the maintenance thread.
-    pub(crate) fn housekeeping(&self) -> &Housekeeping {
-        &self.housekeeping
-    }
-
-    /// The background threads.
-    pub(crate) fn threads(&self) -> &Threads {
-        &self.threads
-    }
-
-    /// Whether the log is open, closed or failed.
-    #[inline]
-    pub(crate) fn status(&self) -> &Status {
-        &self.status
-    }
-
-    /// The counters and distributions.
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// The batches in flight, and which of them have stalled.
-    pub(crate) fn stalls(&self) -> &Stalls {
-        &self.stalls
     }
 
     /// Makes the next committer wait for others, as if this many records had come last time.
@@ -229,7 +185,7 @@ impl Group {
 
     /// The level that serves a commit which is to outlive `class`.
     pub(crate) fn level(&self, class: Durability) -> Result<AckLevel> {
-        let rows = self.writers.rows();
+        let rows = &self.writers.rows;
         if class > rows.class {
             return Err(Error::BeyondPromise { requested: class, promised: rows.class });
         }
@@ -246,26 +202,20 @@ impl Group {
         }
     }
 
-    /// Shows what the devices' counters say to the class.
-    pub(crate) fn show_evidence(&self, evidence: &Evidence) {
-        self.recorder.evidence(evidence);
-    }
-
-    /// What is counted here.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.recorder.stats();
         stats.stalled_for = self.stalls.stalled_for(monotonic_ns());
         stats.stalls_seen = self.stalls.seen();
         let core = self.core();
         (stats.appended, stats.durable, stats.first) = (core.appended(), core.acknowledged(), core.trim());
-        stats.records = core.accepted_records();
-        stats.streams = core.tagged().streams.len() as u64;
-        stats.stream_bytes = core.tagged().streams.live_bytes();
-        stats.stream_memory_bytes = core.tagged().streams.memory_bytes() as u64;
+        stats.records = core.accepted_records;
+        stats.streams = core.tagged.streams.len() as u64;
+        stats.stream_bytes = core.tagged.streams.live_bytes();
+        stats.stream_memory_bytes = core.tagged.streams.memory_bytes() as u64;
         drop(core);
         stats.follower_wakes = self.publisher.get().map_or(0, |publisher| publisher.wakes());
         let inventory = self.housekeeping.inventory();
-        (stats.segments, stats.disk_bytes) = (inventory.segments().len() as u64, inventory.disk_bytes());
+        (stats.segments, stats.disk_bytes) = (inventory.segments.len() as u64, inventory.disk_bytes());
         stats.process_crash = self.memory.shown();
         stats
     }

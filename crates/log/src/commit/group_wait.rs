@@ -65,7 +65,6 @@ pub(crate) struct WaitBudget {
 }
 
 impl GroupWait {
-    /// Before the first batch.
     pub(crate) fn new() -> Self {
         Self {
             records: AtomicU32::new(0),
@@ -115,17 +114,14 @@ impl GroupWait {
         self.gathering.store(false, Ordering::Release);
     }
 
-    /// The writer thread begins to write.
     pub(crate) fn writer_begins(&self, now_ns: u64) {
         self.writer_began_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// The writer thread has written.
     pub(crate) fn writer_ends(&self) {
         self.writer_began_ns.store(IDLE, Ordering::Relaxed);
     }
 
-    /// A committer is about to block.
     pub(crate) fn committer_blocks(&self, now_ns: impl FnOnce() -> u64) {
         let began = self.writer_began_ns.load(Ordering::Relaxed);
         if began != IDLE && now_ns().saturating_sub(began) < YIELD_NS {

@@ -28,12 +28,10 @@ pub(crate) struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Over the segments that there are.
     pub(crate) fn new(inventory: SegmentInventory) -> Self {
         Self { request: Mutex::default(), inventory: Mutex::new(inventory) }
     }
 
-    /// The segments that there are.
     pub(crate) fn inventory(&self) -> MutexGuard<'_, SegmentInventory> {
         lock(&self.inventory)
     }
@@ -83,7 +81,6 @@ impl Housekeeping {
         (cap.never_fits(needed) || !waits).then(|| cap.refusal(needed))
     }
 
-    /// Whether appends wait for a segment.
     pub(crate) fn awaits_room(&self) -> bool {
         lock(&self.request).needed.is_some()
     }

@@ -14,23 +14,18 @@ use crate::commit::group::Group;
 pub(crate) const IDLE_UNTIL_RELEASE: Duration = Duration::from_secs(1);
 
 impl Group {
-    /// Whether this log, if it is idle, has memory to give back.
-    pub(crate) fn has_idle_memory(&self) -> bool {
-        self.core().free_buffers().has_excess()
-    }
-
     /// Gives back what an idle log does not keep, until there is nothing left or something has happened since `seen`.
     pub(crate) fn release_idle_memory(&self, seen: u64) {
         let mut given = 0_u32;
-        while self.threads().activity() == seen {
-            let Some(mut buffer) = self.core().free_buffers().take_excess() else { break };
-            let forgotten = buffer.number().is_none_or(|number| self.writers().forget(number));
+        while self.threads.activity() == seen {
+            let Some(mut buffer) = self.core().free.take_excess() else { break };
+            let forgotten = buffer.number.is_none_or(|number| self.writers.forget(number));
             let released = forgotten && buffer.give_back();
             // One that could not be given back counts as such: it is not tried again before it is used.
-            self.core().free_buffers().put_cold(buffer);
+            self.core().free.put_cold(buffer);
             given += u32::from(released);
             // An append may have found no buffer but this one missing.
-            self.waiters().append_gate().open();
+            self.waiters.append_gate.open();
         }
         tracing::debug!(buffers = given, "gave idle memory back");
     }

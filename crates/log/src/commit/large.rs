@@ -16,7 +16,6 @@ pub(crate) struct Large<'a> {
     pub(crate) buf: &'a mut Option<AlignedBuf>,
     /// Bytes used, header room included.
     pub(crate) used: usize,
-    /// The checksum of the records.
     pub(crate) sum: u32,
 }
 
@@ -28,7 +27,7 @@ pub(crate) fn accept_large<const WAIT: bool>(
     mut adopt: impl FnMut(&mut Core, Large<'_>) -> std::result::Result<Lsn, Refusal>,
 ) -> Result<Lsn> {
     let used = BATCH_HEADER_BYTES + parts[0].len() + parts[1].len();
-    let capacity = used.next_multiple_of(group.config().block_bytes.into());
+    let capacity = used.next_multiple_of(group.config.block_bytes.into());
     drop(group.accept_or::<WAIT>(|core| core.admit_large(capacity, makes_room))?);
     let mut buf = AlignedBuf::zeroed(capacity);
     let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(parts[0].len());
@@ -36,7 +35,7 @@ pub(crate) fn accept_large<const WAIT: bool>(
     body.copy_from_slice(parts[1]);
     let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
     #[cfg(feature = "simulation")]
-    if let Some(faults) = &group.writers().faults {
+    if let Some(faults) = &group.writers.faults {
         faults.copied();
     }
     let mut buf = Some(buf);
@@ -48,14 +47,14 @@ pub(crate) fn accept_large<const WAIT: bool>(
         lsn
     });
     if let Some(unused) = buf {
-        group.core().give_back(unused);
+        group.core().recycle(unused);
     }
-    let waiters = group.waiters();
+    let waiters = &group.waiters;
     if WAIT || lsn.is_ok() {
-        waiters.room_for_appends(group.config().batch_bytes);
+        waiters.room_for_appends(group.config.batch_bytes);
     } else {
         // It may be in line itself: see `AppendQueue::poll`.
-        waiters.append_gate().open();
+        waiters.append_gate.open();
     }
     lsn
 }

@@ -33,18 +33,14 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
 pub(crate) enum MetricKind {
-    /// It only grows.
     Counter,
-    /// It spreads over values.
     Histogram,
-    /// It stands at a value.
     Gauge,
 }
 
 /// One row: name, kind, meaning.
 pub(crate) type Row = (&'static str, MetricKind, &'static str);
 
-/// What is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Metric {
     Batches,
@@ -116,6 +112,7 @@ pub(crate) const METRICS: [Row; 16] = [
 
 /// The handles of one log.
 #[cfg(feature = "metrics")]
+#[derive(Debug)]
 pub(crate) struct MetricHandles {
     counters: Vec<metrics::Counter>,
     histograms: Vec<metrics::Histogram>,
@@ -147,7 +144,6 @@ impl MetricHandles {
         Self { counters, histograms, gauges }
     }
 
-    /// Counts `by` more.
     pub(crate) fn count(&self, metric: Metric, by: u64) {
         if by > 0
             && let Some(counter) = self.counters.get(metric as usize)
@@ -156,14 +152,12 @@ impl MetricHandles {
         }
     }
 
-    /// Records one value.
     pub(crate) fn record(&self, metric: Metric, value: f64) {
         if let Some(histogram) = self.histograms.get((metric as usize).wrapping_sub(self.counters.len())) {
             histogram.record(value);
         }
     }
 
-    /// Sets a value.
     pub(crate) fn set(&self, metric: Metric, value: f64) {
         let before = self.counters.len() + self.histograms.len();
         if let Some(gauge) = self.gauges.get((metric as usize).wrapping_sub(before)) {
@@ -174,6 +168,7 @@ impl MetricHandles {
 
 /// Records nothing.
 #[cfg(not(feature = "metrics"))]
+#[derive(Debug)]
 pub(crate) struct MetricHandles;
 
 #[cfg(not(feature = "metrics"))]
@@ -190,12 +185,6 @@ impl MetricHandles {
     pub(crate) fn record(&self, _: Metric, _: f64) {}
 
     pub(crate) fn set(&self, _: Metric, _: f64) {}
-}
-
-impl std::fmt::Debug for MetricHandles {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MetricHandles")
-    }
 }
 
 #[cfg(test)]

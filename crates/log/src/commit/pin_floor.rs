@@ -40,7 +40,6 @@ impl PinFloor {
         lsn.min(self.lsn())
     }
 
-    /// The lowest pin is this one now.
     pub(crate) fn set(&self, lowest: Option<Lsn>) {
         self.0.lowest.store(lowest.unwrap_or(Lsn::MAX).get(), Ordering::SeqCst);
     }

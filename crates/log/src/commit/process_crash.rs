@@ -47,19 +47,14 @@ pub enum ProcessCrashCommits {
 /// Where and how large the memory is to be.
 #[derive(Debug)]
 pub(crate) struct MemoryPlan {
-    /// The log's directory.
     pub(crate) dir: Arc<Directory>,
-    /// The rights of the file.
     pub(crate) permissions: Permissions,
     /// Its size in bytes, more or less.
     pub(crate) bytes: usize,
-    /// The log.
     pub(crate) log_id: LogId,
-    /// The epoch of this opening.
     pub(crate) epoch: u64,
 }
 
-/// The crash memory of one log.
 #[derive(Debug)]
 pub(crate) struct CrashMemory {
     plan: Result<MemoryPlan, &'static str>,
@@ -147,7 +142,7 @@ impl MemoryPlan {
         let header = MemoryHeader { log_id: self.log_id, boot, epoch: self.epoch, slots: SLOTS, slot_bytes };
         let bytes = header.file_bytes().ok_or("it does not fit into the address space")?;
         let memory = CrashMapping::make_in(&self.dir, MEMORY_FILE, self.permissions, bytes);
-        Ok(Ring::new(memory.map_err(|error| error.to_string())?, &header))
+        memory.map(|memory| Ring::new(memory, &header)).map_err(|error| error.to_string())
     }
 }
 

@@ -32,21 +32,16 @@ pub(crate) struct Chain {
 /// What is to be written for one batch.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// The batch's number.
     pub(crate) id: u64,
-    /// The segment to write to.
     pub(crate) segment: u64,
-    /// Records in it.
     pub(crate) records: u32,
-    /// The level at which it is acknowledged.
     pub(crate) level: AckLevel,
-    /// A segment that must be synced before anything of this is written.
     pub(crate) sync_first: Option<u64>,
     /// Set if the segment is started with this batch: its header.
     pub(crate) starts: Option<SegmentHeader>,
     /// The durable LSN that it states.
     #[cfg(feature = "simulation")]
-    witness: Lsn,
+    pub(crate) witness: Lsn,
     /// The last block of the segment, with copy 1 of its header, if the segment is started with this batch.
     last_block: Option<AlignedBuf>,
     offset: u64,
@@ -54,12 +49,10 @@ pub(crate) struct Job {
     buf: AlignedBuf,
 }
 
-/// One write of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentWrite<'a> {
     /// Where in the segment, in bytes.
     pub(crate) offset: u64,
-    /// The bytes.
     pub(crate) bytes: &'a [u8],
     /// The buffer that it lies in, if that has a number.
     pub(crate) buffer: Option<NumberedBuffer<'a>>,
@@ -122,18 +115,10 @@ impl Job {
         }
     }
 
-    /// The durable LSN that the batch states once it is on disk.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn witness(&self) -> Lsn {
-        self.witness
-    }
-
-    /// Bytes that the batch takes on disk.
     pub(crate) fn disk_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The buffer, to be used again.
     pub(crate) fn into_buffer(self) -> AlignedBuf {
         self.buf
     }
@@ -158,7 +143,6 @@ impl Chain {
         self.time_us = self.time_us.max(time_us);
     }
 
-    /// Seals one batch.
     pub(crate) fn seal(&mut self, config: &CoreConfig, issue: Issue) -> Job {
         let Issue { id, batch, level, sync_first, durable, acknowledged, trim } = issue;
         let Some(mut batch) = batch else { return Job::sync_only(id, sync_first, durable) };
@@ -284,7 +268,7 @@ mod tests {
         let mut core = Core::new(fixtures::config(512, 8192, 2), resume);
         assert_eq!(core.set_trim(Lsn::new(80), Lsn::MAX), Lsn::new(80));
         core.append(b"starts a segment").expect("there is a spare");
-        core.tagged().cuts.clone()
+        core.tagged.cuts.clone()
     }
 
     #[test]

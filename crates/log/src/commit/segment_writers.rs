@@ -71,7 +71,7 @@ impl OpenSegment {
 pub(crate) struct SegmentWriters {
     dir: Arc<Directory>,
     engine: EngineContext,
-    rows: Rows,
+    pub(crate) rows: Rows,
     count: usize,
     write_bytes: usize,
     segments: Mutex<BTreeMap<u64, Arc<OpenSegment>>>,
@@ -160,11 +160,6 @@ impl SegmentWriters {
     /// may change now.
     pub(crate) fn forget(&self, number: u16) -> bool {
         self.engine.forget(number)
-    }
-
-    /// The rows that commits take.
-    pub(crate) fn rows(&self) -> &Rows {
-        &self.rows
     }
 
     /// Closes the writers of every segment before `number`: nothing is written there any more.

@@ -55,7 +55,7 @@ pub(crate) struct Stalls {
     threshold: Option<Duration>,
     began_ns: [AtomicU64; SLOTS],
     seen: AtomicU64,
-    watcher: OnceLock<Thread>,
+    pub(crate) watcher: OnceLock<Thread>,
     /// The watch thread sleeps without a limit.
     watcher_asleep: AtomicBool,
 }
@@ -72,12 +72,6 @@ impl Stalls {
         }
     }
 
-    /// Sets the handle of the watch thread, once.
-    pub(crate) fn set_watcher(&self, thread: Thread) {
-        let _ = self.watcher.set(thread);
-    }
-
-    /// Wakes the watch thread, if there is one.
     pub(crate) fn wake_watcher(&self) {
         if let Some(watcher) = self.watcher.get() {
             watcher.unpark();
@@ -125,7 +119,6 @@ impl Stalls {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// One more was seen.
     pub(crate) fn note_seen(&self) {
         self.seen.fetch_add(1, Ordering::Relaxed);
     }
@@ -147,7 +140,6 @@ pub(crate) struct Watch {
 pub(crate) enum Next {
     /// Nothing is in flight: it sleeps without a limit.
     Sleep,
-    /// It looks again after this time.
     LookAgain(Duration),
     /// It reports a stall that has lasted this long.
     Report(Duration),

@@ -51,11 +51,8 @@ const MARKS: u64 = 2;
 /// What stays the same as long as the log is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreConfig {
-    /// Which log this is.
     pub(crate) log_id: LogId,
-    /// The epoch of this opening.
     pub(crate) epoch: u64,
-    /// Block size in bytes.
     pub(crate) block_bytes: u16,
     /// Capacity of an ordinary buffer in bytes: the longest batch but for transactions that need more.
     pub(crate) batch_bytes: usize,
@@ -77,15 +74,11 @@ impl CoreConfig {
 /// Where recovery ended and appending resumes.
 #[derive(Clone, Debug)]
 pub(crate) struct ResumePoint {
-    /// Where the log ends.
     pub(crate) end: Lsn,
     /// The first LSN that must be present.
     pub(crate) trim: Lsn,
-    /// Where the next batch goes.
     pub(crate) place: Place,
-    /// Segments that are prepared.
     pub(crate) spares: Vec<Spare>,
-    /// What the tagged records say.
     pub(crate) tagged: TaggedState,
 }
 
@@ -95,23 +88,11 @@ pub(crate) enum Refusal {
     /// All memory is waiting for the disk.
     Memory,
     /// No prepared segment has room; one of at least this many bytes is needed.
-    Segment {
-        /// Size of the segment that is needed, in bytes.
-        bytes: u64,
-    },
+    Segment { bytes: u64 },
     /// A stream lags so far behind that what it needs must be rewritten first.
     Lag,
     /// A stream has no record of this number: those that it has begin at `first`, and the next one gets `next`.
-    Number {
-        /// The stream.
-        stream: StreamId,
-        /// The number that was named.
-        number: u64,
-        /// The first number.
-        first: u64,
-        /// The next number.
-        next: u64,
-    },
+    Number { stream: StreamId, number: u64, first: u64, next: u64 },
     /// Longer than the format allows.
     TooLong,
     /// The log failed, or its close mark is issued.
@@ -121,7 +102,6 @@ pub(crate) enum Refusal {
 /// A batch handed out to be sealed and written, with what it may claim.
 #[derive(Debug)]
 pub(crate) struct Issue {
-    /// Its number.
     pub(crate) id: u64,
     /// The batch; `None` if nothing is written and only the batches of lower levels are synced.
     pub(crate) batch: Option<Batch>,
@@ -129,11 +109,8 @@ pub(crate) struct Issue {
     pub(crate) level: AckLevel,
     /// A segment that must be synced before anything of this is written, because batches in it are not durable yet.
     pub(crate) sync_first: Option<u64>,
-    /// The durable LSN at this moment.
     pub(crate) durable: Lsn,
-    /// The acknowledged LSN at this moment.
     pub(crate) acknowledged: Lsn,
-    /// The first LSN that must be present.
     pub(crate) trim: Lsn,
 }
 
@@ -163,7 +140,6 @@ struct InFlight {
     starts: bool,
 }
 
-/// The state machine.
 #[derive(Debug)]
 pub(crate) struct Core {
     config: CoreConfig,
@@ -182,27 +158,27 @@ pub(crate) struct Core {
     place: Place,
     spares: VecDeque<Spare>,
     /// The first spare, if it is too small, while a larger one is prepared to replace it. Nothing starts a later spare meanwhile.
-    outgrown: Option<Spare>,
+    pub(crate) outgrown: Option<Spare>,
     /// Segments that may still be prepared under the cap of the log: see `segment/cap.rs`.
     rooms: usize,
     open: Option<Batch>,
     ready: VecDeque<Batch>,
     flight: VecDeque<InFlight>,
-    free: FreeBuffers,
+    pub(crate) free: FreeBuffers,
     /// Bytes of buffers that are neither free nor of the ordinary size.
     large_bytes: usize,
     next_id: u64,
-    accepted_records: u64,
-    durable_id: u64,
+    pub(crate) accepted_records: u64,
+    pub(crate) durable_id: u64,
     /// The last batch that has been written and acknowledged at its level.
-    done_id: u64,
-    debt: SyncDebt,
+    pub(crate) done_id: u64,
+    pub(crate) debt: SyncDebt,
     /// What the tagged records appended so far say.
-    tagged: TaggedState,
+    pub(crate) tagged: TaggedState,
     /// How often the log was cut by what is acknowledged.
-    acknowledged_cuts: u64,
+    pub(crate) acknowledged_cuts: u64,
     now: Appending,
-    pins: PinFloor,
+    pub(crate) pins: PinFloor,
     /// The highest LSN before which no stream and no untagged record needed anything: later appends lie after it.
     free_to: Lsn,
     /// The end of the oldest segment when the holds were looked at last: see [`Core::awaits_look`].
@@ -276,11 +252,6 @@ impl Core {
         }
     }
 
-    /// The buffers that hold no batch.
-    pub(crate) fn free_buffers(&mut self) -> &mut FreeBuffers {
-        &mut self.free
-    }
-
     /// The end of what was accepted.
     pub(crate) fn appended(&self) -> Lsn {
         debug_assert!(self.durable <= self.syncing && self.syncing <= self.appended);
@@ -293,12 +264,6 @@ impl Core {
         self.durable
     }
 
-    /// The levels that are requested, issued and reached.
-    pub(crate) fn debt(&self) -> &SyncDebt {
-        &self.debt
-    }
-
-    /// A commit requests everything before `lsn` at this level.
     #[inline]
     pub(crate) fn request(&mut self, level: AckLevel, lsn: Lsn) {
         self.debt.request(level, lsn.min(self.appended));
@@ -307,11 +272,6 @@ impl Core {
     /// Everything before this outlives what the log promises. In a log of class power loss that is the durable LSN.
     pub(crate) fn acknowledged(&self) -> Lsn {
         self.reached(self.config.own())
-    }
-
-    /// How often the log was cut, since it was opened, by what is acknowledged.
-    pub(crate) fn acknowledged_cuts(&self) -> u64 {
-        self.acknowledged_cuts
     }
 
     /// Everything before this outlives what the level says.
@@ -357,12 +317,10 @@ impl Core {
         self.in_memory
     }
 
-    /// Begins or ends draining crash memory.
     pub(crate) fn set_draining(&mut self, draining: bool) {
         self.now.draining = draining;
     }
 
-    /// Whether records are being drained from crash memory.
     pub(crate) fn is_draining(&self) -> bool {
         self.now.draining
     }
@@ -372,7 +330,6 @@ impl Core {
         self.in_memory = self.in_memory.max(lsn);
     }
 
-    /// The first LSN that must be present.
     pub(crate) fn trim(&self) -> Lsn {
         self.trim
     }
@@ -391,37 +348,19 @@ impl Core {
         Some((first, last))
     }
 
-    /// Records accepted so far.
-    pub(crate) fn accepted_records(&self) -> u64 {
-        self.accepted_records
-    }
-
     /// Full batches that wait to be issued.
     pub(crate) fn full_batches(&self) -> usize {
         self.ready.len()
     }
 
-    /// The last batch that is durable.
-    pub(crate) fn durable_batch(&self) -> u64 {
-        self.durable_id
-    }
-
-    /// The last batch that has ended at its level, the ones before it as well.
-    pub(crate) fn done_batch(&self) -> u64 {
-        self.done_id
-    }
-
-    /// Prepared segments that wait to be started.
     pub(crate) fn spares(&self) -> usize {
         self.spares.len()
     }
 
-    /// Batches in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.flight.len()
     }
 
-    /// Records in the batches in flight.
     pub(crate) fn records_in_flight(&self) -> u32 {
         self.flight.iter().map(|flight| flight.records).sum()
     }
@@ -443,16 +382,6 @@ impl Core {
         std::mem::replace(&mut self.paced_max, most).is_some() || most.is_some()
     }
 
-    /// What pins hold.
-    pub(crate) fn pins(&self) -> &PinFloor {
-        &self.pins
-    }
-
-    /// What the tagged records say.
-    pub(crate) fn tagged(&self) -> &TaggedState {
-        &self.tagged
-    }
-
     /// The segments that can still be started, prepared or not.
     fn segments_left(&self) -> usize {
         self.spares.len().saturating_add(self.rooms)
@@ -468,7 +397,6 @@ impl Core {
         self.segments_left() > planted!(RecordsTakeLastSpare, self.now.leaves())
     }
 
-    /// Sets how many segments may still be prepared.
     pub(crate) fn set_rooms(&mut self, rooms: usize) {
         self.rooms = rooms;
     }
@@ -487,11 +415,6 @@ impl Core {
         if let Some(spare) = self.outgrown.take() {
             self.spares.push_front(spare);
         }
-    }
-
-    /// The spare that is too small and is being replaced.
-    pub(crate) fn outgrown_spare(&self) -> Option<Spare> {
-        self.outgrown
     }
 
     /// Whether an append that needs a segment of `bytes` bytes must wait for one.
@@ -566,7 +489,6 @@ impl Core {
         Some(Issue { id, batch: Some(batch), level, sync_first, durable, acknowledged, trim: self.trim })
     }
 
-    /// How often the log was cut by what is issued.
     fn issued_cuts(&self) -> u64 {
         let later: u64 = self.ready.iter().chain(&self.open).map(|batch| batch.log_cuts).sum();
         self.tagged.cut.saturating_sub(later)
@@ -639,7 +561,8 @@ impl Core {
         }
     }
 
-    fn recycle(&mut self, buf: AlignedBuf) {
+    /// Takes a buffer back: one of the ordinary size is used again.
+    pub(crate) fn recycle(&mut self, buf: AlignedBuf) {
         if buf.capacity() == self.config.batch_bytes {
             self.free.push(buf);
         } else {

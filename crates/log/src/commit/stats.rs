@@ -134,7 +134,6 @@ fn summary(histogram: &Histogram<u64>) -> Summary {
 }
 
 impl Recorder {
-    /// Nothing measured yet.
     pub(crate) fn new(dir: &Path, own: AckLevel) -> Self {
         let kept = Kept { write_ns: histogram(), batch_records: histogram(), counts: Stats::default() };
         let stalls = std::array::from_fn(|_| AtomicU64::new(0));
@@ -170,7 +169,6 @@ impl Recorder {
         self.stalls[usize::from(lags)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records of streams were rewritten.
     pub(crate) fn rewritten(&self, records: u64, bytes: u64) {
         self.metrics.count(Metric::RewrittenBytes, bytes);
         let mut kept = lock(&self.kept);
@@ -199,7 +197,6 @@ impl Recorder {
         metrics.record(Metric::BatchRecords, job.records.into());
     }
 
-    /// What is recorded here.
     pub(crate) fn stats(&self) -> Stats {
         let kept = lock(&self.kept);
         Stats {

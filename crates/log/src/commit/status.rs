@@ -14,7 +14,6 @@ use seawall_sys::fork::Home;
 use crate::commit::sync::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
-/// The state of one log.
 #[derive(Debug)]
 pub(crate) struct Status {
     failure: OnceLock<Arc<Error>>,
@@ -25,7 +24,6 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// An open log of this process.
     pub(crate) fn new() -> Self {
         Self {
             failure: OnceLock::new(),

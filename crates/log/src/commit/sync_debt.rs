@@ -53,7 +53,6 @@ impl SyncDebt {
         }
     }
 
-    /// A commit requests everything before `lsn` at this level.
     #[inline]
     pub(crate) fn request(&mut self, level: AckLevel, lsn: Lsn) {
         let requested = &mut self.requested[level as usize];
@@ -72,7 +71,6 @@ impl SyncDebt {
         self.issued[level as usize]
     }
 
-    /// Everything before this has reached the level.
     pub(crate) fn reached(&self, level: AckLevel) -> Lsn {
         self.reached.get(level as usize).copied().unwrap_or(Lsn::MAX)
     }
@@ -107,7 +105,6 @@ impl SyncDebt {
         if on_lower_debt { AckLevel::Full } else { level }
     }
 
-    /// Whether a batch of this level may be issued now.
     #[inline]
     pub(crate) fn may_issue(&self, level: AckLevel) -> bool {
         level != AckLevel::Full || planted!(DebtSyncDuringRelaxed, self.in_flight == 0)
@@ -132,7 +129,6 @@ impl SyncDebt {
         }
     }
 
-    /// Everything before `end` has reached this level.
     #[inline]
     pub(crate) fn reach(&mut self, level: AckLevel, end: Lsn) {
         let levels = self.reached.len().min(level as usize + 1);

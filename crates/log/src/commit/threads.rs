@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use crate::commit::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// The handles of the threads of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    writer: OnceLock<Thread>,
-    maintenance: OnceLock<Thread>,
-    rewriter: OnceLock<Thread>,
+    pub(crate) writer: OnceLock<Thread>,
+    pub(crate) maintenance: OnceLock<Thread>,
+    pub(crate) rewriter: OnceLock<Thread>,
     /// The writer thread sleeps until something happens that it must notice.
     writer_asleep: AtomicBool,
     /// Counts what the writer thread must notice: batches that became durable, trims, prepared segments.
@@ -22,48 +21,29 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Sets the handle of the writer thread, once.
-    pub(crate) fn set_writer(&self, thread: Thread) {
-        let _ = self.writer.set(thread);
-    }
-
-    /// Sets the handle of the maintenance thread, once.
-    pub(crate) fn set_maintenance(&self, thread: Thread) {
-        let _ = self.maintenance.set(thread);
-    }
-
-    /// Sets the handle of the thread that rewrites what streams need, once.
-    pub(crate) fn set_rewriter(&self, thread: Thread) {
-        let _ = self.rewriter.set(thread);
-    }
-
     /// Whether there is a thread that rewrites what streams need.
     pub(crate) fn has_rewriter(&self) -> bool {
         self.rewriter.get().is_some()
     }
 
-    /// Wakes the thread that rewrites what streams need, if there is one.
     pub(crate) fn wake_rewriter(&self) {
         if let Some(rewriter) = self.rewriter.get() {
             rewriter.unpark();
         }
     }
 
-    /// Wakes the writer thread.
     pub(crate) fn wake_writer(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
     }
 
-    /// Wakes the maintenance thread.
     pub(crate) fn wake_maintenance(&self) {
         if let Some(maintenance) = self.maintenance.get() {
             maintenance.unpark();
         }
     }
 
-    /// Whether the writer thread sleeps until something happens that it must notice.
     pub(crate) fn is_writer_asleep(&self) -> bool {
         self.writer_asleep.load(Ordering::SeqCst)
     }
@@ -75,12 +55,10 @@ impl Threads {
         }
     }
 
-    /// How much has happened so far.
     pub(crate) fn activity(&self) -> u64 {
         self.activity.load(Ordering::SeqCst)
     }
 
-    /// Something happened that the writer thread must notice.
     pub(crate) fn note_activity(&self) {
         self.activity.fetch_add(1, Ordering::SeqCst);
     }

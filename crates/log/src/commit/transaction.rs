@@ -42,9 +42,9 @@ pub struct Transaction {
     count: u32,
     /// Where the header of the last record is, from the start of the records.
     last: usize,
-    numbering: Numbering,
+    pub(crate) numbering: Numbering,
     /// What it trims, cuts and removes.
-    changes: Vec<Tag>,
+    pub(crate) changes: Vec<Tag>,
     bytes_max: usize,
 }
 
@@ -62,9 +62,7 @@ pub(crate) enum Finished<'a> {
     InBuffer {
         /// The buffer; the caller gives back what is left in it.
         buf: &'a mut Option<AlignedBuf>,
-        /// Bytes used.
         used: usize,
-        /// The checksum.
         sum: u32,
     },
     /// Its records lie somewhere.
@@ -159,11 +157,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// What it trims, cuts and removes, taken out.
-    pub(crate) fn take_changes(&mut self) -> Vec<Tag> {
-        std::mem::take(&mut self.changes)
-    }
-
     /// Adds a record with the tag that it has in another log, where all tagged ones of this transaction come from.
     pub(crate) fn append_copy(&mut self, tag: &Tag, record: &[u8]) -> Result<()> {
         let head = tagged_header(record.len(), true, tag);
@@ -221,11 +214,6 @@ impl Transaction {
     #[must_use]
     pub fn len(&self) -> u32 {
         self.count
-    }
-
-    /// What is done with the numbers of its records.
-    pub(crate) fn numbering(&self) -> Numbering {
-        self.numbering
     }
 
     /// Whether nothing was added yet.

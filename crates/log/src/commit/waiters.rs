@@ -34,11 +34,14 @@ pub(crate) struct Waiters {
     /// Futures request everything before these LSNs, by level.
     requested: [AtomicU64; 3],
     batch_gates: [Gate; GATES],
-    append_gate: Gate,
-    follower_gate: Gate,
+    /// Where appends sleep that found no memory or no segment.
+    pub(crate) append_gate: Gate,
+    /// Where followers sleep at the end of the log.
+    pub(crate) follower_gate: Gate,
     wakers: Mutex<Wakers>,
     watcher: OnceLock<Waker>,
-    appends: AppendQueue,
+    /// Where append futures wait that found no room.
+    pub(crate) appends: AppendQueue,
 }
 
 /// The futures that wait for a watermark.
@@ -70,7 +73,6 @@ impl Waiters {
         }
     }
 
-    /// The end of what outlives the log's class.
     pub(crate) fn durable(&self) -> Lsn {
         Lsn::new(self.durable.load(Ordering::Acquire))
     }
@@ -108,7 +110,6 @@ impl Waiters {
         self.requested[level as usize].fetch_max(lsn.get(), Ordering::SeqCst);
     }
 
-    /// What futures request in the level.
     pub(crate) fn requested(&self, level: AckLevel) -> Lsn {
         Lsn::new(self.requested[level as usize].load(Ordering::SeqCst))
     }
@@ -116,21 +117,6 @@ impl Waiters {
     /// Where the committers of a batch sleep.
     pub(crate) fn batch_gate(&self, batch: u64) -> &Gate {
         &self.batch_gates[usize::try_from(batch % GATES as u64).unwrap_or(0)]
-    }
-
-    /// Where appends sleep that found no memory or no segment.
-    pub(crate) fn append_gate(&self) -> &Gate {
-        &self.append_gate
-    }
-
-    /// Where followers sleep at the end of the log.
-    pub(crate) fn follower_gate(&self) -> &Gate {
-        &self.follower_gate
-    }
-
-    /// Where append futures wait that found no room.
-    pub(crate) fn appends(&self) -> &AppendQueue {
-        &self.appends
     }
 
     /// Wakes `waker` when everything before `lsn` has reached the level, in place of the one that was registered before.

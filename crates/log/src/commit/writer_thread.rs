@@ -27,8 +27,8 @@ pub(crate) fn run(group: &Arc<Group>, idle: Duration, closing: &CloseOrder, hand
 fn write(group: &Group, idle: Duration, closing: &CloseOrder, handed_over: &HandedOver) {
     let mut led = false;
     let (mut seen, mut quiet_since) = (u64::MAX, monotonic_ns());
-    while !group.status().is_stopping() {
-        if group.status().is_closed() && closing.run(group, handed_over) {
+    while !group.status.is_stopping() {
+        if group.status.is_closed() && closing.run(group, handed_over) {
             return;
         }
         let mut core = group.core();
@@ -48,7 +48,7 @@ fn write(group: &Group, idle: Duration, closing: &CloseOrder, handed_over: &Hand
             core = group.core();
         }
         let now = monotonic_ns();
-        let activity = group.threads().activity();
+        let activity = group.threads.activity();
         if activity != seen {
             (seen, quiet_since) = (activity, now);
         }
@@ -72,7 +72,7 @@ fn write(group: &Group, idle: Duration, closing: &CloseOrder, handed_over: &Hand
         if until_release.is_none() {
             group.release_idle_memory(seen);
         }
-        let limit = until_mark.or(until_release.filter(|_| group.has_idle_memory()));
+        let limit = until_mark.or(until_release.filter(|_| group.core().free.has_excess()));
         group.park_writer(seen, limit);
     }
 }

@@ -35,15 +35,6 @@ pub enum LeftInMemory {
     },
 }
 
-/// Why memory without a sound header is worthless.
-const UNSOUND: &str = "it is unfinished or damaged";
-/// Why memory of another boot is worthless.
-const OTHER_BOOT: &str = "the system has crashed or rebooted since";
-/// Why memory of another log is worthless.
-const OTHER_LOG: &str = "it belongs to another log";
-/// Why memory of another epoch is worthless.
-const OTHER_EPOCH: &str = "the log was opened without it since";
-
 /// Memory that an earlier opening left.
 #[derive(Debug)]
 pub(crate) struct Left<M> {
@@ -61,10 +52,10 @@ impl<M: Memory> Left<M> {
         let of_boot = |header: &MemoryHeader| planted!(MemoryOfOtherBoot, boot == Some(header.boot));
         let header = found.filter(of_boot);
         let worthless = match (found, header) {
-            (None, _) => UNSOUND,
-            (_, None) => OTHER_BOOT,
+            (None, _) => "it is unfinished or damaged",
+            (_, None) => "the system has crashed or rebooted since",
             // Until it is bound to one.
-            _ => OTHER_LOG,
+            _ => "it belongs to another log",
         };
         Self { memory, header, worthless: Some(worthless) }
     }
@@ -80,7 +71,7 @@ impl<M: Memory> Left<M> {
             return;
         }
         if planted!(MemoryOfOtherEpoch, !of_last) {
-            self.worthless = Some(OTHER_EPOCH);
+            self.worthless = Some("the log was opened without it since");
             return;
         }
         state_drains(&mut self.memory, epoch);

@@ -70,13 +70,11 @@ pub(crate) const DRAINS_AT: usize = HEADER_BYTES;
 
 /// Memory that this process and the kernel share. Stores reach it in the order in which they are made.
 pub(crate) trait Memory {
-    /// Its size in bytes.
     fn bytes(&self) -> usize;
     /// Stores bytes, in any order.
     fn store(&mut self, at: usize, bytes: &[u8]);
     /// Stores a word at once, after everything that was stored before.
     fn publish(&mut self, at: usize, word: u64);
-    /// Copies what lies there.
     fn load(&self, at: usize, into: &mut [u8]);
     /// So many bytes are about to be stored there.
     fn about_to_store(&self, _at: usize, _bytes: usize) {}
@@ -129,13 +127,9 @@ impl<M: Memory> Memory for &mut M {
 /// Which opening of which log stores here, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryHeader {
-    /// The log.
     pub(crate) log_id: LogId,
-    /// The boot of the system.
     pub(crate) boot: [u8; 16],
-    /// The epoch of the opening.
     pub(crate) epoch: u64,
-    /// Slots.
     pub(crate) slots: u32,
     /// Size of a slot in bytes, a multiple of a word.
     pub(crate) slot_bytes: usize,
@@ -147,7 +141,6 @@ impl MemoryHeader {
         self.slot_bytes.checked_mul(self.slots as usize)?.checked_add(SLOTS_AT)
     }
 
-    /// Writes the header.
     pub(crate) fn write(&self, memory: &mut impl Memory) {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);

@@ -12,7 +12,6 @@ use crate::lsn::Lsn;
 use seawall_sys::crash_memory::WORD_BYTES;
 use seawall_sys::planted;
 
-/// Length of a frame header in bytes.
 pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 /// Frames of up to this many bytes are small; for larger ones the processor prefetches memory by itself.
 const SMALL_BYTES: usize = 512;
@@ -32,9 +31,8 @@ fn frame_sum(lsn: Lsn, bytes: &[u8]) -> u32 {
 /// The memory of one opening, to store in.
 #[derive(Debug)]
 pub(crate) struct Ring<M> {
-    memory: M,
+    pub(crate) memory: M,
     slot_bytes: usize,
-    /// The slot in use.
     slot: usize,
     /// Bytes used of it.
     used: usize,
@@ -109,11 +107,6 @@ impl<M: Memory> Ring<M> {
             (self.slot, self.used) = (next, 0);
         }
         free
-    }
-
-    #[cfg(test)]
-    pub(crate) fn memory(&self) -> &M {
-        &self.memory
     }
 }
 

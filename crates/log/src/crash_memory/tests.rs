@@ -77,7 +77,7 @@ fn store_until(stores: usize) -> (Killed, usize, usize) {
     let (mut written, mut acknowledged) = (0, 0);
     for i in 1..ends.len() {
         let fits = ring.put(lsn(ends[i - 1]), &bytes[ends[i - 1]..ends[i]], lsn(written));
-        if ring.memory().stores_left == 0 {
+        if ring.memory.stores_left == 0 {
             break;
         }
         if fits {

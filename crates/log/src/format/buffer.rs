@@ -27,7 +27,7 @@ pub(crate) struct AlignedBuf {
     capacity: usize,
     /// Its number among the buffers that an engine may have registered. Given once, so that memory which was freed and
     /// handed out again at the same address is never mistaken for a registered buffer.
-    number: Option<u16>,
+    pub(crate) number: Option<u16>,
 }
 
 /// Sizes only: what lies in it belongs to users, and may be a secret of theirs.
@@ -38,7 +38,6 @@ impl std::fmt::Debug for AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// A zeroed buffer of `capacity` bytes.
     pub(crate) fn zeroed(capacity: usize) -> Self {
         Self::in_memory(vec![0_u8; Self::memory_bytes(capacity)], capacity)
     }
@@ -78,22 +77,14 @@ impl AlignedBuf {
         give_back(&mut self.memory)
     }
 
-    /// Its number, if it is one of those that are kept.
-    pub(crate) fn number(&self) -> Option<u16> {
-        self.number
-    }
-
-    /// Its size in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// All of its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.capacity]
     }
 
-    /// All of its bytes, to write.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.capacity]
     }

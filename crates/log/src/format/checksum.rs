@@ -3,7 +3,6 @@
 //! The choice is made here only, so that the format cannot end up with two checksums. CRC-32C finds every burst of up
 //! to 32 bits and every error of up to three bits in a batch of the usual size.
 
-/// The CRC-32C of `bytes`.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_more(0, bytes)
 }

@@ -20,7 +20,6 @@ const PIECE_ALIGN: u64 = 4096;
 /// What must come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// The segment's header.
     pub(crate) segment: SegmentHeader,
     /// Where the next batch starts, in bytes.
     pub(crate) offset: u64,
@@ -47,7 +46,6 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// At the start of a segment.
     pub(crate) fn start(segment: SegmentHeader) -> Self {
         Self {
             segment,

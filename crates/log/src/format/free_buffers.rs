@@ -49,13 +49,11 @@ impl FreeBuffers {
         Ok(Self { free, cold: count - kept, kept })
     }
 
-    /// How many are free.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.free.len()
     }
 
-    /// Those that are warm.
     pub(crate) fn warm(&self) -> &[AlignedBuf] {
         self.free.get(self.cold..).unwrap_or_default()
     }
@@ -98,7 +96,7 @@ mod tests {
     const BYTES: usize = KEPT_BYTES / 2;
 
     fn numbers(free: &FreeBuffers) -> (Vec<Option<u16>>, usize) {
-        (free.free.iter().map(super::AlignedBuf::number).collect(), free.cold)
+        (free.free.iter().map(|one| one.number).collect(), free.cold)
     }
 
     #[test]
@@ -107,7 +105,7 @@ mod tests {
         assert_eq!((free.warm().len(), free.has_excess()), (2, false));
         for _ in 0..10 {
             let one = free.pop().expect("is free");
-            assert_eq!(one.number(), Some(4));
+            assert_eq!(one.number, Some(4));
             free.push(one);
         }
         assert!(!free.has_excess());

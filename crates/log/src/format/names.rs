@@ -1,16 +1,12 @@
 //! Names the files of a log's directory: segments, and the other files that belong to the log.
 
-/// The lock.
 pub(crate) const LOCK_FILE: &str = "LOCK";
-/// The prefix of the names of all holds.
 pub(crate) const HOLD_PREFIX: &str = "HOLD-";
 /// What the name of a hold that is being written begins with.
 pub(crate) const HOLD_STAGING_PREFIX: &str = "HOLD.new-";
 /// What the name of the file begins with by which a hold is locked.
 pub(crate) const HOLD_LOCK_PREFIX: &str = "HOLD.lock-";
-/// The file that marks a rebuild.
 pub(crate) const REBUILD_MARKER: &str = "REBUILDING";
-/// The same while it is being written.
 pub(crate) const REBUILD_STAGING: &str = "REBUILDING.new";
 
 /// Whether a file of this name is a hold, one that is being written, or the lock of one.
@@ -18,7 +14,6 @@ pub(crate) fn is_hold(name: &str) -> bool {
     [HOLD_PREFIX, HOLD_STAGING_PREFIX, HOLD_LOCK_PREFIX].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a file of this name marks a rebuild.
 pub(crate) fn is_rebuild_marker(name: &str) -> bool {
     name == REBUILD_MARKER || name == REBUILD_STAGING
 }

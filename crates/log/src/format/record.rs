@@ -72,7 +72,6 @@ impl Tag {
         Self { kind: TagKind::StreamTrim, stream, number: u64::MAX }
     }
 
-    /// Whether it removes a stream.
     pub(crate) fn removes(&self) -> bool {
         *self == Self::removal(self.stream)
     }
@@ -154,7 +153,6 @@ impl RecordHead {
         RECORD_HEADER_BYTES + if self.has_tag { TAG_BYTES } else { 0 }
     }
 
-    /// The whole record in bytes.
     #[inline]
     pub(crate) fn record_bytes(self) -> usize {
         self.front_bytes() + self.length

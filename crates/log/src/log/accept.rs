@@ -43,7 +43,7 @@ impl Log {
 
     /// Wakes the first future in line: a large record that was refused may have held the memory that it waits for.
     pub(super) fn pass_on_memory(&self) {
-        self.group.waiters().appends().wake_up_to(0);
+        self.group.waiters.appends.wake_up_to(0);
     }
 
     /// As [`Log::append_no_wait`], for a future that is in line itself.
@@ -54,7 +54,7 @@ impl Log {
     /// Whether the record fills a batch of its own.
     #[inline]
     pub(crate) fn is_large(&self, record: &[u8]) -> bool {
-        Core::is_large(self.group.config(), BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
+        Core::is_large(&self.group.config, BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + record.len())
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Log {
     pub(crate) fn try_append_to_stream(&self, stream: StreamId, record: &[u8]) -> Result<StreamAppend> {
         self.check_length(record.len())?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
-        if Core::is_large(self.group.config(), used) || !self.group.threads().has_rewriter() {
+        if Core::is_large(&self.group.config, used) || !self.group.threads.has_rewriter() {
             return Err(Error::WouldBlock);
         }
         let (end, seq) = self.group.try_accept(|core| core.append_to(stream, record))?;
@@ -99,7 +99,7 @@ impl Log {
         self.check_length(record.len())?;
         self.start_rewriter()?;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + record.len();
-        if !Core::is_large(self.group.config(), used) {
+        if !Core::is_large(&self.group.config, used) {
             let mut seq = 0;
             let accepted = self.group.accept_or::<WAIT>(|core| {
                 let (end, number) = core.append_to(stream, record)?;
@@ -112,7 +112,7 @@ impl Log {
         let head = tagged_header(record.len(), false, &tag).ok_or_else(|| self.too_long(record.len()))?;
         let mut seq = 0;
         let end = accept_large::<WAIT>(&self.group, [&head, record], false, |core, large| {
-            seq = core.tagged().streams.next_number(stream);
+            seq = core.tagged.streams.next_number(stream);
             core.adopt(large.buf, large.used, (1, Numbering::Next), large.sum)
         });
         if !WAIT && end.is_err() {
@@ -127,7 +127,7 @@ impl Log {
             return Ok(self.group.core().appended());
         }
         // All that needs no core lock is done before it, because others append meanwhile.
-        let (count, numbering, changes) = (open.len(), open.numbering(), open.take_changes());
+        let (count, numbering, changes) = (open.len(), open.numbering, std::mem::take(&mut open.changes));
         let accepted = match open.finish() {
             Finished::InBuffer { buf, used, sum } => self.group.accept(|core| {
                 let accepted = core.adopt(buf, used, (count, numbering), sum);
@@ -148,7 +148,7 @@ impl Log {
         let noted = |accepted: std::result::Result<Lsn, Refusal>| {
             accepted.inspect(|_| self.group.note_stream_changes(changes))
         };
-        if Core::is_large(self.group.config(), BATCH_HEADER_BYTES + records.len()) {
+        if Core::is_large(&self.group.config, BATCH_HEADER_BYTES + records.len()) {
             let makes_room = changes.len() == count.0 as usize;
             return accept_large::<true>(&self.group, [&[], records], makes_room, |core, large| {
                 noted(core.adopt(large.buf, large.used, count, large.sum))
@@ -169,7 +169,7 @@ impl Drop for OpenTransaction<'_> {
     fn drop(&mut self) {
         let (mut staged, bufs) = self.transaction.take_memory();
         for buf in bufs.into_iter().flatten() {
-            self.log.group.core().give_back(buf);
+            self.log.group.core().recycle(buf);
         }
         staged.clear();
         if staged.capacity() <= 4 << 20 {

@@ -88,7 +88,6 @@ fn identity(options: &Options) -> LogId {
     LogId::random()
 }
 
-/// How the log is recovered.
 fn plan(options: &Options) -> Plan {
     Plan {
         new_id: identity(options),
@@ -152,11 +151,11 @@ impl Log {
         }
         let memory = CrashMemory::new(memory_plan(&held, &config, options));
         let group = Arc::new(start(config, core, &recovered, writers, options).with_memory(memory));
-        group.show_evidence(&evidence);
+        group.recorder.evidence(&evidence);
         let shared = lock.share((config.log_id, recovered.epoch), (recovered.resume.end, place.segment));
         let channel_refused = match shared {
             Ok(publisher) => {
-                group.publish_to(publisher);
+                let _ = group.publisher.set(publisher);
                 None
             }
             Err(error) => Some(error.to_string()),
@@ -176,7 +175,7 @@ impl Log {
             foreign_files: recovered.foreign_files.clone(),
             left_in_memory: LeftInMemory::Nothing,
         };
-        let pins = Pins::new(group.core().pins().clone());
+        let pins = Pins::new(group.core().pins.clone());
         if let Err(error) = pins.look(&held) {
             tracing::warn!(%error, "nothing is trimmed");
         }
@@ -199,7 +198,7 @@ impl Log {
         if let Some(left) = left {
             log.drain_crash_memory(left)?;
         }
-        if log.group.core().tagged().streams_from != 0 {
+        if log.group.core().tagged.streams_from != 0 {
             log.start_rewriter()?;
         }
         tracing::info!(dir = %dir.display(), opened = ?log.opened, "opened");
@@ -219,14 +218,14 @@ impl Log {
         let mut core = self.group.core();
         core.set_draining(false);
         // Readers of this opening see no cut that is not published.
-        if planted!(MemoryCutsUnseen, !core.tagged().cuts.is_empty()) {
+        if planted!(MemoryCutsUnseen, !core.tagged.cuts.is_empty()) {
             self.group.publish_cuts(&core);
         }
         drop(core);
         let removed = self.dir.remove(MEMORY_FILE);
         removed.map_err(|source| Error::io("remove", self.dir.path().join(MEMORY_FILE), source))?;
         (self.opened.left_in_memory, self.opened.end) = (taken, self.group.durable());
-        self.opened.segments = self.group.housekeeping().inventory().segments().len();
+        self.opened.segments = self.group.housekeeping.inventory().segments.len();
         Ok(())
     }
 
@@ -238,7 +237,7 @@ impl Log {
         let idle = options.idle_mark;
         let writer = std::thread::Builder::new().name("seawall-writer".to_owned());
         let run = move || writer_thread::run(&group, idle, &closing, &handed_over);
-        self.group.threads().set_writer(keep(writer.spawn(run).map_err(failed)?));
+        let _ = self.group.threads.writer.set(keep(writer.spawn(run).map_err(failed)?));
         let (group, closing, handed_over) = shared();
         let maintenance = std::thread::Builder::new().name("seawall-segment".to_owned());
         let full = options.on_full;
@@ -260,19 +259,19 @@ impl Log {
         };
         let maintenance = keep(maintenance.spawn(run).map_err(failed)?);
         self.pins.wakes(maintenance.clone());
-        self.group.threads().set_maintenance(maintenance);
+        let _ = self.group.threads.maintenance.set(maintenance);
         if let Some(threshold) = options.stall_threshold {
             let (group, on_stall) = (Arc::clone(&self.group), options.on_stall.clone());
             let watch = std::thread::Builder::new().name("seawall-watch".to_owned());
             let run = move || stall_watch::watch(&group, threshold, on_stall.as_ref());
-            self.group.stalls().set_watcher(keep(watch.spawn(run).map_err(failed)?));
+            let _ = self.group.stalls.watcher.set(keep(watch.spawn(run).map_err(failed)?));
         }
         Ok(())
     }
 
     /// Starts the thread that rewrites what streams need, once; where that fails, a later call retries.
     pub(super) fn start_rewriter(&self) -> Result<()> {
-        let threads = self.group.threads();
+        let threads = &self.group.threads;
         if threads.has_rewriter() {
             return Ok(());
         }
@@ -282,7 +281,7 @@ impl Log {
         }
         let failed = |source| Error::io("start a thread for", self.dir.path(), source);
         #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
+        if let Some(faults) = &self.group.writers.faults {
             faults.spawn().map_err(failed)?;
         }
         let (group, dir, index) = self.shared();
@@ -290,10 +289,10 @@ impl Log {
         let thread = std::thread::Builder::new().name("seawall-rewrite".to_owned());
         let thread = self.keep(thread.spawn(move || rewriter.run()).map_err(failed)?);
         #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
+        if let Some(faults) = &self.group.writers.faults {
             faults.spawned();
         }
-        threads.set_rewriter(thread);
+        let _ = threads.rewriter.set(thread);
         // A log that ends meanwhile found no thread to wake, and that may have looked before and sleep.
         threads.wake_rewriter();
         Ok(())

@@ -218,7 +218,6 @@ impl KeptEvidence {
         Some(Self { method: method.to_owned(), key: key.to_owned(), evidence })
     }
 
-    /// Its line.
     pub(crate) fn line(&self) -> String {
         const WHY_MAX: usize = 400;
         let found = match &self.evidence {

@@ -23,9 +23,7 @@ use crate::method::eligible::drivable;
 /// The rows of one log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
-    /// The class that the log promises.
     pub(crate) class: Durability,
-    /// The row of each relaxed level.
     pub(crate) relaxed: [Option<&'static Method>; 2],
     /// The row whose sync makes relaxed batches durable; there are no relaxed rows without it.
     pub(crate) syncing: Option<&'static Method>,

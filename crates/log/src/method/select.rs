@@ -69,9 +69,7 @@ pub enum MethodOrigin {
 
 /// The selected method, ready to work.
 pub(crate) struct Selected {
-    /// The method on its engine.
     pub(crate) engine: EngineContext,
-    /// Where the method comes from.
     pub(crate) origin: MethodOrigin,
     /// The method, and the rows of relaxed commits.
     pub(crate) rows: Rows,

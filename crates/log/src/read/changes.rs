@@ -53,12 +53,12 @@ pub(crate) struct Names {
 impl Names {
     /// Lists the names. Called before the look that relies on them, so that a change during the look is noticed.
     pub(crate) fn of(disk: &mut OsDisk) -> Self {
-        let modified = disk.dir().modified().ok();
+        let modified = disk.dir.modified().ok();
         Self { modified, listed: list(disk), since_ns: monotonic_ns(), list_at: LIST_FIRST }
     }
 
     fn have_changed(&mut self, disk: &mut OsDisk) -> bool {
-        if self.modified.is_none() || disk.dir().modified().ok() != self.modified {
+        if self.modified.is_none() || disk.dir.modified().ok() != self.modified {
             return true;
         }
         let age = Duration::from_nanos(monotonic_ns().saturating_sub(self.since_ns));

@@ -80,10 +80,10 @@ impl<R: Followed> Follower<R> {
             if found.is_some() {
                 return Ok(found);
             }
-            let gate = self.group.waiters().follower_gate();
+            let gate = &self.group.waiters.follower_gate;
             let ticket = gate.ticket();
             // Before the look for a record: what becomes durable last does so before either is true.
-            let (failed, stopping) = (self.group.status().failed(), self.group.status().is_stopping());
+            let (failed, stopping) = (self.group.status.failed(), self.group.status.is_stopping());
             let found = self.records.next_now();
             if !matches!(found, Ok(None)) {
                 gate.leave();
@@ -118,11 +118,11 @@ impl<R: Followed> Follower<R> {
     /// # Errors
     /// As [`Follower::next_record`], [`Error::Io`] if the thread that reads cannot be started, [`Error::Forked`].
     pub fn poll_next_record(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Record>>> {
-        self.group.status().check_process()?;
+        self.group.status.check_process()?;
         let mut registered = false;
         loop {
             // Before the look for a record: what becomes durable last does so before either is true.
-            let (failed, stopping) = (self.group.status().failed(), self.group.status().is_stopping());
+            let (failed, stopping) = (self.group.status.failed(), self.group.status.is_stopping());
             let durable = self.group.durable();
             if let Some(record) = ready!(self.records.poll_now(context))? {
                 return Poll::Ready(Ok(Some(record)));
@@ -136,8 +136,8 @@ impl<R: Followed> Follower<R> {
             if registered {
                 return Poll::Pending;
             }
-            let more = (self.group.config().own(), durable.saturating_add(1));
-            self.group.waiters().register(&mut self.registration, more, context.waker());
+            let more = (self.group.config.own(), durable.saturating_add(1));
+            self.group.waiters.register(&mut self.registration, more, context.waker());
             // More may have become durable before that.
             registered = true;
         }
@@ -159,8 +159,8 @@ impl Follower {
 impl<R> Drop for Follower<R> {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
-        if self.group.status().is_owner_process() {
-            self.group.waiters().forget(&mut self.registration);
+        if self.group.status.is_owner_process() {
+            self.group.waiters.forget(&mut self.registration);
         }
     }
 }
@@ -254,7 +254,7 @@ impl LogRecords {
     fn lend(&mut self) -> Result<()> {
         self.polled = true;
         let loan = self.thread.lend(&mut self.reader);
-        let failed = |source| Error::io("start a thread for", self.group.writers().dir(), source);
+        let failed = |source| Error::io("start a thread for", self.group.writers.dir(), source);
         self.loan = Some(loan.map_err(failed)?);
         Ok(())
     }
@@ -289,13 +289,13 @@ impl LogRecords {
 
 fn lost(group: &Group) -> Error {
     let panicked = std::io::Error::other("the thread that read it panicked");
-    Error::io("read", group.writers().dir(), panicked)
+    Error::io("read", group.writers.dir(), panicked)
 }
 
 impl Drop for LogRecords {
     fn drop(&mut self) {
         // In a process that was forked off, a lock may be held for ever.
-        if self.group.status().is_owner_process() {
+        if self.group.status.is_owner_process() {
             // Dropping a reader may wait for what it reads ahead: after a poll that is done by the thread as well.
             let lent = self.loan.take().and_then(|loan| loan.abandon());
             if let Some(reader) = self.reader.take().filter(|_| self.polled).or(lent) {

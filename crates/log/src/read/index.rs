@@ -102,10 +102,6 @@ impl SegmentIndex {
         self.cursor.segment.block_bytes.into()
     }
 
-    fn covers(&self, lsn: Lsn) -> bool {
-        lsn < self.cursor.lsn
-    }
-
     /// What it takes in memory, bytes.
     fn bytes(&self) -> usize {
         self.lsns.capacity() * 8
@@ -125,7 +121,7 @@ impl SegmentIndex {
                 Err(Error::Corrupt(damage)) => self.step_over(&mut scan, files, limit, damage)?,
                 Err(error) => return Err(error),
             }
-            self.cursor = scan.cursor().clone();
+            self.cursor = scan.cursor.clone();
         }
     }
 
@@ -137,7 +133,7 @@ impl SegmentIndex {
         limit: Lsn,
         damage: Damage,
     ) -> Result<()> {
-        let offset = scan.cursor().offset;
+        let offset = scan.cursor.offset;
         let header = planted!(DamageEndsIndex, scan.step_over(files, limit));
         match header {
             Ok(Some(header)) if header.end() <= limit => {
@@ -283,7 +279,6 @@ pub(crate) fn durable_end(group: &Group, number: u64) -> Lsn {
     early.unwrap_or_else(next).min(durable)
 }
 
-/// A segment that is read from.
 #[derive(Debug)]
 struct Indexed {
     index: Arc<RwLock<SegmentIndex>>,
@@ -334,7 +329,6 @@ impl Kept {
     }
 }
 
-/// The indexes of a log.
 #[derive(Debug, Default)]
 pub(crate) struct RecordIndex {
     kept: Mutex<Kept>,
@@ -406,7 +400,7 @@ impl RecordIndex {
             None => Arc::new(SegmentFile::open(dir, &segment_name(header.number))?),
         };
         let mut held = index.read().unwrap_or_else(PoisonError::into_inner);
-        let grows = !held.covers(inside);
+        let grows = inside >= held.cursor.lsn;
         if grows {
             drop(held);
             let mut growing = index.write().unwrap_or_else(PoisonError::into_inner);

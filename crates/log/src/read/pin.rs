@@ -14,7 +14,6 @@ use crate::error::Result;
 use crate::lsn::Lsn;
 use crate::read::hold;
 
-/// The pins of one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pins {
     held: Arc<Mutex<Held>>,
@@ -29,21 +28,15 @@ pub(crate) struct Pins {
 pub(crate) struct Held {
     pins: BTreeMap<Lsn, usize>,
     /// The lowest LSN that a [`crate::Hold`] named when they were looked at last.
-    outside: Option<Lsn>,
+    pub(crate) outside: Option<Lsn>,
     /// The rules of the log let more go once the lowest pin has come here.
     pub(crate) awaited: Option<Lsn>,
 }
 
 impl Held {
-    /// The lowest LSN that is held.
     pub(crate) fn lowest(&self) -> Option<Lsn> {
         let pinned = self.pins.keys().next().copied();
         self.outside.map_or(pinned, |outside| Some(pinned.map_or(outside, |pinned| pinned.min(outside))))
-    }
-
-    /// The lowest LSN that a hold named when they were looked at last.
-    pub(crate) fn outside(&self) -> Option<Lsn> {
-        self.outside
     }
 
     /// How far a trim to `lsn` may go.

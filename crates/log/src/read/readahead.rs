@@ -18,7 +18,6 @@ use crate::read::segment_file::SegmentFile;
 /// A piece of a segment, requested or read.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// The segment.
     pub(crate) number: u64,
     /// Where in the segment it starts, in bytes.
     pub(crate) offset: u64,
@@ -42,7 +41,6 @@ fn fetch((file, mut piece): Request) -> Fetched {
     Ok(piece)
 }
 
-/// The thread that reads.
 #[derive(Debug)]
 struct ReadThread {
     requests: Option<SyncSender<Request>>,

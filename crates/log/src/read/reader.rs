@@ -146,9 +146,9 @@ pub(crate) trait SegmentLookup {
 
 impl SegmentLookup for Group {
     fn successor(&self, number: u64) -> Option<SegmentHeader> {
-        let segments = self.housekeeping().inventory();
-        let at = segments.segments().partition_point(|header| header.number <= number);
-        segments.segments().get(at).copied()
+        let segments = self.housekeeping.inventory();
+        let at = segments.segments.partition_point(|header| header.number <= number);
+        segments.segments.get(at).copied()
     }
 
     fn cuts(&self) -> Option<Arc<CutList>> {
@@ -238,7 +238,6 @@ impl Unpacked {
         self.batch.as_ref().map(|_| self.lsn)
     }
 
-    /// The next record of the batch.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<ReadRecord> {
         let batch = self.batch.as_ref()?;
@@ -266,7 +265,7 @@ pub(crate) struct RecordScan<S> {
     cuts_known_from: Lsn,
     from: Lsn,
     /// Whether records of streams that were rewritten are handed out where they are now.
-    shows_copies: bool,
+    pub(crate) shows_copies: bool,
 }
 
 impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
@@ -284,11 +283,6 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
         let (cut_changes, cuts_known_from) = (0, Lsn::ZERO);
         let (cuts, shows_copies) = (None, false);
         (Self { files, scan, unpacked, cuts, cut_changes, cuts_known_from, from, shows_copies }, sought)
-    }
-
-    /// Hands out rewritten records of streams too.
-    pub(crate) fn with_copies(self) -> Self {
-        Self { shows_copies: true, ..self }
     }
 
     /// The next record before `limit`.
@@ -350,12 +344,12 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
     /// The next batch before `limit` as it lies on the disk, marks included.
     pub(crate) fn next_sealed(&mut self, limit: Lsn) -> Result<Option<SealedBatch>> {
         let Some(batch) = self.scan.next_sealed(&mut self.files, limit)? else { return Ok(None) };
-        Ok(Some(SealedBatch::of(&batch, self.scan.cursor())))
+        Ok(Some(SealedBatch::of(&batch, &self.scan.cursor)))
     }
 
     /// Where it stands, and what the next batch is linked to.
     pub(crate) fn cursor(&self) -> &Cursor {
-        self.scan.cursor()
+        &self.scan.cursor
     }
 
     /// Where the next record starts, or lies after.
@@ -365,7 +359,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
 
     /// The number of the segment that is being read.
     pub(crate) fn segment(&self) -> u64 {
-        self.scan.cursor().segment.number
+        self.scan.cursor.segment.number
     }
 
     /// Reads everything from the next batch on again, because what was read may not have been durable yet.
@@ -376,7 +370,7 @@ impl<S: Deref<Target: SegmentLookup>> RecordScan<S> {
 
     /// Where the next batch starts.
     pub(crate) fn at(&self) -> Lsn {
-        self.scan.cursor().lsn
+        self.scan.cursor.lsn
     }
 
     /// Adds where it reads to what `{:?}` shows.
@@ -423,14 +417,14 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
     let core = group.core();
     check_within(&core, from)?;
     let core = planted!(TrimDuringRead(core), Some(core));
-    let inventory = group.housekeeping().inventory();
+    let inventory = group.housekeeping.inventory();
     drop(core);
     // In order of their numbers and of their LSNs, and a log may have thousands.
-    let behind = inventory.segments().partition_point(|header| header.first_lsn <= from);
+    let behind = inventory.segments.partition_point(|header| header.first_lsn <= from);
     if planted!(TrimDuringRead, behind == 0) {
         return Ok(None);
     }
-    Ok(inventory.segments().get(behind.saturating_sub(1)).copied())
+    Ok(inventory.segments.get(behind.saturating_sub(1)).copied())
 }
 
 impl Reader {
@@ -471,7 +465,7 @@ impl Reader {
     /// Reads the next durable batch into memory, if there is one.
     pub(crate) fn read_batch(&mut self) -> Result<()> {
         #[cfg(feature = "simulation")]
-        if let Some(faults) = &self.group.writers().faults {
+        if let Some(faults) = &self.group.writers.faults {
             faults.read();
         }
         self.records.read_batch(self.group.durable()).map(drop).map_err(|error| self.explain(error))
@@ -482,7 +476,6 @@ impl Reader {
         self.group.durable() > self.at()
     }
 
-    /// Where the next batch starts.
     pub(crate) fn at(&self) -> Lsn {
         self.records.at()
     }

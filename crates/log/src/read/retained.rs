@@ -47,7 +47,7 @@ impl Retained {
     /// Trims what streams and the rules let go; returns when to look again, if only time will let more go. Called whenever a segment
     /// has gone, which may be for another reason than these: then the index of records gives it up as well.
     pub(crate) fn trim(&mut self) -> Option<Duration> {
-        let oldest = self.group.housekeeping().inventory().segments().front().map(|header| header.number);
+        let oldest = self.group.housekeeping.inventory().segments.front().map(|header| header.number);
         if self.oldest != oldest {
             self.oldest = oldest;
             let first = self.group.core().trim();
@@ -61,14 +61,14 @@ impl Retained {
             tracing::warn!(%error, "nothing is trimmed");
             (None, true)
         });
-        let held = held || (self.group.core().is_let_go() && self.pins.held().outside().is_some());
+        let held = held || (self.group.core().is_let_go() && self.pins.held().outside.is_some());
         again.into_iter().chain(held.then_some(HELD_AGAIN)).min()
     }
 
     /// Does so once; also returns whether a hold is in the way of the rules.
     fn judge_and_trim(&mut self) -> Result<(Option<Duration>, bool)> {
         let segments: Vec<SegmentHeader> =
-            self.group.housekeeping().inventory().segments().iter().copied().collect();
+            self.group.housekeeping.inventory().segments.iter().copied().collect();
         let aged: Vec<Aged> = segments.iter().map(|header| self.aged(header)).collect();
         let oldest = segments.first().map_or(0, |header| header.number);
         self.newest_us = self.newest_us.split_off(&oldest);
@@ -88,7 +88,7 @@ impl Retained {
                 let next =
                     aged.iter().map(|segment| segment.first_lsn).find(|first| Some(*first) > verdict.trim);
                 held.awaited = next;
-                is_held = held.outside().is_some();
+                is_held = held.outside.is_some();
             }
             Ok(verdict.trim.unwrap_or_default())
         })?;
@@ -102,7 +102,7 @@ impl Retained {
 
     /// When the newest record of a segment was written, if it is full.
     fn newest_us(&mut self, number: u64) -> Option<u64> {
-        let active = self.group.housekeeping().inventory().segments().back().map(|header| header.number);
+        let active = self.group.housekeeping.inventory().segments.back().map(|header| header.number);
         if active == Some(number) {
             return None;
         }

@@ -90,13 +90,13 @@ pub(crate) struct Rewriter {
 impl Rewriter {
     /// Runs until the log stops or fails.
     pub(crate) fn run(&self) {
-        while !self.group.status().is_stopping() {
+        while !self.group.status.is_stopping() {
             match self.step() {
                 Ok(true) => continue,
                 Ok(false) => {}
                 // A log that ends refuses the copies. Anything else is retried when a segment is started.
                 Err(error) => {
-                    if !self.group.status().is_closed() {
+                    if !self.group.status.is_closed() {
                         tracing::warn!(%error, "records of streams in the oldest segment could not be rewritten");
                     }
                 }
@@ -111,22 +111,22 @@ impl Rewriter {
     fn pace(&self, bytes: Option<u64>) {
         let is_bound = self.group.core().pace(bytes);
         if is_bound {
-            self.group.waiters().room_for_appends(self.group.config().batch_bytes);
+            self.group.waiters.room_for_appends(self.group.config.batch_bytes);
         }
     }
 
     /// The end of the oldest segment, if what is needed of it is to be rewritten, and what the log holds.
     fn due(&self) -> Option<(Lsn, Held)> {
         let core = self.group.core();
-        let tagged = core.tagged();
+        let tagged = &core.tagged;
         let (oldest_needed, end) = tagged.streams.oldest()?;
         // Without that the segment would not go either.
         let plain = core.trim_without_streams();
-        let inventory = self.group.housekeeping().inventory();
+        let inventory = self.group.housekeeping.inventory();
         // Those that were trimmed are removed as soon as that is durable.
-        let nexts = inventory.segments().iter().skip(1);
+        let nexts = inventory.segments.iter().skip(1);
         let trimmed = nexts.take_while(|next| next.first_lsn <= core.trim()).count();
-        let segments = inventory.segments().range(trimmed..);
+        let segments = inventory.segments.range(trimmed..);
         let held = Held {
             segments: segments.len(),
             bytes: segments.clone().map(|segment| segment.segment_bytes).sum(),
@@ -140,8 +140,8 @@ impl Rewriter {
     /// Rewrites some records; returns whether there may be more.
     fn step(&self) -> Result<bool> {
         let Some((end, held)) = self.due() else { return Ok(false) };
-        let at_once = (AT_ONCE, self.group.config().batch_bytes as u64);
-        let needed = self.group.core().tagged().streams.needed_before(end, at_once);
+        let at_once = (AT_ONCE, self.group.config.batch_bytes as u64);
+        let needed = self.group.core().tagged.streams.needed_before(end, at_once);
         self.pace(held.room(needed.iter().map(Needed::bytes).sum()));
         let (mut records, mut bytes) = (0, 0);
         for needed in needed {
@@ -153,11 +153,11 @@ impl Rewriter {
         // With that everything before it that was cut or trimmed becomes durable as well, and is released.
         let end = self.group.core().appended();
         self.group.commit(end, AckLevel::Full)?;
-        self.group.recorder().rewritten(records, bytes);
+        self.group.recorder.rewritten(records, bytes);
         let first = self.group.core().trim();
         self.index.trimmed(&self.group, first);
-        self.group.threads().note_activity();
-        self.group.threads().wake_sleeping_writer();
+        self.group.threads.note_activity();
+        self.group.threads.wake_sleeping_writer();
         Ok(records > 0)
     }
 
@@ -178,11 +178,11 @@ impl Rewriter {
         let mut copied = false;
         let head = tagged_header(payload.len(), false, &needed.tag);
         let Some(head) = head else { return Ok(false) };
-        let config = self.group.config();
+        let config = &self.group.config;
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
         if Core::is_large(config, used) {
             accept_large::<true>(&self.group, [&head, payload], true, |core, large| {
-                copied = core.tagged().streams.still_needs(needed);
+                copied = core.tagged.streams.still_needs(needed);
                 if !copied {
                     return Ok(core.appended());
                 }
@@ -191,7 +191,7 @@ impl Rewriter {
             return Ok(copied);
         }
         let accepted = self.group.accept(|core| {
-            copied = core.tagged().streams.still_needs(needed);
+            copied = core.tagged.streams.still_needs(needed);
             if copied { core.append_tagged(&needed.tag, payload) } else { Ok(core.appended()) }
         });
         accepted.map(|_| copied)

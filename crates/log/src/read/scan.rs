@@ -55,9 +55,7 @@ const PIECES_BEFORE_READAHEAD: u32 = 2;
 /// One batch that was found valid.
 #[derive(Clone, Debug)]
 pub(crate) struct ScannedBatch {
-    /// Its header.
     pub(crate) header: BatchHeader,
-    /// The buffer it lies in.
     pub(crate) buf: Arc<AlignedBuf>,
     /// Where its records start in the buffer.
     pub(crate) start: usize,
@@ -68,7 +66,7 @@ pub(crate) struct ScannedBatch {
 /// A walk through the log.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    cursor: Cursor,
+    pub(crate) cursor: Cursor,
     buf: Arc<AlignedBuf>,
     read_bytes: usize,
     /// The part of the segment that the buffer holds, and where in the buffer it lies.
@@ -103,11 +101,6 @@ impl Scan {
             pieces: 0,
             idle: None,
         }
-    }
-
-    /// Where the scan stands.
-    pub(crate) fn cursor(&self) -> &Cursor {
-        &self.cursor
     }
 
     /// Forgets what was read of the batches from the cursor on.

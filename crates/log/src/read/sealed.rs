@@ -35,7 +35,6 @@ const PROVEN_WITHIN: Duration = Duration::from_secs(1);
 /// Where a rebuild was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Saved {
-    /// The segment.
     pub(crate) segment: u64,
     /// Everything before this byte of it is durable.
     pub(crate) offset: u64,
@@ -158,7 +157,6 @@ impl SealedFollower {
     }
 }
 
-/// One piece.
 pub(crate) enum Piece<'a> {
     Segment(SegmentHeader),
     Batch(BatchHeader, &'a [u8]),

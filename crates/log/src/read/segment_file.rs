@@ -28,7 +28,6 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Opens the segment called `name`.
     pub(crate) fn open(dir: &Arc<Directory>, name: &str) -> Result<Self> {
         let cached = StoreFile::open_read_only_in(dir, name, Access::Cached);
         let cached = cached.map_err(|source| Error::io("open", dir.path().join(name), source))?;

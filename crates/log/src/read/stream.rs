@@ -108,7 +108,7 @@ impl<'a> Stream<'a> {
     }
 
     fn bounds(&self) -> (u64, u64) {
-        self.log.group().core().tagged().streams.bounds(self.id).unwrap_or_default()
+        self.log.group.core().tagged.streams.bounds(self.id).unwrap_or_default()
     }
 
     /// Reads the durable record of this sequence number, in a few microseconds if the page cache has it.
@@ -134,13 +134,12 @@ impl<'a> Stream<'a> {
 
     /// Reads from there on; one that hands out a single record need not `watch` for cuts.
     fn reader(&self, from: u64, watches: bool) -> Result<StreamReader> {
-        let group = self.log.group();
-        group.status().check_readable()?;
+        let group = &self.log.group;
+        group.status.check_readable()?;
         let core = group.core();
-        let (first, next) = core.tagged().streams.bounds(self.id).unwrap_or_default();
-        let end =
-            if watches { core.tagged().streams.durable_end(self.id, core.acknowledged()) } else { next };
-        let cut = watches.then(|| group.stream_cuts().watch(self.id));
+        let (first, next) = core.tagged.streams.bounds(self.id).unwrap_or_default();
+        let end = if watches { core.tagged.streams.durable_end(self.id, core.acknowledged()) } else { next };
+        let cut = watches.then(|| group.stream_cuts.watch(self.id));
         drop(core);
         check_seq(self.id, from, (first, next))?;
         let (group, dir, index) = self.log.shared();
@@ -208,10 +207,10 @@ impl<'a> Stream<'a> {
     }
 
     fn append_change(&self, tag: Tag) -> Result<Lsn> {
-        let group = self.log.group();
+        let group = &self.log.group;
         let (end, core) = group.accept(|core| core.change_stream(&tag))?;
         group.note_stream_changes(&[tag]);
-        let holds = core.tagged().streams.holds();
+        let holds = core.tagged.streams.holds();
         drop(core);
         if holds {
             self.log.note_held()?;
@@ -268,7 +267,7 @@ impl StreamReader {
     /// next record is not durable yet.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
-        self.next >= self.group.core().tagged().streams.next_number(self.id)
+        self.next >= self.group.core().tagged.streams.next_number(self.id)
     }
 
     /// The next durable record, or `None` if there is none yet, which [`StreamReader::is_at_end`] tells apart from the end; a later call may
@@ -334,9 +333,9 @@ pub(crate) fn durable_places(
     if let Some(goes_on) = cut.and_then(|cut| cut.look(next)) {
         return Err(Error::StreamEnd { stream: id, seq: next, next: goes_on });
     }
-    let Some((first, _)) = core.tagged().streams.bounds(id) else { return Ok((cuts, Vec::new())) };
+    let Some((first, _)) = core.tagged.streams.bounds(id) else { return Ok((cuts, Vec::new())) };
     check_seq(id, next, (first, u64::MAX))?;
-    Ok((cuts, places_from(&core.tagged().streams, (id, next), count, durable)?))
+    Ok((cuts, places_from(&core.tagged.streams, (id, next), count, durable)?))
 }
 
 /// Refuses a number at which a stream has nothing: trimmed, or after the next record.
@@ -359,7 +358,7 @@ pub(crate) fn places_from(
     if places.is_empty()
         && let Some(state) = streams.get(stream)
     {
-        let next = state.places().range(seq, 1).first().map_or(state.next(), |(number, _)| *number);
+        let next = state.places.range(seq, 1).first().map_or(state.next, |(number, _)| *number);
         if next > seq {
             return Err(Error::StreamGap { stream, seq, next });
         }

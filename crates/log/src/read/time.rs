@@ -27,8 +27,7 @@ pub(crate) fn lsn_at(group: &Arc<Group>, dir: &Arc<Directory>, time_us: u64) -> 
     let durable = group.durable();
     let (segments, first) = {
         let core = group.core();
-        let segments: Vec<SegmentHeader> =
-            group.housekeeping().inventory().segments().iter().copied().collect();
+        let segments: Vec<SegmentHeader> = group.housekeeping.inventory().segments.iter().copied().collect();
         (segments, core.trim())
     };
     let mut files = Files::new(Arc::clone(dir), Arc::clone(group));
@@ -71,7 +70,7 @@ fn first_at(
     durable: Lsn,
 ) -> Result<Option<(Lsn, u64)>> {
     let mut scan = Scan::at(Cursor::start(*segment), READ_BYTES);
-    while scan.cursor().lsn < durable && scan.cursor().segment.number == segment.number {
+    while scan.cursor.lsn < durable && scan.cursor.segment.number == segment.number {
         let Some(header) = scan.step_over(files, durable)? else { break };
         if header.kind == BatchKind::Records && header.time_us >= time_us {
             return Ok(Some((header.lsn, header.time_us)));

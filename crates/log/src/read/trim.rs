@@ -46,7 +46,7 @@ impl Trim<'_> {
             self.group.trimmed();
         } else {
             // What is left may be held by a stream alone now.
-            planted!(RewriterSleepsAtCap, self.group.threads().wake_rewriter());
+            planted!(RewriterSleepsAtCap, self.group.threads.wake_rewriter());
         }
         Ok(first)
     }

@@ -88,7 +88,7 @@ pub(crate) fn undisturbed<T>(
 /// A look at a log at one moment.
 #[derive(Clone)]
 pub struct View {
-    dir: Arc<Directory>,
+    pub(crate) dir: Arc<Directory>,
     segments: Arc<ViewedSegments>,
     first: Lsn,
     end: Lsn,
@@ -209,7 +209,7 @@ impl View {
     }
 
     fn look(disk: &mut OsDisk) -> Result<Self> {
-        let writer = is_held(disk.dir())?;
+        let writer = is_held(&disk.dir)?;
         // If there may be a writer, there is one: its unfinished batch would look like damage.
         let written = writer != Some(false);
         let names = Names::of(disk);
@@ -250,7 +250,7 @@ impl View {
         let broken = peek(disk, window, file, &cursor)?;
         disk.close(file);
         let segments = Arc::new(ViewedSegments { headers: members, cuts: None });
-        let (dir, first) = (Arc::clone(disk.dir()), cursor.trim);
+        let (dir, first) = (Arc::clone(&disk.dir), cursor.trim);
         let watch = Watch::new(cursor, broken, &found.unstarted, names);
         Ok(Self { dir, segments, first, end, tail, writer, watch, cuts: None })
     }
@@ -391,7 +391,7 @@ impl View {
             return Err(Error::BeyondEnd { lsn: from, end: self.end });
         }
         let records = self.scan(from)?;
-        Ok(ViewReader { records, end: self.end, ended: false, failed: false })
+        Ok(ViewReader { records, end: self.end, ended: false })
     }
 
     /// Follows the log from the first record at or after `from`, which may not be there yet, also across writers that end
@@ -456,29 +456,21 @@ impl View {
         self.watch.cursor.time_us
     }
 
-    /// The directory.
-    pub(crate) fn directory(&self) -> &Arc<Directory> {
-        &self.dir
-    }
-
     /// The headers of the segments, oldest first, for a reader to keep.
     pub(crate) fn segments_shared(&self) -> Arc<ViewedSegments> {
         Arc::clone(&self.segments)
     }
 
-    /// The epoch of the newest batch.
     pub(crate) fn newest_epoch(&self) -> u64 {
         self.watch.cursor.epoch
     }
 }
 
-/// Reads the records of a [`View`] in order; ends after the last one, until [`ViewReader::go_on`] is called, and after the
-/// first error.
+/// Reads the records of a [`View`] in order; ends after the last one and after the first error.
 pub struct ViewReader {
     records: RecordScan<Arc<ViewedSegments>>,
     end: Lsn,
     ended: bool,
-    failed: bool,
 }
 
 impl std::fmt::Debug for View {
@@ -495,19 +487,6 @@ impl std::fmt::Debug for ViewReader {
         let mut shown = f.debug_struct("ViewReader");
         self.records.show(&mut shown);
         shown.field("end", &self.end).finish_non_exhaustive()
-    }
-}
-
-impl ViewReader {
-    /// Continues to the end of `view`, a later view of the same log, from where it stopped: nothing is read twice.
-    /// A reader that ended with an error stays at its end.
-    pub fn go_on(&mut self, view: &View) {
-        if self.failed {
-            return;
-        }
-        self.records.files.segments = Arc::clone(&view.segments);
-        self.end = self.end.max(view.end);
-        self.ended = false;
     }
 }
 
@@ -529,7 +508,6 @@ impl Iterator for ViewReader {
         }
         let next = self.records.next(|| self.end).map_err(|error| explain(&self.records, error)).transpose();
         self.ended = !matches!(next, Some(Ok(_)));
-        self.failed = matches!(next, Some(Err(_)));
         next
     }
 }
@@ -589,28 +567,30 @@ mod tests {
     }
 
     #[test]
-    fn a_view_that_is_renewed_and_its_reader_show_everything_once() {
+    fn a_view_that_is_renewed_shows_everything_once() {
         let dir = tempfile::tempdir().expect("makes a directory");
         let mut view = {
             open(dir.path()).close().expect("closes");
             View::open(dir.path()).expect("looks")
         };
-        let mut reader = view.read(Lsn::ZERO).expect("reads");
-        let mut seen = Vec::new();
-        let mut end = Lsn::ZERO;
+        let (mut seen, mut from, mut end) = (Vec::new(), Lsn::ZERO, Lsn::ZERO);
+        let mut read_on = |view: &View, seen: &mut Vec<u8>| {
+            for record in view.read(from).expect("reads").map(|record| record.expect("is intact")) {
+                from = record.end;
+                seen.push(record.payload[0]);
+            }
+        };
         // Some openings end in the same segment, some need others; the last one of each is a closed log.
         for (byte, records) in [(1, 1), (2, 100), (3, 3), (4, 300), (5, 700), (6, 1)] {
             let log = open(dir.path());
             for _ in 0..records {
                 end = fill(&log, 1, byte);
                 view.renew().expect("looks");
-                reader.go_on(&view);
-                seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+                read_on(&view, &mut seen);
             }
             log.close().expect("closes");
             view.renew().expect("looks");
-            reader.go_on(&view);
-            seen.extend((&mut reader).map(|record| record.expect("is intact").payload[0]));
+            read_on(&view, &mut seen);
             assert_eq!((view.end_lsn(), view.may_be_written()), (end, false), "{byte}");
             let expected = std::iter::repeat_n(byte, records);
             assert!(seen.drain(..).eq(expected), "{byte}");

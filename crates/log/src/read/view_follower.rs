@@ -249,8 +249,8 @@ impl ViewRecords {
 
     /// Continues in the segments of `log`.
     fn adopt(&mut self, log: &LiveView) {
-        if !Arc::ptr_eq(&self.scan.files.dir, log.view.directory()) {
-            self.scan.files.dir = Arc::clone(log.view.directory());
+        if !Arc::ptr_eq(&self.scan.files.dir, &log.view.dir) {
+            self.scan.files.dir = Arc::clone(&log.view.dir);
             self.scan.forget();
         }
         self.scan.files.segments = Arc::clone(&log.segments);
@@ -261,7 +261,7 @@ impl ViewRecords {
     fn go_on_after(&mut self, error: Error, log: &mut LiveView) -> Result<()> {
         let (lsn, again) = (self.scan.at(), self.failed_at);
         let dir = log.view.dir().to_path_buf();
-        let Ok(now) = View::open_in(log.view.directory()) else { return Err(error.in_dir(&dir)) };
+        let Ok(now) = View::open_in(&log.view.dir) else { return Err(error.in_dir(&dir)) };
         if lsn < now.first_lsn() {
             return Err(Error::Trimmed { lsn, first: now.first_lsn() });
         }
@@ -366,7 +366,7 @@ impl LiveView {
                 // What was cut before this end must not be shown, though it lies before it. A cut that is counted before the durable
                 // LSN has moved is seen when it has.
                 self.cuts_changed = changed;
-                self.view = View::open_in(self.view.directory())?;
+                self.view = View::open_in(&self.view.dir)?;
                 self.segments = self.view.segments_shared();
                 self.cuts = published.cuts;
             }
@@ -382,7 +382,7 @@ impl LiveView {
             return Ok(false);
         }
         self.check_at_ns = monotonic_ns().saturating_add(nanoseconds(CHECK_EVERY));
-        let lives = page.is_named(self.view.directory()) && is_held(self.view.directory())? != Some(false);
+        let lives = page.is_named(&self.view.dir) && is_held(&self.view.dir)? != Some(false);
         if lives { Ok(false) } else { self.look_anew() }
     }
 
@@ -409,7 +409,7 @@ impl LiveView {
 
     /// Whether no writer has come since the last look at the directory.
     fn is_left_alone(&mut self, due: bool) -> Result<bool> {
-        let dir = self.view.directory();
+        let dir = &self.view.dir;
         if is_held(dir)? != Some(false) || self.named() != self.left {
             return Ok(false);
         }
@@ -423,14 +423,14 @@ impl LiveView {
     }
 
     fn named(&self) -> Option<String> {
-        named(self.view.directory()).ok().flatten().map(|(name, _)| name)
+        named(&self.view.dir).ok().flatten().map(|(name, _)| name)
     }
 
     /// Looks at the whole directory.
     fn look_anew(&mut self) -> Result<bool> {
         let before = self.end;
         self.left = self.named();
-        self.view = View::open_in(self.view.directory())?;
+        self.view = View::open_in(&self.view.dir)?;
         self.adopt();
         Ok(self.end > before)
     }
@@ -451,7 +451,7 @@ impl LiveView {
             return;
         }
         let (view, refused) = (&self.view, &self.refused);
-        let page = Subscriber::connect(view.directory(), view.log_id(), view.newest_epoch());
+        let page = Subscriber::connect(&view.dir, view.log_id(), view.newest_epoch());
         self.source = match page {
             Ok(page) => match refused.as_ref().filter(|(name, _)| name == page.name()) {
                 Some((_, reason)) => Source::Disk(reason.clone()),
@@ -468,7 +468,7 @@ impl LiveView {
 
     /// Adds the segments that were started since, and forgets those before the one that is being read.
     fn add_segments(&mut self, reads: u64) -> Result<()> {
-        let mut disk = OsDisk::read_only(Arc::clone(self.view.directory()));
+        let mut disk = OsDisk::read_only(Arc::clone(&self.view.dir));
         let read = self.segments.headers.iter().filter(|header| header.number >= reads);
         let mut segments: Vec<_> = read.copied().collect();
         let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;

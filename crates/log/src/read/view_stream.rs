@@ -114,7 +114,7 @@ impl ViewStream {
             }
             concerns
         };
-        let disk = &mut OsDisk::read_only(Arc::clone(self.view.directory()));
+        let disk = &mut OsDisk::read_only(Arc::clone(&self.view.dir));
         let at = replay_stream(disk, &self.segments, self.at.clone(), self.end, concerns, &mut self.state);
         self.at = at.map_err(|error| error.in_dir(self.view.dir()))?;
         self.seen = self.end;
@@ -128,7 +128,7 @@ impl ViewStream {
             let Err(Error::Io { .. } | Error::Corrupt(_) | Error::Trimmed { .. }) = &done else {
                 return done;
             };
-            let now = View::open_in(self.view.directory())?;
+            let now = View::open_in(&self.view.dir)?;
             if now.first_lsn() <= self.segments.first().map_or(Lsn::ZERO, |oldest| oldest.first_lsn) {
                 return done;
             }
@@ -148,7 +148,7 @@ impl ViewStream {
     /// The sequence number of the first record that is left; that of the next record if there is none.
     #[must_use]
     pub fn first_seq(&self) -> u64 {
-        self.state.streams.get(self.id).map_or(0, crate::stream::table::StreamState::first)
+        self.state.streams.get(self.id).map_or(0, |state| state.first)
     }
 
     /// The sequence number that the next record gets.
@@ -211,9 +211,10 @@ impl ViewStream {
         let segment = self.segments.iter().rev().find(|header| header.first_lsn <= lsn);
         let first = self.segments.first().map_or(Lsn::ZERO, |oldest| oldest.first_lsn);
         let segment = *segment.ok_or(Error::Trimmed { lsn, first })?;
-        let files = Files::new(Arc::clone(self.view.directory()), self.shared_segments());
-        let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), lsn, self.end);
-        sought.map(|()| records.with_copies())
+        let files = Files::new(Arc::clone(&self.view.dir), self.shared_segments());
+        let (mut records, sought) = RecordScan::new(files, (segment, READ_BYTES), lsn, self.end);
+        records.shows_copies = true;
+        sought.map(|()| records)
     }
 }
 

@@ -61,7 +61,6 @@ pub(crate) struct DirectoryScan {
     pub(crate) unstarted: Vec<Spare>,
     /// Staging files, by number.
     pub(crate) staging: Vec<u64>,
-    /// Foreign files.
     pub(crate) foreign_files: Vec<String>,
 }
 

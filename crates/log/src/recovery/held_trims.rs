@@ -21,7 +21,6 @@ use crate::storage::disk::{Disk, has_name, read_full, remove, sync, sync_dir, wr
 use crate::stream::state::HeldTrims;
 use seawall_sys::planted;
 
-/// The name of the file.
 pub(crate) const HELD_FILE: &str = "TRIMS";
 /// Its name while it is written.
 pub(crate) const HELD_STAGING: &str = "TRIMS.new";

@@ -72,9 +72,7 @@ pub(crate) struct Plan {
     pub(crate) new_id: LogId,
     /// Block size of a log that does not exist yet, in bytes.
     pub(crate) block_bytes: u16,
-    /// Size of new segments in bytes.
     pub(crate) segment_bytes: u64,
-    /// Size of one read in bytes.
     pub(crate) read_bytes: usize,
     /// Whether writes are to be durable on completion rather than by a sync.
     pub(crate) dsync: bool,
@@ -89,25 +87,18 @@ pub(crate) struct Plan {
 /// What recovery found and did.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovered {
-    /// Which log.
     pub(crate) log_id: LogId,
-    /// The epoch of this opening.
     pub(crate) epoch: u64,
-    /// Block size in bytes.
     pub(crate) block_bytes: u16,
     /// The headers of the segments that make up the log, oldest first, the active one last.
     pub(crate) segments: Vec<SegmentHeader>,
-    /// Where writing begins.
     pub(crate) resume: ResumePoint,
     /// The end of the chain of checksums and times.
     pub(crate) chain: Chain,
     /// The number of the next segment to be prepared.
     pub(crate) next_number: u64,
-    /// How the log ended.
     pub(crate) tail: Tail,
-    /// What acknowledged records are to outlive.
     pub(crate) class: Durability,
-    /// Foreign files.
     pub(crate) foreign_files: Vec<String>,
 }
 
@@ -168,7 +159,7 @@ pub(crate) fn recover_with<D: Disk>(
     check_opening(disk, bound, Some(&last), (&log.spares, starts)).inspect_err(|_| disk.close(file))?;
     let abandoned = log.abandoned();
     let recovered = if log.continues_in_place() {
-        log.continue_in_place(disk, file)
+        log.open_mark(disk, file).map(|()| log.in_last_segment(Tail::Clean))
     } else {
         log.continue_in_new_segment(disk, file)
     };
@@ -321,12 +312,6 @@ pub(crate) struct Reopened<'a> {
 }
 
 impl Reopened<'_> {
-    /// Continues after a close mark.
-    fn continue_in_place<D: Disk>(&mut self, disk: &mut D, file: FileId) -> Result<Recovered> {
-        self.open_mark(disk, file)?;
-        Ok(self.in_last_segment(Tail::Clean))
-    }
-
     /// The log as it continues in the segment in which it ended.
     pub(crate) fn in_last_segment(&mut self, tail: Tail) -> Recovered {
         let cursor = &self.judged.cursor;
@@ -435,7 +420,6 @@ impl Reopened<'_> {
     }
 }
 
-/// The config of the log for the core.
 pub(crate) fn config(
     recovered: &Recovered,
     batch_bytes: usize,

@@ -123,7 +123,7 @@ fn cuts_from<D: Disk>(disk: &mut D, window: &mut Window, end: &Cursor) -> Result
         return Ok(stated);
     }
     let mut first = TaggedState::default();
-    *window = Window::new(window.read_bytes());
+    *window = Window::new(window.read_bytes);
     in_segment(disk, newest.number, |disk, place| {
         let wanted = &mut (|batch: &BatchHeader| batch.cuts, |_: &Tag, _: Lsn| true);
         apply_batch(disk, window, place, &mut Cursor::start(newest), wanted, &mut first)
@@ -142,7 +142,7 @@ fn replay_segment<D: Disk>(
     mut wanted: (impl Fn(&BatchHeader) -> bool, impl FnMut(&Tag, Lsn) -> bool),
     state: &mut TaggedState,
 ) -> Result<Cursor> {
-    *window = Window::new(window.read_bytes());
+    *window = Window::new(window.read_bytes);
     in_segment(disk, cursor.segment.number, |disk, (name, file)| {
         while cursor.lsn < until {
             apply_batch(disk, window, (name, file), &mut cursor, &mut wanted, state)?;

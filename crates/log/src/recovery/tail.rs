@@ -58,7 +58,7 @@ pub(crate) struct Window {
     start: u64,
     filled: usize,
     /// One read in bytes.
-    read_bytes: usize,
+    pub(crate) read_bytes: usize,
     /// Memory for a batch that is checked in pieces, once there was one.
     pieces: Option<AlignedBuf>,
 }
@@ -68,11 +68,6 @@ impl Window {
     pub(crate) fn new(bytes: usize) -> Self {
         let read_bytes = bytes.next_multiple_of(READ_BLOCK_BYTES);
         Self { buf: AlignedBuf::zeroed(read_bytes), start: 0, filled: 0, read_bytes, pieces: None }
-    }
-
-    /// One read in bytes.
-    pub(crate) fn read_bytes(&self) -> usize {
-        self.read_bytes
     }
 
     /// The bytes from `offset` on, `wanted` of them or as many as the file has.
@@ -211,7 +206,6 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// How the log ended.
     pub(crate) fn tail(&self) -> Tail {
         match planted!(LossInSilence, self.lost) {
             Some(to) => Tail::Lost { from: self.cursor.lsn, to },

@@ -170,7 +170,6 @@ impl Part {
     }
 }
 
-/// The walk through all segments.
 struct Walk<'a, D: Disk, V> {
     disk: &'a mut D,
     window: Window,

@@ -53,10 +53,9 @@ impl Round {
     }
 }
 
-/// The segments of one log.
 #[derive(Debug)]
 pub(crate) struct SegmentInventory {
-    segments: VecDeque<SegmentHeader>,
+    pub(crate) segments: VecDeque<SegmentHeader>,
     next_number: u64,
     segment_bytes: u64,
     /// The spares that are wanted, and the most that are kept.
@@ -120,17 +119,11 @@ impl SegmentInventory {
         }
     }
 
-    /// What the log takes, and may take.
     pub(crate) fn cap(&self) -> Cap {
         let newest_bytes = self.segments.back().map_or(0, |header| header.segment_bytes);
         let spare_bytes = self.prepared.iter().map(|spare| spare.bytes).fold(self.staging_bytes(), u64::max);
         let (bytes_max, segment_bytes) = (self.bytes_max, self.segment_bytes);
         Cap { bytes_max, segment_bytes, disk_bytes: self.disk_bytes(), newest_bytes, spare_bytes }
-    }
-
-    /// The started segments, oldest first.
-    pub(crate) fn segments(&self) -> &VecDeque<SegmentHeader> {
-        &self.segments
     }
 
     /// A segment was started and its header is durable.
@@ -306,7 +299,7 @@ mod tests {
                 self.inventory.started(header(self.spares.remove(0)));
                 self.keep();
             }
-            let newest = self.inventory.segments().back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
+            let newest = self.inventory.segments.back().map_or(Lsn::ZERO, |newest| newest.first_lsn);
             while self.trim < newest {
                 self.trim = newest.min(self.trim.saturating_add(by * 100));
                 self.keep();
@@ -355,7 +348,7 @@ mod tests {
                 inventory.started(header(number));
             }
         }
-        assert!(inventory.segments().iter().all(|segment| segment.number > 40), "all that can go have gone");
+        assert!(inventory.segments.iter().all(|segment| segment.number > 40), "all that can go have gone");
         waits
     }
 

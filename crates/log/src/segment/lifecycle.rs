@@ -22,16 +22,11 @@ use seawall_sys::planted;
 /// What is to be done with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Prepare a new segment.
     Prepare(Spare),
-    /// Recycle a trimmed segment's file as a new segment.
     Recycle {
-        /// The trimmed one.
         from: u64,
-        /// What it becomes.
         to: Spare,
     },
-    /// Remove a trimmed segment.
     Remove(u64),
     /// Replace a prepared segment, which is too small, by a larger one with the same number.
     Replace(Spare),
@@ -44,10 +39,8 @@ impl Task {
     }
 }
 
-/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is more to do.
     More,
     /// The task has ended; the segment that is ready to be started, unless one was removed.
     Ended(Option<Spare>),
@@ -72,10 +65,8 @@ pub(crate) struct SegmentTask {
     fill_bytes: usize,
 }
 
-/// Why a task failed.
 #[derive(Debug)]
 pub(crate) struct TaskError {
-    /// What happened.
     pub(crate) error: Error,
     /// Whether a sync failed, after which the state on disk stays unknown.
     pub(crate) fatal: bool,
@@ -107,7 +98,6 @@ impl SegmentTask {
         }
     }
 
-    /// Does the next step.
     pub(crate) fn step<D: Disk>(&mut self, disk: &mut D) -> Result<Progress, TaskError> {
         let spare = self.spare();
         let staging = preparing_name(spare.number);

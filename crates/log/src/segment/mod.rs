@@ -16,16 +16,13 @@ pub(crate) mod retention;
 /// A segment that is prepared, named and waiting to be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spare {
-    /// Its number.
     pub(crate) number: u64,
-    /// Its size in bytes.
     pub(crate) bytes: u64,
 }
 
 /// Where the next batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The segment.
     pub(crate) segment: u64,
     /// Where in it, in bytes.
     pub(crate) offset: u64,

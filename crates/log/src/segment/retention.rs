@@ -50,7 +50,6 @@ impl Retention {
 pub(crate) struct Aged {
     /// Where its first record starts.
     pub(crate) first_lsn: Lsn,
-    /// Its size in bytes.
     pub(crate) bytes: u64,
     /// When its newest record was written at the latest, in microseconds since 1970; `None` if that is unknown.
     pub(crate) newest_us: Option<u64>,

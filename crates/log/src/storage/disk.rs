@@ -59,18 +59,13 @@ pub struct DirEntry {
 }
 
 /// One directory of files on some disk.
+#[allow(clippy::missing_errors_doc, reason = "the operating system's, but where a method names its own")]
 pub trait Disk {
     /// The files in the directory, in any order.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn list(&mut self) -> io::Result<Vec<DirEntry>>;
 
     /// Opens an existing file for reading and writing. With [`Access::Direct`] its reads show what the disk has, as far as
     /// the system can; with [`Access::Cached`] they show what the page cache has.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn open(&mut self, name: &str, access: Access) -> io::Result<FileId>;
 
     /// Drops what the page cache holds of a file, so that reading it shows what the disk has even where a direct read
@@ -82,50 +77,29 @@ pub trait Disk {
         true
     }
 
-    /// Creates an empty file.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if the name is taken, and whatever else the operating system answers.
+    /// Creates an empty file; fails with `AlreadyExists` if the name is taken.
     fn create(&mut self, name: &str) -> io::Result<FileId>;
 
     /// Forgets an open file.
     fn close(&mut self, file: FileId);
 
-    /// Gives a file another name.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if the other name is taken, and whatever else the operating system answers.
+    /// Gives a file another name; fails with `AlreadyExists` if that is taken.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Gives a file another name, replacing what had that name.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn replace(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a name.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 
     /// Makes every change to names durable.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn sync_dir(&mut self) -> io::Result<()>;
 
-    /// Reserves blocks for the first `bytes` bytes of a file, where the file system can, so that a full disk shows
-    /// before anything is written.
-    ///
-    /// # Errors
-    /// `StorageFull`, and whatever else the operating system answers.
+    /// Reserves blocks for the first `bytes` bytes of a file, where the file system can, so that a full disk shows, as
+    /// `StorageFull`, before anything is written.
     fn allocate(&mut self, file: FileId, bytes: u64) -> io::Result<()>;
 
     /// Reads as the file was opened; returns the bytes read, 0 at the end of the file.
-    ///
-    /// # Errors
-    /// Whatever the operating system answers.
     fn read_direct(&mut self, file: FileId, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Starts an operation.
@@ -146,18 +120,15 @@ fn run<D: Disk>(disk: &mut D, op: Op<'_>) -> io::Result<usize> {
     Err(io::Error::other("the disk lost an operation"))
 }
 
-/// Opens an existing file for reading and writing.
 pub(crate) fn open<D: Disk>(disk: &mut D, name: &str, access: Access) -> Result<FileId> {
     disk.open(name, access).map_err(|source| Error::io("open", name, source))
 }
 
-/// Whether the directory has this name.
 pub(crate) fn has_name<D: Disk>(disk: &mut D, name: &str) -> Result<bool> {
     let entries = disk.list().map_err(|source| Error::io("list", ".", source))?;
     Ok(entries.iter().any(|entry| entry.name == name))
 }
 
-/// Removes a name.
 pub(crate) fn remove<D: Disk>(disk: &mut D, name: &str) -> Result<()> {
     disk.remove(name).map_err(|source| Error::io("remove", name, source))
 }
@@ -182,12 +153,10 @@ pub(crate) fn write_all<D: Disk>(
     Ok(())
 }
 
-/// Makes the completed writes to `file` durable.
 pub(crate) fn sync<D: Disk>(disk: &mut D, name: &str, file: FileId) -> Result<()> {
     run(disk, Op::Sync { file }).map(drop).map_err(|source| Error::io("sync", name, source))
 }
 
-/// Makes the names durable.
 pub(crate) fn sync_dir<D: Disk>(disk: &mut D) -> Result<()> {
     // Never `DiskFull`, whatever the system says: the names have changed already, so that nothing may be tried again.
     disk.sync_dir().map_err(|source| Error::Io { operation: "sync", path: ".".into(), source })

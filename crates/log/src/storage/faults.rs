@@ -13,12 +13,15 @@ const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 
 /// Faults to be met by one open log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Faults {
     commits: AtomicU64,
+    /// Counted from 1; 0 for none.
     fail_at: AtomicU64,
+    /// 0 for EIO.
     errno: AtomicI32,
     debt_syncs: AtomicU64,
+    /// Counted from 1; 0 for none.
     fail_debt_sync: AtomicU64,
     full: AtomicBool,
     out_of_descriptors: AtomicBool,
@@ -33,34 +36,11 @@ pub struct Faults {
     network: OnceLock<&'static str>,
 }
 
-impl Default for Faults {
-    fn default() -> Self {
-        Self {
-            commits: AtomicU64::new(0),
-            fail_at: AtomicU64::new(u64::MAX),
-            errno: AtomicI32::new(EIO),
-            debt_syncs: AtomicU64::new(0),
-            fail_debt_sync: AtomicU64::new(u64::MAX),
-            full: AtomicBool::new(false),
-            out_of_descriptors: AtomicBool::new(false),
-            hold_copies: AtomicBool::new(false),
-            copies: AtomicU64::new(0),
-            hang_commits: AtomicBool::new(false),
-            hanging: AtomicU64::new(0),
-            hang_reads: AtomicBool::new(false),
-            out_of_threads: AtomicBool::new(false),
-            hold_threads: AtomicBool::new(false),
-            threads: AtomicU64::new(0),
-            network: OnceLock::new(),
-        }
-    }
-}
-
 impl Faults {
     /// Fails the write of batch `batch`, counted from 0, with an input/output error; later ones succeed, as the disk
     /// would have it.
     pub fn fail_commit(&self, batch: u64) {
-        self.fail_at.store(batch, Ordering::SeqCst);
+        self.fail_at.store(batch.wrapping_add(1), Ordering::SeqCst);
     }
 
     /// With which error number of the system the commit fails; EIO if nothing is said.
@@ -70,7 +50,7 @@ impl Faults {
 
     /// Fails debt sync number `number`, counted from 0: the sync of what relaxed commits wrote.
     pub fn fail_debt_sync(&self, number: u64) {
-        self.fail_debt_sync.store(number, Ordering::SeqCst);
+        self.fail_debt_sync.store(number.wrapping_add(1), Ordering::SeqCst);
     }
 
     /// Debt syncs so far.
@@ -174,7 +154,8 @@ impl Faults {
         self.hanging.fetch_add(1, Ordering::SeqCst);
         wait_while(&self.hang_commits);
         self.hanging.fetch_sub(1, Ordering::SeqCst);
-        Self::count(&self.commits, &self.fail_at, self.errno.load(Ordering::SeqCst))
+        let errno = self.errno.load(Ordering::SeqCst);
+        Self::count(&self.commits, &self.fail_at, if errno == 0 { EIO } else { errno })
     }
 
     pub(crate) fn debt_sync(&self) -> io::Result<()> {
@@ -182,7 +163,7 @@ impl Faults {
     }
 
     fn count(counter: &AtomicU64, fail_at: &AtomicU64, errno: i32) -> io::Result<()> {
-        let number = counter.fetch_add(1, Ordering::SeqCst);
+        let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if number == fail_at.load(Ordering::SeqCst) {
             Err(io::Error::from_raw_os_error(errno))
         } else {

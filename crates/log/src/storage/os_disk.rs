@@ -16,7 +16,7 @@ use crate::storage::disk::{Completion, DirEntry, Disk, FileId, Op, Token};
 /// One directory of a real file system.
 #[derive(Debug)]
 pub(crate) struct OsDisk {
-    dir: Arc<Directory>,
+    pub(crate) dir: Arc<Directory>,
     permissions: Permissions,
     /// Whether the file system renames atomically without replacing anything; `None` until that is tried.
     renames_at_once: Option<bool>,
@@ -52,11 +52,6 @@ impl OsDisk {
     /// The same, for looking only.
     pub(crate) fn read_only(dir: Arc<Directory>) -> Self {
         Self { read_only: true, ..Self::new(dir, Permissions::default()) }
-    }
-
-    /// The directory.
-    pub(crate) fn dir(&self) -> &Arc<Directory> {
-        &self.dir
     }
 
     fn renames_at_once(&mut self) -> bool {

@@ -6,7 +6,6 @@
 
 use crate::lsn::Lsn;
 
-/// The ranges that are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CutList {
     ranges: Vec<(Lsn, Lsn)>,
@@ -16,7 +15,6 @@ pub(crate) struct CutList {
 const RANGE_BYTES: usize = 16;
 
 impl CutList {
-    /// Whether nothing is cut.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()

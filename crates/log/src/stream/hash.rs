@@ -10,7 +10,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Makes [`StreamHasher`]s.
 pub(crate) type StreamHash = BuildHasherDefault<StreamHasher>;
 
-/// Hashes one number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamHasher(u64);
 

@@ -21,7 +21,6 @@ const CHUNK_RECORDS: u32 = 64;
 /// Where one record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
-    /// Where it starts.
     pub(crate) lsn: Lsn,
     /// All bytes that it takes in the log.
     pub(crate) bytes: u32,
@@ -128,7 +127,6 @@ impl Places {
         bytes.sum()
     }
 
-    /// Appends a record to the chunk at `at`.
     fn push(&mut self, at: usize, place: RecordPlace) {
         let chunk = &mut self.chunks[at];
         let before = chunk.packed.capacity();

@@ -34,7 +34,6 @@ pub(crate) struct HeldTrims {
 /// The effect of all tagged records so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaggedState {
-    /// The streams.
     pub(crate) streams: StreamTable,
     /// What is cut off the log itself.
     pub(crate) cuts: CutList,

@@ -21,32 +21,16 @@ use crate::stream::hash::StreamHash;
 use crate::stream::places::{Places, RecordPlace};
 use seawall_sys::planted;
 
-/// One stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamState {
-    first: u64,
-    next: u64,
+    pub(crate) first: u64,
+    pub(crate) next: u64,
     /// Where it was said last that the stream has no records; `None` as long as it has some.
     mention: Option<Lsn>,
-    places: Places,
+    pub(crate) places: Places,
 }
 
 impl StreamState {
-    /// The number of the first record that is left.
-    pub(crate) fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// The number of the next record.
-    pub(crate) fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Where its records are.
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
-    }
-
     /// One whose next record has this number, as far as that is known.
     fn from(number: u64) -> Self {
         Self { first: number, next: number, ..Self::default() }
@@ -134,7 +118,6 @@ impl Needed {
     }
 }
 
-/// The streams of one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamTable {
     streams: HashMap<StreamId, StreamState, StreamHash>,
@@ -147,7 +130,7 @@ pub(crate) struct StreamTable {
     /// Trims that a log at its cap has no block for.
     held: HashMap<StreamId, Held, StreamHash>,
     /// Counts them.
-    held_changes: u64,
+    pub(crate) held_changes: u64,
     /// What the places of all streams take in memory, bytes.
     places_bytes: usize,
 }
@@ -158,17 +141,14 @@ impl StreamTable {
         self.streams.get(&stream)
     }
 
-    /// How many streams there are.
     pub(crate) fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// All streams.
     pub(crate) fn ids(&self) -> impl Iterator<Item = StreamId> + '_ {
         self.streams.keys().copied()
     }
 
-    /// The number of the next record of a stream.
     #[inline]
     pub(crate) fn next_number(&self, stream: StreamId) -> u64 {
         self.streams.get(&stream).map_or(0, |state| state.next)
@@ -211,7 +191,6 @@ impl StreamTable {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// What the table takes in memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<(StreamId, StreamState)>() + 1;
         self.streams.capacity() * entry + self.places_bytes
@@ -336,11 +315,6 @@ impl StreamTable {
     /// Whether trims are held back.
     pub(crate) fn holds(&self) -> bool {
         !self.held.is_empty()
-    }
-
-    /// Counts the trims that were held back.
-    pub(crate) fn held_changes(&self) -> u64 {
-        self.held_changes
     }
 
     /// The trims that are held back; only of streams that release something before `end`, if that is given.
@@ -515,7 +489,7 @@ mod tests {
             let mut below = |bound: u64| chance.next_u64() % bound;
             let stream = u32::try_from(1 + below(20)).expect("small");
             let state = table.get(StreamId::new(stream).expect("not 0"));
-            let (first, next) = state.map_or((0, 0), |state| (state.first(), state.next()));
+            let (first, next) = state.map_or((0, 0), |state| (state.first, state.next));
             let kind = kinds[usize::try_from(below(7)).expect("small")];
             let number = match kind {
                 TagKind::Data | TagKind::StreamState => next,
@@ -526,7 +500,7 @@ mod tests {
             };
             table.apply(&Tag { kind, stream, number }, Lsn::new(lsn), 100);
             lsn += 100 + below(5000);
-            let taken: usize = table.streams.values().map(|state| state.places().bytes()).sum();
+            let taken: usize = table.streams.values().map(|state| state.places.bytes()).sum();
             assert_eq!(table.places_bytes, taken);
             let needed = table.segments.iter().find(|segment| segment.bytes > 0);
             assert_eq!(table.needed_from(), needed.map(|segment| segment.first_lsn));

@@ -271,10 +271,10 @@ fn close_during_the_idle_mark(depth: usize) {
         commit(&group, AckLevel::Full).expect("commits");
         let idle = beside(&group, |group| drop(group.lead_idle(group.core())));
         group.close_log().expect("closes");
-        assert!(group.writers().is_closed(), "the close mark is not the last one");
+        assert!(group.writers.is_closed(), "the close mark is not the last one");
         assert_eq!(group.core().in_flight(), 0, "something is still in flight");
         idle.join().expect("ends");
-        assert!(group.writers().is_closed());
+        assert!(group.writers.is_closed());
     });
 }
 
@@ -292,10 +292,10 @@ fn an_append_during_a_close_is_refused_or_comes_before_the_mark() {
         let group = group(NEVER, 2);
         commit(&group, AckLevel::Full).expect("commits");
         let other = beside(&group, |group| commit(group, AckLevel::Full));
-        group.status().close();
+        group.status.close();
         group.close_log().expect("closes");
         let appended = other.join().expect("ends");
-        assert!(group.writers().is_closed(), "the close mark is not the last one");
+        assert!(group.writers.is_closed(), "the close mark is not the last one");
         match appended {
             Ok(lsn) => assert!(lsn == group.core().appended()),
             Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
@@ -328,7 +328,7 @@ fn a_reader_during_a_trim_starts_at_its_lsn_or_fails() {
             let issue = core.issue().expect("nothing is in flight");
             core.done(issue.id, issue.batch.expect("a mark").buf);
             drop(core);
-            let (core, mut inventory) = (group.core(), group.housekeeping().inventory());
+            let (core, mut inventory) = (group.core(), group.housekeeping.inventory());
             assert!(inventory.next_task(core.spares(), core.durable_trim()).is_some(), "a segment goes");
         });
         match segment_of(&group, Lsn::new(50)) {
@@ -349,8 +349,8 @@ fn an_index_stays_within_its_segment() {
         let group = three_segments();
         let writer = beside(&group, |group| {
             let next = fixtures::segment(4, 512, 1 << 30, Lsn::new(300));
-            group.housekeeping().inventory().started(next);
-            group.waiters().publish_durable(Lsn::new(400));
+            group.housekeeping.inventory().started(next);
+            group.waiters.publish_durable(Lsn::new(400));
         });
         assert_eq!(durable_end(&group, 3), Lsn::new(300));
         writer.join().expect("ends");
@@ -364,7 +364,7 @@ fn one_in_a_stream() -> (Arc<Group>, StreamId, RecordPlace) {
     let accepted = group.accept(|core| core.append_to(stream, b"record").map(|(end, _)| end));
     let end = accepted.expect("there is room").0;
     group.commit(end, AckLevel::Full).expect("commits");
-    let place = group.core().tagged().streams.get(stream).and_then(|state| state.places().get(0));
+    let place = group.core().tagged.streams.get(stream).and_then(|state| state.places.get(0));
     (group, stream, place.expect("appended"))
 }
 
@@ -373,7 +373,7 @@ fn rewrite(group: &Group, stream: StreamId, place: RecordPlace) {
     let tag = Tag { kind: TagKind::Copy, stream: stream.get(), number: 0 };
     let needed = Needed { tag, place: Some(place) };
     let copied = group.accept(|core| {
-        let needs = core.tagged().streams.still_needs(&needed);
+        let needs = core.tagged.streams.still_needs(&needed);
         if needs { core.append_tagged(&tag, b"record") } else { Ok(core.appended()) }
     });
     let end = copied.expect("there is room").0;
@@ -436,7 +436,7 @@ fn an_append_future_sees_room_that_came_before_it_waited() {
         loop {
             let ticket = woken.0.ticket();
             let mut context = Context::from_waker(&waker);
-            let queue = group.waiters().appends();
+            let queue = &group.waiters.appends;
             if let Poll::Ready(appended) =
                 queue.poll(&mut place, (400, false), &mut context, || append(&group))
             {
@@ -457,11 +457,11 @@ fn an_offered_segment_is_not_requested_again() {
         let group = group_at(Place { segment: 1, offset: 512, data_end: 512 }, NEVER, 1);
         let append = |group: &Group| group.accept(|core| core.append(b"record")).map(|(lsn, _)| lsn);
         let appender = beside(&group, append);
-        group.waiters().room_for_appends(0);
-        group.housekeeping().offer(|| group.core(), Spare { number: 2, bytes: 1 << 20 });
-        group.waiters().room_for_appends(512);
+        group.waiters.room_for_appends(0);
+        group.housekeeping.offer(|| group.core(), Spare { number: 2, bytes: 1 << 20 });
+        group.waiters.room_for_appends(512);
         assert!(appender.join().expect("ends").is_ok());
-        assert!(!group.housekeeping().awaits_room(), "another segment would be prepared");
+        assert!(!group.housekeeping.awaits_room(), "another segment would be prepared");
     });
 }
 

@@ -17,7 +17,7 @@ use crate::method::relaxed::Rows;
 #[derive(Debug)]
 pub(crate) struct SegmentWriters {
     dir: PathBuf,
-    rows: Rows,
+    pub(crate) rows: Rows,
     written: AtomicU64,
     fails: AtomicU64,
     closed: AtomicBool,
@@ -57,10 +57,6 @@ impl SegmentWriters {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
-    }
-
-    pub(crate) fn rows(&self) -> &Rows {
-        &self.rows
     }
 
     #[expect(clippy::unused_self, reason = "as the real one")]

@@ -5,7 +5,7 @@ use crate::lsn::Lsn;
 use crate::repair::verify::look;
 use crate::storage::disk::{Disk, write_all};
 use crate::testing::fixtures;
-use crate::testing::sim::SimDisk;
+use crate::testing::sim::disk::SimDisk;
 use crate::testing::sim::media::Media;
 
 const BLOCK: u16 = 512;
@@ -62,7 +62,7 @@ fn read(forged: u64, bytes: u64, (claim, sound): (u64, usize), wiped: bool) -> u
     }
     let report = look(&mut disk).expect("verifies");
     assert!(!report.damage.is_empty() || forged == 2, "{report:?}");
-    disk.bytes_read()
+    disk.bytes_read
 }
 
 #[test]

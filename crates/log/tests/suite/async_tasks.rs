@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::fixture::{LIMIT, Released, Task, count, faulty, poll, scratch, until, wait};
+use crate::fixture::{LIMIT, Released, Task, count, faulty, new_faulty, new_log, poll, scratch, until, wait};
 use seawall::faults::Faults;
 use seawall::{AppendFuture, CloseFuture, Error, Log, Lsn, OnFull, Options, Tail};
 
@@ -138,9 +138,7 @@ fn full(log: &Log, faults: &Faults, record: &[u8]) -> u64 {
 
 #[test]
 fn a_dropped_append_appended_nothing_and_keeps_nobody_waiting() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     let record = [1; 1000];
     let before = log.stats().records;
@@ -185,9 +183,7 @@ fn a_dropped_append_appended_nothing_and_keeps_nobody_waiting() {
 /// Records that fill a batch of their own, between small ones, on memory for two of them.
 #[test]
 fn large_records_wait_in_line_as_well() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     full(&log, &faults, &[1; 1000]);
     let (small, large) = ([2; 1000], vec![3; 100_000]);
@@ -213,14 +209,11 @@ fn an_append_in_line_gets_the_memory_that_a_stream_held_in_vain() {
     let (taken, wanted) = (vec![1; 12 * PIECE], vec![2; 3 * PIECE]);
     let capped = |full| small().memory_bytes(400 << 10).disk_bytes_max(8 << 20).on_full(full);
     // So many pieces the cap allows; the log under test has room for half a dozen more, which is too little for `taken`.
-    let dir = scratch();
-    let log = Log::open(dir.path(), capped(OnFull::Error)).expect("opens");
+    let (_dir, log) = new_log(capped(OnFull::Error));
     let piece = vec![0; PIECE];
     let pieces = (0..1000).take_while(|_| log.append_commit(&piece).is_ok()).count();
     drop(log);
-    let dir = scratch();
-    let (faults, options) = faulty(capped(OnFull::Wait));
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(capped(OnFull::Wait));
     for _ in 0..pieces - 6 {
         log.append_commit(&piece).expect("commits");
     }
@@ -240,9 +233,7 @@ fn an_append_in_line_gets_the_memory_that_a_stream_held_in_vain() {
 
 #[test]
 fn a_full_disk_is_reported_to_appends_in_line_and_passes() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options.segment_bytes(128 << 10).batch_bytes(16 << 10)).expect("opens");
+    let (_dir, faults, log) = new_faulty(small().segment_bytes(128 << 10).batch_bytes(16 << 10));
     faults.set_full(true);
     let record = [1; 1000];
     let mut accepted = 0;
@@ -267,9 +258,7 @@ fn a_full_disk_is_reported_to_appends_in_line_and_passes() {
 
 #[test]
 fn an_append_that_cannot_be_served_says_why() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options.record_bytes_max(10_000)).expect("opens");
+    let (_dir, faults, log) = new_faulty(small().record_bytes_max(10_000));
     let _released = Released(&faults);
     let refused = wait(log.append_async(&[0; 10_001]), &Task::new());
     assert!(matches!(refused, Err(Error::TooLong { bytes: 10_001, bytes_max: 10_000 })));
@@ -291,9 +280,7 @@ impl Wake for Panics {
 
 #[test]
 fn wakers_that_panic_harm_no_append_no_commit_no_follower_and_no_close() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     let panics = Waker::from(Arc::new(Panics));
     let mut follower = log.follow(Lsn::ZERO).expect("follows");
@@ -329,9 +316,7 @@ fn wakers_that_panic_harm_no_append_no_commit_no_follower_and_no_close() {
 
 #[test]
 fn a_commit_whose_time_is_over_says_so() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     let end = log.append(b"record").expect("appends").end;
     faults.hang_commits(true);
@@ -356,9 +341,7 @@ fn a_commit_whose_time_is_over_says_so() {
 /// A leader is inside the system call when others come with deadlines, and a second batch hangs after it.
 #[test]
 fn deadlines_pass_while_a_leader_hangs() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     faults.hang_commits(true);
     std::thread::scope(|scope| {
@@ -384,9 +367,7 @@ fn deadlines_pass_while_a_leader_hangs() {
 
 #[test]
 fn a_close_is_awaited_until_the_disk_has_the_mark() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     let end = log.append(b"record").expect("appends").end;
     faults.hang_commits(true);
@@ -408,9 +389,7 @@ fn a_close_is_awaited_until_the_disk_has_the_mark() {
 
 #[test]
 fn what_waits_when_a_log_is_closed_ends() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     full(&log, &faults, &[1; 1000]);
     let accepted = log.stats().records;
@@ -451,8 +430,7 @@ fn what_waits_when_a_log_is_closed_ends() {
 #[test]
 fn a_close_that_nobody_waits_for_closes() {
     for round in 0..30_u64 {
-        let dir = scratch();
-        let log = Log::open(dir.path(), small()).expect("opens");
+        let (dir, log) = new_log(small());
         log.append(b"record").expect("appends");
         let mut close: Option<CloseFuture> = Some(log.close_async());
         if round % 3 == 0 {
@@ -472,9 +450,7 @@ fn a_close_that_nobody_waits_for_closes() {
 
 #[test]
 fn a_close_that_fails_says_so() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     log.append(b"record").expect("appends");
     faults.fail_commit(faults.commits());
@@ -523,9 +499,7 @@ fn a_stall_is_seen_while_it_lasts() {
 
 #[test]
 fn a_poll_of_a_follower_does_not_wait_for_the_disk_and_a_dropped_future_loses_nothing() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let _released = Released(&faults);
     for number in 0..500_u64 {
         log.append(&number.to_le_bytes()).expect("appends");

@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::fixture::{Task, poll, scratch, wait};
-use seawall::{CommitFuture, Error, Log, Lsn, Options};
-
-fn small() -> Options {
-    Options::default().segment_bytes(256 << 10).batch_bytes(64 << 10).memory_bytes(512 << 10)
-}
+use crate::fixture::{Task, new_log, poll, small, wait};
+use seawall::{CommitFuture, Error, Lsn, Options};
 
 #[test]
 fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
     for bytes in [20 << 10, 200 << 10] {
-        let dir = scratch();
-        let log = Log::open(dir.path(), small()).expect("opens");
+        let (_dir, log) = new_log(small());
         let (mut accepted, mut refused) = (Vec::new(), 0_u64);
         let record = |number: u64| {
             let mut record = vec![7; bytes];
@@ -48,18 +43,8 @@ fn an_append_that_would_wait_is_refused_and_a_later_one_finds_room() {
 }
 
 #[test]
-fn an_append_that_does_not_wait_is_refused_for_the_same_reasons_as_one_that_does() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small().record_bytes_max(1000)).expect("opens");
-    assert!(matches!(log.append_no_wait(&[0; 1001]), Err(Error::TooLong { bytes: 1001, bytes_max: 1000 })));
-    let end = log.append_no_wait(&[0; 1000]).expect("there is room").end;
-    assert_eq!(end, log.appended_lsn());
-}
-
-#[test]
 fn dropped_commits_take_no_wake_up_from_others() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (_dir, log) = new_log(small());
     for round in 0..200 {
         let end = log.append(b"record").expect("appends").end;
         // Several tasks wait for one LSN; some are dropped unpolled, some polled, one is polled by two tasks in turn.
@@ -86,8 +71,7 @@ fn dropped_commits_take_no_wake_up_from_others() {
 
 #[test]
 fn a_hundred_thousand_commits_wait_at_once() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), Options::default().segment_bytes(16 << 20)).expect("opens");
+    let (_dir, log) = new_log(Options::default().segment_bytes(16 << 20));
     let waiting: Vec<(CommitFuture, Arc<Task>)> = (0..100_000_u64)
         .map(|number| {
             let end = log.append(&number.to_le_bytes()).expect("appends").end;

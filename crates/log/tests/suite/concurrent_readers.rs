@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::fixture::{Stops, comes, scratch, tiny};
+use crate::fixture::{Stops, comes, new_log, scratch, tiny};
 use seawall::{Error, Log, Lsn, RECORD_HEADER_BYTES, View, verify};
 
 /// Records that the writer leaves behind what it trims: less than a segment holds.
@@ -21,7 +21,6 @@ fn record(start: Lsn) -> Vec<u8> {
     bytes
 }
 
-/// Writes and trims until stopped.
 fn write(log: &Log, stop: &AtomicBool) {
     let mut starts = vec![log.appended_lsn()];
     while !stop.load(Ordering::SeqCst) {
@@ -35,8 +34,7 @@ fn write(log: &Log, stop: &AtomicBool) {
 
 /// Runs `look` while a writer goes on, again and again, until the writer has gone through many segments.
 fn during_a_writer(mut look: impl FnMut(&Log)) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (_dir, log) = new_log(tiny());
     log.append_commit(&record(Lsn::ZERO)).expect("commits");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -79,8 +77,7 @@ fn a_view_finds_a_log_without_a_gap() {
 
 #[test]
 fn a_view_that_was_trimmed_away_says_so() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (dir, log) = new_log(tiny());
     let end = log.append_commit(&record(Lsn::ZERO)).expect("commits").end;
     log.append_commit(&record(end)).expect("commits");
     let view = View::open(dir.path()).expect("it can be looked at");

@@ -5,8 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fixture::{payloads, scratch};
-use crate::written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, record, with_bytes, written};
+use crate::fixture::{new_log, payloads};
+use crate::written::{
+    BLOCK, PER_SEGMENT, RECORD_BYTES, RECORDS, SEGMENT, options, record, with_bytes, written,
+};
 use seawall::format::{BATCH_HEADER_BYTES, SEGMENT_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn};
 
@@ -79,7 +81,10 @@ fn every_part_of_a_record_in_the_last_segment() {
     let before = snapshot(dir.path());
     let record = BLOCK + BATCH_HEADER_BYTES;
     let end = record + 4 + RECORD_BYTES;
-    let places = (record..record + 4).chain([record + 4, record + 2500, end - 1, end, 3 * BLOCK - 1]);
+    // The close mark is a witness also of the very last one.
+    let last_record = record + (PER_SEGMENT - 1) * 2 * BLOCK;
+    let places = [record + 4, record + 2500, end - 1, end, 3 * BLOCK - 1, last_record + 4];
+    let places = (record..record + 4).chain(places);
     for (place, bit) in places.flat_map(|place| [(place, 0), (place, 7)]) {
         with_bytes(
             last,
@@ -130,8 +135,7 @@ fn every_field_of_a_segment_header() {
 /// opening, which wrote the very same mark again.
 #[test]
 fn a_damaged_open_mark_does_not_make_what_follows_it_forgotten() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     log.append_commit(b"before").expect("commits");
     log.close().expect("closes");
     let log = Log::open(dir.path(), options()).expect("opens");

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::fixture::{LIMIT, child, copy, faulty, orders, payloads, scratch, until_prepared};
+use crate::fixture::{LIMIT, child, copy, faulty, new_log, orders, payloads, scratch, until_prepared};
 use seawall::format::{preparing_name, segment_name};
 use seawall::{Engine, Error, Log, Lsn, MethodChoice, Options, Permissions, Tail, View, salvage, verify};
 use seawall_sys::fork::Child;
@@ -138,8 +138,7 @@ fn the_directory_may_be_a_link() {
 
 #[test]
 fn a_removed_or_replaced_lock_file_admits_no_second_writer() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     commit(&log, 1, 20, false);
     let lock = dir.path().join("LOCK");
     for replaced in [false, true] {
@@ -272,8 +271,7 @@ fn files_are_for_those_for_whom_they_are_made() {
 /// A process that may not open the lock file does not know whether there is a writer, and sees what is certain.
 #[test]
 fn a_lock_file_that_may_not_be_opened_leaves_the_writer_unknown() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     commit(&log, 1, 20, false);
     let end = log.durable_lsn();
     log.close().expect("closes");
@@ -396,8 +394,7 @@ fn a_foreign_segment_is_named_and_left_alone() {
         assert_eq!(std::fs::read(&path).expect("there"), content);
     }
     // In the directory of a log that is about to need the name.
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     commit(&log, 1, 1, false);
     let path = dir.path().join(segment_name(4));
     std::fs::write(&path, &content).expect("written");
@@ -452,8 +449,7 @@ fn descriptors_may_run_out_at_any_call() {
     alone("descriptors_may_run_out_at_any_call", "ulimit -n 96;", || {
         for method in methods() {
             for trims in [false, true] {
-                let dir = scratch();
-                let log = Log::open(dir.path(), by(method)).expect("opens");
+                let (dir, log) = new_log(by(method));
                 let mut acknowledged = 0;
                 for free in 0..6 {
                     commit(&log, 1, 30, false);

@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::fixture::{self, LIMIT, comes, count, faulty, id, payloads, scratch, segments, small, until};
+use crate::fixture::{
+    self, LIMIT, comes, count, faulty, id, new_faulty, new_log, payloads, scratch, segments, small, until,
+};
 use seawall::format::segment_name;
 use seawall::{Error, Log, Lsn, MethodChoice, Tail, salvage, verify};
 
 /// Peers: after one failed sync several go on acknowledging; one acknowledges the failed write itself.
 #[test]
 fn after_one_failed_write_nothing_is_acknowledged_any_more() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     for _ in 0..5 {
         log.append_commit(b"good").expect("commits");
     }
@@ -40,9 +40,7 @@ fn after_one_failed_write_nothing_is_acknowledged_any_more() {
 fn a_commit_that_meets_a_full_disk_fails_the_log_and_promises_nothing() {
     // ENOSPC and EDQUOT, as Linux numbers them; elsewhere they are other failures.
     for errno in [28, 122] {
-        let dir = scratch();
-        let (faults, options) = faulty(small());
-        let log = Log::open(dir.path(), options).expect("opens");
+        let (_dir, faults, log) = new_faulty(small());
         log.append_commit(b"good").expect("commits");
         faults.fail_with(errno);
         faults.fail_commit(faults.commits());
@@ -60,9 +58,7 @@ fn a_commit_that_meets_a_full_disk_fails_the_log_and_promises_nothing() {
 /// Peers: in one of them every waiter but the first hangs for ever.
 #[test]
 fn a_failure_reaches_every_waiter() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     faults.fail_commit(40);
     let acknowledged = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -116,9 +112,7 @@ fn staging_files(dir: &Path) -> usize {
 /// A full disk shows before anything is written, harms nothing and passes.
 #[test]
 fn a_full_disk_is_reported_and_passes() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small());
     log.append_commit(b"first").expect("commits");
     faults.set_full(true);
     let mut acknowledged = 1;
@@ -148,9 +142,7 @@ fn a_full_disk_is_reported_and_passes() {
 #[test]
 fn too_many_open_files_are_reported_and_pass() {
     for trims in [false, true] {
-        let dir = scratch();
-        let (faults, options) = faulty(small());
-        let log = Log::open(dir.path(), options).expect("opens");
+        let (dir, faults, log) = new_faulty(small());
         let mut acknowledged = 0;
         for round in 0..3 {
             for _ in 0..200 {
@@ -335,8 +327,7 @@ fn a_damaged_memory_of_the_probe_harms_nothing() {
 
 #[test]
 fn a_lock_that_is_held_is_named_with_its_remedy_and_passes() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     let held = Log::open(dir.path(), small()).expect_err("is held");
     assert!(matches!(&held, Error::Locked { path } if *path == dir.path().join("LOCK")), "{held}");
     assert!(held.to_string().contains("close it first"), "{held}");
@@ -350,8 +341,7 @@ fn a_lock_that_is_held_is_named_with_its_remedy_and_passes() {
 #[test]
 fn a_missing_segment_is_reported() {
     for missing in 1..=3 {
-        let dir = scratch();
-        let log = Log::open(dir.path(), small()).expect("opens");
+        let (dir, log) = new_log(small());
         for _ in 0..80 {
             log.append_commit(&vec![3; 10_000]).expect("commits");
         }
@@ -438,9 +428,7 @@ fn a_refused_opening_leaves_no_segment_behind() {
 fn small_commits_go_on_while_a_large_record_is_copied() {
     let large = vec![9; 300_000];
     for in_transaction in [false, true] {
-        let dir = scratch();
-        let (faults, options) = faulty(small());
-        let log = Log::open(dir.path(), options).expect("opens");
+        let (_dir, faults, log) = new_faulty(small());
         faults.hold_copies(true);
         std::thread::scope(|scope| {
             let (log, large, faults) = (&log, &large, &faults);
@@ -475,9 +463,7 @@ fn small_commits_go_on_while_a_large_record_is_copied() {
 /// Every append to a stream says that the thread is lacking which gives disk space back, until it can be started.
 #[test]
 fn a_thread_that_cannot_be_started_is_reported_until_it_is() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     let stream = log.stream(id(1));
     faults.set_out_of_threads(true);
     for _ in 0..2 {
@@ -497,9 +483,7 @@ fn a_thread_that_cannot_be_started_is_reported_until_it_is() {
 /// The log ends while a first append to a stream has started a thread that sleeps, and has not left its handle yet.
 #[test]
 fn a_log_that_is_closed_while_it_starts_a_thread_ends() {
-    let dir = scratch();
-    let (faults, options) = faulty(small());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(small());
     faults.hold_threads(true);
     let (done, ended) = std::sync::mpsc::channel();
     // A log that hangs cannot be joined.
@@ -523,8 +507,7 @@ fn a_log_that_is_closed_while_it_starts_a_thread_ends() {
 /// Large records that wait for each other's memory, none of which is committed.
 #[test]
 fn large_records_that_are_not_committed_make_room_for_each_other() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..10).for_each(|_| assert!(log.append(&vec![7; 100_000]).is_ok())));

@@ -40,6 +40,20 @@ pub(crate) fn tiny() -> Options {
     Options::default().segment_bytes(64 << 10).batch_bytes(8 << 10).memory_bytes(64 << 10)
 }
 
+/// A new log in a folder of its own.
+pub(crate) fn new_log(options: Options) -> (tempfile::TempDir, Log) {
+    let dir = scratch();
+    let log = Log::open(dir.path(), options).expect("opens");
+    (dir, log)
+}
+
+/// The same with faults.
+pub(crate) fn new_faulty(options: Options) -> (tempfile::TempDir, Arc<Faults>, Log) {
+    let (faults, options) = faulty(options);
+    let (dir, log) = new_log(options);
+    (dir, faults, log)
+}
+
 /// Faults, and these options with them.
 pub(crate) fn faulty(options: Options) -> (Arc<Faults>, Options) {
     let faults = Arc::new(Faults::default());
@@ -75,7 +89,6 @@ pub(crate) fn payloads_of(records: impl Iterator<Item = seawall::Result<Record>>
     records.map(|record| record.expect("is sound").payload.to_vec()).collect()
 }
 
-/// The payloads of all records of a log.
 pub(crate) fn payloads(log: &Log) -> Vec<Vec<u8>> {
     payloads_of(log.read(log.first_lsn()).expect("reads"))
 }
@@ -180,14 +193,12 @@ pub(crate) fn segments(dir: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Copies the files of a directory into another one.
 pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("lists").map(|entry| entry.expect("an entry")) {
         std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copies");
     }
 }
 
-/// Changes the bytes of a file.
 pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).expect("reads");
     change(&mut bytes);

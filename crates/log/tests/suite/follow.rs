@@ -7,7 +7,9 @@ use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::fixture::{LIMIT, PLAIN, child, copy, faulty, orders, payloads_of, scratch, tiny, until};
+use crate::fixture::{
+    LIMIT, PLAIN, child, copy, new_faulty, new_log, orders, payloads_of, scratch, tiny, until,
+};
 use seawall::Durability::ProcessCrash;
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View, ViewFollower};
 
@@ -139,8 +141,7 @@ fn every_record_of_writers_that_are_killed_is_seen_once_and_in_order() {
 
 #[test]
 fn a_commit_is_seen_at_once_and_without_an_idle_mark() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     assert_eq!(log.opened().channel_refused, None);
     let first = log.append_commit(&record(0)).expect("commits").end;
     let mut follower = follow(dir.path());
@@ -158,8 +159,7 @@ fn a_commit_is_seen_at_once_and_without_an_idle_mark() {
 
 #[test]
 fn an_idle_follower_is_woken_and_looks_once_a_second() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     log.append_commit(&record(0)).expect("commits");
     let mut follower = follow(dir.path());
     follower.try_next_record().expect("reads").expect("is there");
@@ -187,8 +187,7 @@ fn an_idle_follower_is_woken_and_looks_once_a_second() {
 
 #[test]
 fn a_writer_makes_no_call_for_followers_that_are_none_or_awake_and_one_for_one_that_died_asleep() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     let commit = || {
         for next in 0..50 {
             log.append_commit(&record(next)).expect("commits");
@@ -209,8 +208,7 @@ fn a_writer_makes_no_call_for_followers_that_are_none_or_awake_and_one_for_one_t
 
 #[test]
 fn a_follower_waits_for_the_next_writer_or_ends_as_it_chose() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     log.append_commit(&record(0)).expect("commits");
     let (mut waits, ends) = (follow(dir.path()), follow(dir.path()));
     let mut ends = ends.ends_with_writer(true);
@@ -231,8 +229,7 @@ fn a_follower_waits_for_the_next_writer_or_ends_as_it_chose() {
 
 #[test]
 fn a_follower_that_is_overtaken_by_a_trim_says_so() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     for next in 0..300 {
         log.append_commit(&record(next)).expect("commits");
     }
@@ -258,8 +255,7 @@ fn a_follower_that_is_overtaken_by_a_trim_says_so() {
 /// A record that is whole on the disk and not durable is not shown.
 #[test]
 fn what_is_not_durable_is_not_shown() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     let end = log.append_commit(&record(0)).expect("commits").end;
     let mut follower = follow(dir.path());
     follower.try_next_record().expect("reads").expect("is durable");
@@ -274,8 +270,7 @@ fn what_is_not_durable_is_not_shown() {
 /// Commits across segments, each looked for by a new view and by one that is renewed; relaxed ones are not shown.
 #[test]
 fn a_view_shows_what_was_committed_before_it_was_opened_or_renewed() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     let mut renewed = View::open(dir.path()).expect("looks");
     for seq in 0..200 {
         let end = log.append_commit(&record(seq)).expect("commits").end;
@@ -410,8 +405,7 @@ fn a_page_with_hostile_contents_shows_nothing_that_is_not_there_and_stops_nothin
         &[(DURABLE, 0), (SEGMENT, 0)],
         &[(80, 1)],
     ] {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options().idle_mark(Duration::from_millis(1))).expect("opens");
+        let (dir, log) = new_log(options().idle_mark(Duration::from_millis(1)));
         log.append_commit(&record(0)).expect("commits");
         let mut follower = follow(dir.path());
         assert_eq!(number(&follower.next_record().expect("reads").expect("is there").payload), 0);
@@ -497,8 +491,7 @@ fn a_page_of_a_writer_that_died_is_removed_by_the_next_one_and_one_of_a_copied_l
 
 #[test]
 fn what_was_cut_before_a_follower_came_there_is_not_shown() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     let kept = log.append_commit(b"kept").expect("commits");
     let mut follower = follow(dir.path());
     let next = |follower: &mut ViewFollower| {
@@ -550,9 +543,7 @@ fn poll(follower: &mut ViewFollower) -> Option<Vec<u8>> {
 /// The batch in flight becomes durable with a cut appended that is not, and after the cut's records there is more to come.
 #[test]
 fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
-    let dir = scratch();
-    let (faults, options) = faulty(quiet());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(quiet());
     log.append_commit(b"kept").expect("commits");
     let mut follower = follow(dir.path());
     assert_eq!(poll(&mut follower).as_deref(), Some(&b"kept"[..]));
@@ -584,8 +575,7 @@ fn a_cut_that_comes_while_a_batch_is_in_flight_is_seen_with_its_own_batch() {
 /// The writer stores the count first: a follower may look between the two stores.
 #[test]
 fn cuts_that_are_counted_before_the_durable_lsn_moves_are_looked_at_when_it_does() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), quiet()).expect("opens");
+    let (dir, log) = new_log(quiet());
     let kept = log.append_commit(b"kept").expect("commits");
     let mut follower = follow(dir.path());
     assert_eq!(poll(&mut follower).as_deref(), Some(&b"kept"[..]));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 #[cfg(target_os = "linux")]
 use crate::fixture::count;
-use crate::fixture::{LIMIT, Released, faulty, id, scratch};
+use crate::fixture::{LIMIT, Released, id, new_faulty, new_log, scratch};
 use seawall::{Error, Log, Lsn, MethodChoice, Options, View};
 
 fn small() -> Options {
@@ -37,9 +37,7 @@ fn granted<T>(append: impl Fn() -> seawall::Result<T>) -> T {
 
 #[test]
 fn an_append_that_waits_for_nothing_is_refused_where_it_would_have_to() {
-    let dir = scratch();
-    let (faults, options) = faulty(small().record_bytes_max(1 << 20));
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(small().record_bytes_max(1 << 20));
     let released = Released(&faults);
     assert_eq!(granted(|| log.try_append(b"one")).end, Lsn::new(7));
     refused(&log.try_append(&[0; 16 << 10]));
@@ -145,8 +143,7 @@ fn a_follower_of_a_stream_waits_no_longer_than_it_may() {
 /// Other languages pass numbers on as they get them: at both ends each is taken, or refused as one past the end.
 #[test]
 fn every_number_and_time_is_taken_or_refused_at_both_of_its_ends() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), small()).expect("opens");
+    let (dir, log) = new_log(small());
     log.stream(id(1)).append(b"of a stream").expect("appends");
     let end = log.append_commit(b"one").expect("commits").end;
     for time in [Duration::ZERO, Duration::from_nanos(u64::MAX), Duration::MAX] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use crate::fixture::nameless;
-use crate::fixture::{LIMIT, Task, id, poll, scratch, until, until_in, wait, woken};
+use crate::fixture::{LIMIT, Task, id, new_log, poll, scratch, until, until_in, wait, woken};
 use seawall::{AppendFuture, Error, Log, Lsn, OnFull, Options};
 
 const SEGMENT: u64 = 64 << 10;
@@ -312,8 +312,7 @@ fn at_the_cap_any_number_of_streams_is_trimmed_one_by_one() {
 /// Trims logs that are full to the last block, in whose first segment an idle stream is; gives up after `limit`.
 fn full_logs_of_an_idle_stream(limit: Duration) {
     for (bytes_max, is_empty) in [(CAP, true), (CAP, false), (2 * CAP, true), (2 * CAP, false)] {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options(OnFull::Error).disk_bytes_max(bytes_max)).expect("opens");
+        let (_dir, log) = new_log(options(OnFull::Error).disk_bytes_max(bytes_max));
         let stream = log.stream(id(1));
         stream.append(b"idle").expect("appends");
         if is_empty {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::fixture::{flip, scratch, segments, tiny, until};
+use crate::fixture::{flip, new_log, scratch, segments, tiny, until};
 use seawall::{Error, Log, Lsn, Options, View};
 
 fn options() -> Options {
@@ -43,8 +43,7 @@ fn witnessed(dir: &Path) -> Lsn {
 #[test]
 fn what_was_acknowledged_is_marked_and_trimmed_whatever_waits_behind_it() {
     for waiting in [&[][..], &[10], &[10, 3000], &[6000]] {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options()).expect("opens");
+        let (dir, log) = new_log(options());
         for round in 1..=18_u8 {
             log.append_commit(&record(round)).expect("commits");
             let acknowledged = log.durable_lsn();
@@ -74,8 +73,7 @@ fn what_was_acknowledged_is_marked_and_trimmed_whatever_waits_behind_it() {
 /// An idle log writes one mark and then sleeps, however much waits after it.
 #[test]
 fn an_idle_log_does_not_go_on_writing() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     for _ in 0..3 {
         log.append_commit(&record(1)).expect("commits");
         log.append(&record(2)).expect("appends");

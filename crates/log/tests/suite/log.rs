@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::fixture::{Task, change, payloads, poll, scratch, segments, until, until_prepared};
+use crate::fixture::{Task, change, new_log, payloads, poll, scratch, segments, until, until_prepared};
 use seawall::{Error, Log, Lsn, Options, Tail};
 
 fn small() -> Options {
@@ -15,8 +15,7 @@ fn open(dir: &Path) -> Log {
 
 #[test]
 fn what_was_committed_is_there_after_a_clean_close_and_after_a_drop() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(small());
     assert_eq!(log.opened().tail, Tail::New);
     for i in 0..100_u32 {
         log.append_commit(&i.to_le_bytes()).expect("commits");
@@ -36,8 +35,7 @@ fn what_was_committed_is_there_after_a_clean_close_and_after_a_drop() {
 
 #[test]
 fn records_of_every_length_come_back() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(small());
     let lengths = [0, 1, 4091, 4092, 4093, 5000, 65_000, 65_536, 200_000, 300_000, 1 << 20, 3, 0];
     for (i, length) in lengths.iter().enumerate() {
         let byte = u8::try_from(i).expect("few");
@@ -106,8 +104,7 @@ fn a_long_log_is_read_in_order_while_it_grows_and_up_to_damage() {
 
 #[test]
 fn many_threads_share_the_log_and_every_record_is_there_once() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(small());
     std::thread::scope(|scope| {
         for thread in 0..16_u64 {
             let log = &log;
@@ -136,8 +133,7 @@ fn many_threads_share_the_log_and_every_record_is_there_once() {
 
 #[test]
 fn a_transaction_is_one_and_an_abandoned_one_is_none() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(small());
     let end = log
         .transaction::<Error>(|tx| (0..300_u32).try_for_each(|i| tx.append(&[7; 500][..(i % 500) as usize])));
     let end = end.expect("appends");
@@ -155,8 +151,7 @@ fn a_transaction_is_one_and_an_abandoned_one_is_none() {
 
 #[test]
 fn only_what_is_durable_is_read_and_followed() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(small());
     let lsn = log.append(b"one").expect("appends").end;
     assert!(payloads(&log).is_empty());
     log.commit(lsn).expect("commits");
@@ -181,8 +176,7 @@ fn only_what_is_durable_is_read_and_followed() {
 
 #[test]
 fn trimmed_segments_are_recycled_and_the_rest_stays() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(small());
     let mut ends = Vec::new();
     for i in 0..400_u32 {
         let mut record = vec![0_u8; 5000];
@@ -206,8 +200,7 @@ fn trimmed_segments_are_recycled_and_the_rest_stays() {
 
 #[test]
 fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(small());
     let record = [7; 5000];
     let rotate = || {
         until_prepared(&log);
@@ -238,8 +231,7 @@ fn segments_are_filled_while_the_log_grows_and_not_when_it_is_trimmed_in_time() 
 
 #[test]
 fn records_as_large_as_the_memory_do_not_wait_for_a_commit_that_never_comes() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(small());
     for i in 0..4_u8 {
         log.append(&vec![i; 400 << 10]).expect("appends");
     }
@@ -252,8 +244,7 @@ fn records_as_large_as_the_memory_do_not_wait_for_a_commit_that_never_comes() {
 
 #[test]
 fn a_follower_sees_the_last_record_before_the_end() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(small());
     let mut follower = log.follow(Lsn::ZERO).expect("follows");
     let reading = std::thread::spawn(move || {
         let mut seen = 0;
@@ -273,7 +264,9 @@ fn what_cannot_be_is_refused_with_a_reason() {
     let dir = scratch();
     assert!(matches!(Log::open(dir.path(), small().create(false)), Err(Error::NotALog { .. })));
     let log = Log::open(dir.path(), small().record_bytes_max(100)).expect("opens");
-    assert!(matches!(log.append(&[0; 101]), Err(Error::TooLong { bytes: 101, bytes_max: 100 })));
+    for refused in [log.append(&[0; 101]), log.append_no_wait(&[0; 101])] {
+        assert!(matches!(refused, Err(Error::TooLong { bytes: 101, bytes_max: 100 })));
+    }
     assert!(matches!(log.commit(Lsn::new(1)), Err(Error::BeyondEnd { .. })));
     assert!(matches!(log.read(Lsn::new(1)), Err(Error::BeyondEnd { .. })));
     log.append_commit(b"still works").expect("commits");
@@ -281,8 +274,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
 
 #[test]
 fn a_commit_that_outlives_its_log_fails_and_writes_nothing() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(small());
     log.append_commit(b"durable").expect("commits");
     let done = log.commit_async(log.durable_lsn());
     let lsn = log.append(b"never committed").expect("appends").end;

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::fixture::{id, scratch, until};
+use crate::fixture::{id, new_log, scratch, until};
 use seawall::{Error, Hold, Log, Lsn, Options, Retention, View};
 
 #[test]
 fn a_trim_stops_at_the_lowest_pin_until_it_is_moved_or_dropped() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), Options::default().segment_bytes(64 << 10)).expect("opens");
+    let (_dir, log) = new_log(Options::default().segment_bytes(64 << 10));
     let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits").end).collect();
     assert_eq!(log.stats().pinned, None);
     let mut low = log.pin(ends[5]).expect("pins");
@@ -105,8 +104,7 @@ fn every_way_to_move_the_first_lsn_stops_at_a_hold_and_goes_on_behind_it() {
 /// What is cut is forgotten of what was trimmed: a reader that has read such a batch says that it was overtaken.
 #[test]
 fn a_reader_that_a_trim_overtook_shows_nothing_that_was_cut() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), Options::default().segment_bytes(64 << 10)).expect("opens");
+    let (_dir, log) = new_log(Options::default().segment_bytes(64 << 10));
     let kept = log.append(b"kept").expect("appends");
     log.append(b"cut off").expect("appends");
     log.commit(log.append(b"cut off").expect("appends").end).expect("commits");

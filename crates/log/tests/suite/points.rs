@@ -1,6 +1,6 @@
 //! Tests reads of single records by LSN: each found, everything else refused, damage noticed.
 
-use crate::fixture::{flip, scratch, tiny};
+use crate::fixture::{flip, new_log, tiny};
 #[cfg(target_os = "linux")]
 use crate::fixture::{nameless, until};
 use seawall::{Error, Log, Lsn, Record};
@@ -73,8 +73,7 @@ fn every_record_is_found_and_nothing_else() {
     ];
     for block_bytes in [512, 4096] {
         for lengths in lengths {
-            let dir = scratch();
-            let log = Log::open(dir.path(), tiny().block_bytes(block_bytes)).expect("opens");
+            let (dir, log) = new_log(tiny().block_bytes(block_bytes));
             write(&log, lengths);
             // An index that was built grows with the log, and is built again by the next opening.
             assert_eq!(hold_against_a_reader(&log), lengths.len());
@@ -91,8 +90,7 @@ fn every_record_is_found_and_nothing_else() {
 
 #[test]
 fn what_is_not_there_is_refused_by_name() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (_dir, log) = new_log(tiny());
     assert!(matches!(log.read_at(Lsn::ZERO), Err(Error::BeyondEnd { .. })), "the log is empty");
     assert!(log.read_before(Lsn::ZERO).expect("nothing lies before").is_none());
     write(&log, &[20_000; 30]);
@@ -116,8 +114,7 @@ fn what_is_not_there_is_refused_by_name() {
 
 #[test]
 fn damage_behind_the_first_read_is_noticed_where_it_lies() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (dir, log) = new_log(tiny());
     let mut lsns = vec![Lsn::ZERO];
     for number in 0..20 {
         let mut record = payload(number, 6000);
@@ -138,8 +135,7 @@ fn damage_behind_the_first_read_is_noticed_where_it_lies() {
 
 #[test]
 fn a_detached_payload_holds_the_same_bytes() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (_dir, log) = new_log(tiny());
     write(&log, &[100, 5000, 0]);
     for record in log.read(Lsn::ZERO).expect("reads") {
         let record = record.expect("reads");
@@ -153,8 +149,7 @@ fn a_detached_payload_holds_the_same_bytes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_segment_that_was_read_from_and_trimmed_gives_its_space_back() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), tiny()).expect("opens");
+    let (dir, log) = new_log(tiny());
     write(&log, &[20_000; 60]);
     assert_eq!(hold_against_a_reader(&log), 60);
     assert!(log.stats().segments > 15);

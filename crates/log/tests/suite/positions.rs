@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use crate::fixture::{id, scratch, tiny};
+use crate::fixture::{id, new_log, scratch, tiny};
 use seawall::{Log, Lsn, Options};
 
 fn options() -> Options {
@@ -12,8 +12,7 @@ fn options() -> Options {
 
 #[test]
 fn an_append_says_where_its_record_begins_and_ends() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (_dir, log) = new_log(options());
     let mut last = Lsn::ZERO;
     let stream = log.stream(id(1));
     for length in [0, 1, 700, 20_000, 3] {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fixture::{
-    PLAIN, Task, change, child, copy, faulty, orders, payloads, payloads_of, scratch, until, wait,
+    PLAIN, Task, change, child, copy, faulty, new_faulty, new_log, orders, payloads, payloads_of, scratch,
+    until, wait,
 };
 use futures_lite::future::block_on;
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
@@ -108,8 +109,7 @@ fn a_log_that_promises_no_more_stores_for_commit_as_and_writes_for_commit() {
 
 #[test]
 fn an_idle_log_writes_what_lies_in_memory_only() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options().idle_mark(Duration::from_millis(1))).expect("opens");
+    let (_dir, log) = new_log(options().idle_mark(Duration::from_millis(1)));
     for _ in 0..3 {
         let end = commit(&log, b"record");
         until("an idle log makes it durable", || log.durable_lsn() >= end);
@@ -118,8 +118,7 @@ fn an_idle_log_writes_what_lies_in_memory_only() {
 
 #[test]
 fn transactions_and_large_records_come_back_whole() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let large = vec![9; 200 << 10];
     let mut all = vec![large.clone(), b"small".to_vec()];
     log.append(&large).expect("appends");
@@ -151,8 +150,7 @@ fn shown(log: &Log, cut: Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, bool) {
 /// Only the opening itself may have readers see such a cut: it makes it durable, and no cut follows.
 #[test]
 fn cuts_that_only_memory_held_are_seen_by_the_opening_that_takes_them() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let kept = log.append_commit(b"kept").expect("commits");
     log.append(b"cut off").expect("appends");
     log.append(b"cut off too").expect("appends");
@@ -178,8 +176,7 @@ fn the_planted_mistake_is_found() {
 #[test]
 fn what_does_not_fit_is_written_and_no_record_is_lost_between_the_two() {
     for bytes in [64 << 10, 0] {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options().crash_memory_bytes(bytes)).expect("opens");
+        let (dir, log) = new_log(options().crash_memory_bytes(bytes));
         let all = numbered(3000);
         for record in &all {
             commit(&log, record);
@@ -202,8 +199,7 @@ fn what_does_not_fit_is_written_and_no_record_is_lost_between_the_two() {
 
 #[test]
 fn where_it_cannot_be_had_such_commits_are_written_and_the_reason_is_shown_until_it_can_be() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     // The name is taken.
     std::fs::create_dir(dir.path().join("MEMORY")).expect("makes it");
     let end = commit(&log, b"record");
@@ -276,9 +272,7 @@ fn commit_somehow(log: &Log, thread: u32, i: u32) -> Lsn {
 
 #[test]
 fn a_failed_log_stores_nothing_more_and_what_it_had_stored_is_there() {
-    let dir = scratch();
-    let (faults, options) = faulty(options());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(options());
     let stored = commit(&log, b"stored");
     faults.fail_commit(0);
     let lsn = log.append(b"fails").expect("appends").end;
@@ -294,8 +288,7 @@ fn a_failed_log_stores_nothing_more_and_what_it_had_stored_is_there() {
 
 #[test]
 fn a_process_that_was_forked_off_stores_nothing() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     commit(&log, b"parent");
     let lsn = log.append(b"not committed").expect("appends").end;
     let child = seawall_sys::fork::Child::run(|| {
@@ -310,8 +303,7 @@ fn a_process_that_was_forked_off_stores_nothing() {
 
 /// Leaves memory with one record in a log of one durable record, and changes the file by `change`.
 fn left(change: impl FnOnce(&Path)) -> (LeftInMemory, usize) {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     log.append_commit(b"durable").expect("commits");
     commit(&log, b"in memory");
     drop(log);
@@ -370,8 +362,7 @@ fn a_foreign_file_of_that_name_is_left_alone() {
 
 #[test]
 fn an_opening_that_fails_leaves_the_memory_for_the_next_one() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     commit(&log, b"record");
     // Another writer gets no further than the lock.
     assert!(matches!(Log::open(dir.path(), options()), Err(Error::Locked { .. })));
@@ -396,9 +387,7 @@ fn what_was_accepted_under_a_cap_is_drained_under_it() {
             .memory_bytes(512 << 10)
             .disk_bytes_max(6 * SEGMENT)
     };
-    let dir = scratch();
-    let (faults, options) = faulty(capped());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (dir, faults, log) = new_faulty(capped());
     log.append_commit(b"durable").expect("commits");
     // Nothing is written any more, and records fill the rest of this segment and those that they may start.
     faults.hang_commits(true);

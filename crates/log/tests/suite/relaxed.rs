@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::fixture::{change, copy, count, faulty, scratch, until, until_prepared};
+use crate::fixture::{change, copy, count, new_faulty, new_log, scratch, until, until_prepared};
 use seawall::Durability::{PowerLoss, ProcessCrash, SystemCrash};
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Tail, View, verify};
 
@@ -26,8 +26,7 @@ fn options(own: &str) -> Options {
 #[test]
 fn a_relaxed_commit_is_not_durable_until_a_stricter_one_is() {
     for own in OWN {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options(own)).expect("opens");
+        let (_dir, log) = new_log(options(own));
         let weak = log.append(b"weak").expect("appends");
         log.commit_as(weak.end, ProcessCrash).expect("commits");
         assert_eq!((log.durable_lsn(), log.lsn_surviving(ProcessCrash)), (Lsn::ZERO, weak.end));
@@ -56,8 +55,7 @@ fn a_relaxed_commit_is_not_durable_until_a_stricter_one_is() {
 #[test]
 fn what_the_process_wrote_is_there_when_it_is_gone_and_segments_rotate_on_firm_ground() {
     for own in OWN {
-        let dir = scratch();
-        let log = Log::open(dir.path(), options(own)).expect("opens");
+        let (dir, log) = new_log(options(own));
         for i in 0..100_u8 {
             let lsn = log.append(&[i; 5000]).expect("appends").end;
             log.commit_as(lsn, ProcessCrash).expect("commits");
@@ -75,8 +73,7 @@ fn what_the_process_wrote_is_there_when_it_is_gone_and_segments_rotate_on_firm_g
 
 #[test]
 fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options("dsync").idle_mark(Duration::from_millis(1))).expect("opens");
+    let (dir, log) = new_log(options("dsync").idle_mark(Duration::from_millis(1)));
     let weak = log.append(b"weak").expect("appends");
     log.commit_as(weak.end, ProcessCrash).expect("commits");
     until("an idle log syncs what it owes", || log.durable_lsn() >= weak.end);
@@ -89,9 +86,7 @@ fn closing_syncs_what_relaxed_commits_left_and_an_idle_log_does_too() {
 
 #[test]
 fn a_failed_debt_sync_fails_the_log_and_every_commit() {
-    let dir = scratch();
-    let (faults, options) = faulty(options("dsync"));
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(options("dsync"));
     let weak = log.append(b"weak").expect("appends").end;
     log.commit_as(weak, ProcessCrash).expect("commits");
     faults.fail_debt_sync(0);
@@ -117,8 +112,7 @@ fn a_failed_debt_sync_fails_the_log_and_every_commit() {
 
 #[test]
 fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_row_is_used() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options("buffered").durability(ProcessCrash)).expect("opens");
+    let (_dir, log) = new_log(options("buffered").durability(ProcessCrash));
     let lsn = log.append(b"record").expect("appends").end;
     for class in [SystemCrash, PowerLoss] {
         let refused = log.commit_as(lsn, class);
@@ -129,8 +123,7 @@ fn more_than_the_log_promises_is_refused_and_where_nothing_is_cheaper_its_own_ro
     assert_eq!((log.stats().relaxed_batches, log.durable_lsn()), (0, lsn));
     assert!(matches!(log.commit_as(Lsn::MAX, ProcessCrash), Err(Error::BeyondEnd { .. })));
     drop(log);
-    let dir = scratch();
-    let log = Log::open(dir.path(), options("buffered+fdatasync")).expect("opens");
+    let (_dir, log) = new_log(options("buffered+fdatasync"));
     let lsn = log.append(b"record").expect("appends").end;
     log.commit_as(lsn, SystemCrash).expect("commits");
     assert_eq!(

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::fixture::{scratch, tiny, until};
+use crate::fixture::{new_log, scratch, tiny, until};
 use seawall::{Error, Log, Lsn, OnFull, Options, Retention};
 
 const SEGMENT: u64 = 64 << 10;
@@ -60,8 +60,7 @@ fn a_log_keeps_so_many_bytes_and_what_a_pin_holds() {
 
 #[test]
 fn segments_go_when_their_newest_record_is_too_old() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     start(&log, 6);
     log.close().expect("closes");
     let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365);
@@ -81,8 +80,7 @@ fn segments_go_when_their_newest_record_is_too_old() {
 
 #[test]
 fn a_full_log_holds_appends_back_until_a_trim_and_never_exceeds_its_cap() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options().disk_bytes_max(CAP)).expect("opens");
+    let (dir, log) = new_log(options().disk_bytes_max(CAP));
     let over = AtomicBool::new(false);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {

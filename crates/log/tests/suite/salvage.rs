@@ -5,13 +5,10 @@
 
 use std::path::Path;
 
-use crate::fixture::{change, payloads, scratch};
-use crate::written::{BLOCK, RECORD_BYTES, RECORDS, SEGMENT, options, with_bytes, written};
+use crate::fixture::{change, new_log, payloads, scratch};
+use crate::written::{BLOCK, PER_SEGMENT, RECORD_BYTES, RECORDS, SEGMENT, options, with_bytes, written};
 use seawall::format::{BATCH_HEADER_BYTES, segment_name};
 use seawall::{Error, Log, Lsn, Salvaged, View, salvage, verify};
-
-/// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
-const PER_SEGMENT: usize = 6;
 
 /// The first bytes of the records of a log.
 fn content(dir: &Path) -> Vec<u8> {
@@ -112,8 +109,7 @@ fn a_log_without_any_header_is_walked_by_its_batches() {
     for (records, least) in [(3, 1), (25, 3)] {
         for block in [512, 1024, 4096] {
             let what = format!("{records} records, blocks of {block} bytes");
-            let dir = scratch();
-            let log = Log::open(dir.path(), options().block_bytes(block)).expect("opens");
+            let (dir, log) = new_log(options().block_bytes(block));
             for i in 0..records {
                 log.append_commit(&crate::written::record(i)).expect("commits");
             }
@@ -144,8 +140,7 @@ fn a_log_without_any_header_is_walked_by_its_batches() {
 
 #[test]
 fn what_was_trimmed_does_not_come_back() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     // Many records in one batch: the log begins in the middle of it.
     let starts: Vec<Lsn> = (0..8).map(|i| log.append(&[i; 100]).expect("appends").end).collect();
     log.commit(*starts.last().expect("some")).expect("commits");

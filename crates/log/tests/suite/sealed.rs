@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::fixture::{id, scratch};
+use crate::fixture::{id, new_log, scratch};
 use seawall::{
     Error, Hold, Log, Lsn, Options, Rebuild, RebuildTo, SealedBatch, SealedCheck, Tail, View, verify,
 };
@@ -132,8 +132,7 @@ fn a_follower_goes_on_where_any_batch_ended() {
 
 #[test]
 fn a_follower_of_an_open_log_gets_what_is_durable_and_nothing_else() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     let first = log.append_commit(b"one").expect("commits").end;
     let mut follower = View::open(dir.path()).expect("opens").follow_sealed(Lsn::ZERO).expect("follows");
     let limit = Duration::from_secs(20);
@@ -255,8 +254,7 @@ fn a_rebuilt_log_that_was_trimmed_has_what_the_log_has() {
 
 #[test]
 fn a_hold_stops_trims_of_any_process_until_it_is_moved_or_removed() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     let ends: Vec<Lsn> = (0..40).map(|i| log.append_commit(&vec![i; 10_000]).expect("commits").end).collect();
     assert_eq!(Hold::read(dir.path(), "a").expect("reads"), None);
     let hold = Hold { lsn: ends[5], note: "of a test\nin two lines".to_owned() };

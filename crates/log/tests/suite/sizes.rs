@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::fixture::{count, payloads, scratch, segments, until_prepared};
+use crate::fixture::{count, new_log, payloads, scratch, segments, until_prepared};
 use seawall::{Log, MethodChoice, Options};
 
 const SIZES: [u64; 4] = [64 << 10, 128 << 10, 256 << 10, 1 << 20];
@@ -20,8 +20,7 @@ fn options(segment_bytes: u64) -> Options {
 }
 
 fn goes_on(before: u64, after: u64, closed: bool, bytes: usize) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options(before)).expect("opens");
+    let (dir, log) = new_log(options(before));
     log.append_commit(b"first").expect("commits");
     until_prepared(&log);
     if closed {

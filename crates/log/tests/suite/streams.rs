@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fixture::{
-    Released, Task, change, comes, faulty, id, payloads, payloads_of, scratch, segments, until_in, wait,
+    Released, Task, change, comes, id, new_faulty, new_log, payloads, payloads_of, scratch, segments,
+    until_in, wait,
 };
 use seawall::{Error, Log, Lsn, MethodChoice, Options, Record, Transaction, View, backup, salvage, verify};
 
@@ -72,8 +73,7 @@ fn each_stream_has_its_own_order_and_numbers_over_openings() {
 
 #[test]
 fn a_transaction_over_streams_is_there_as_a_whole_and_large_records_are_numbered_too() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let large = vec![3; 20_000];
     for seq in 0..20_u64 {
         log.transaction::<Error>(|transaction| {
@@ -103,8 +103,7 @@ fn a_transaction_over_streams_is_there_as_a_whole_and_large_records_are_numbered
 
 #[test]
 fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let stream = log.stream(id(7));
     for seq in 0..100 {
         stream.append(&content(7, seq)).expect("appends");
@@ -150,8 +149,7 @@ fn a_stream_is_trimmed_cut_and_removed_and_says_what_it_refuses() {
 #[test]
 fn a_stream_that_lags_does_not_hold_the_disk() {
     for by_transactions in [false, true] {
-        let dir = scratch();
-        let log = open(dir.path());
+        let (dir, log) = new_log(options());
         let append = |stream: u32, payload: &[u8]| {
             if by_transactions {
                 log.transaction::<Error>(|transaction| transaction.append_to(id(stream), payload))
@@ -193,8 +191,7 @@ fn a_stream_that_lags_does_not_hold_the_disk() {
 /// Records of one batch, which a reader has in memory when the last ones are cut.
 #[test]
 fn a_reader_shows_nothing_that_was_cut_before_it_came_there() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(options());
     let ends: Vec<_> = (0..4_u8).map(|number| log.append(&[number]).expect("appends")).collect();
     log.commit(log.appended_lsn()).expect("commits");
     let mut reader = log.read(Lsn::ZERO).expect("reads");
@@ -218,8 +215,7 @@ fn a_reader_shows_nothing_that_was_cut_before_it_came_there() {
 
 #[test]
 fn an_idle_stream_takes_little_memory() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options().segment_bytes(8 << 20)).expect("opens");
+    let (dir, log) = new_log(options().segment_bytes(8 << 20));
     let streams = 20_000;
     for stream in 0..streams {
         log.stream(id(stream)).append(b"one record").expect("appends");
@@ -237,8 +233,7 @@ fn an_idle_stream_takes_little_memory() {
 #[test]
 fn a_follower_of_a_stream_sees_its_records_and_ends_with_the_log() {
     for polled in [false, true] {
-        let dir = scratch();
-        let log = open(dir.path());
+        let (_dir, log) = new_log(options());
         let mut follower = log.stream(id(9)).follow(0).expect("follows");
         std::thread::scope(|scope| {
             let seen = scope.spawn(move || {
@@ -268,8 +263,7 @@ fn a_follower_of_a_stream_sees_its_records_and_ends_with_the_log() {
 /// Writers that append to, trim and cut their own streams while readers read them and segments are rewritten.
 #[test]
 fn streams_hold_while_they_are_written_trimmed_cut_and_read() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let stop = AtomicBool::new(false);
     let ends = std::thread::scope(|scope| {
         let (log, stop) = (&log, &stop);
@@ -404,8 +398,7 @@ fn the_tail_of_the_log_is_cut_for_every_reader_over_openings_backups_and_salvage
 
 #[test]
 fn a_view_that_is_renewed_steps_over_what_was_cut_meanwhile() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     let first = log.append_commit(b"one").expect("commits").end;
     log.append_commit(b"two").expect("commits");
     log.append_commit(b"three").expect("commits");
@@ -498,8 +491,7 @@ fn what_proves_a_cut_is_used_when_the_record_of_it_is_lost() {
 /// How many of the records of a stream can be read in an open log in which the batch between them is damaged.
 #[cfg(feature = "mutants")]
 fn read_around_damage() -> usize {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options().idle_mark(Duration::from_mins(10))).expect("opens");
+    let (dir, log) = new_log(options().idle_mark(Duration::from_mins(10)));
     let stream = log.stream(id(1));
     stream.append_commit(&content(1, 0)).expect("commits");
     let at = log.durable_lsn();
@@ -524,8 +516,7 @@ fn a_damaged_batch_costs_no_record_of_a_stream_behind_it() {
 
 #[test]
 fn streams_are_salvaged_and_backed_up_with_their_numbers() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     for seq in 0..50 {
         log.stream(id(1)).append(&content(1, seq)).expect("appends");
         log.stream(id(2)).append_commit(&content(2, seq)).expect("commits");
@@ -547,8 +538,7 @@ fn streams_are_salvaged_and_backed_up_with_their_numbers() {
 /// The records that a stream still hands out to a reader that stood after `records` of ten when `change` was made, then three more
 /// were appended.
 fn behind(records: usize, change: impl Fn(&Log)) -> (Vec<u64>, Option<Error>) {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(options());
     let stream = log.stream(id(1));
     let append = |count: u64| {
         for seq in 0..count {
@@ -615,8 +605,7 @@ fn a_reader_of_a_stream_names_cuts_and_removals() {
 
 #[test]
 fn a_stream_is_read_to_the_end_that_it_had_or_fails() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(options());
     let stream = log.stream(id(1));
     for seq in 0..10 {
         stream.append_commit(&content(1, seq)).expect("commits");
@@ -650,8 +639,7 @@ type Wrong<'a> = &'a dyn Fn(&mut Transaction) -> seawall::Result<()>;
 
 #[test]
 fn a_transaction_trims_cuts_and_removes_with_what_it_appends() {
-    let dir = scratch();
-    let log = open(dir.path());
+    let (dir, log) = new_log(options());
     for stream in 0..200 {
         for seq in 0..5 {
             log.stream(id(stream)).append(&content(stream, seq)).expect("appends");
@@ -719,8 +707,7 @@ fn a_transaction_trims_cuts_and_removes_with_what_it_appends() {
 #[test]
 fn a_stream_that_lags_behind_a_fast_one_keeps_the_log_within_its_bound() {
     const SEGMENT: u64 = 64 << 10;
-    let dir = scratch();
-    let log = open(dir.path());
+    let (_dir, log) = new_log(options());
     let lagging = log.stream(id(1));
     let records = 8000;
     for _ in 0..records {
@@ -755,9 +742,7 @@ fn copies_and_trims_wait_for_no_memory_of_records_that_wait_for_them() {
 
 fn copies_and_trims_wait_for_no_memory(limit: Duration) {
     const TRIMMED: u32 = 1000;
-    let dir = scratch();
-    let (faults, options) = faulty(options());
-    let log = Log::open(dir.path(), options).expect("opens");
+    let (_dir, faults, log) = new_faulty(options());
     let large = vec![3; 60_000];
     let (lagging, fast) = (log.stream(id(1)), log.stream(id(2)));
     for stream in 100..100 + TRIMMED {

@@ -1,6 +1,6 @@
 //! Tests that a stream of a view is that of the writer, record by record, and that its followers name trims, cuts and removals.
 
-use crate::fixture::{LIMIT, id, scratch, until};
+use crate::fixture::{LIMIT, id, new_log, scratch, until};
 use crate::follow::options;
 use seawall::{Error, Log, Lsn, View, ViewStreamFollower};
 
@@ -58,8 +58,7 @@ fn payload(follower: &mut ViewStreamFollower) -> Vec<u8> {
 
 #[test]
 fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     let stream = log.stream(id(7));
     log.append_commit(b"beside").expect("commits");
     let view = View::open(dir.path()).expect("looks");
@@ -104,8 +103,7 @@ fn a_follower_of_a_stream_names_trims_cuts_and_removals() {
 
 /// A log whose stream 1 has one record, and a follower of a view that has handed it out.
 fn followed() -> (tempfile::TempDir, Log, ViewStreamFollower) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     log.stream(id(1)).append_commit(b"0").expect("commits");
     let view = View::open(dir.path()).expect("looks").stream(id(1)).expect("looks");
     let mut follower = view.follow(0).expect("follows");
@@ -134,8 +132,7 @@ fn a_cut_behind_a_follower_of_a_stream_does_not_end_it() {
 
 #[test]
 fn a_reader_of_a_stream_goes_on_when_its_segments_are_trimmed_under_it() {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     let (kept, noise) = (log.stream(id(1)), log.stream(id(2)));
     for number in 0..20_u8 {
         kept.append_commit(&[number]).expect("commits");

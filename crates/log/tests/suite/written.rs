@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seawall::Options;
 use seawall::format::segment_name;
-use seawall::{Log, Options};
 
-use crate::fixture::{scratch, tiny};
+use crate::fixture::{new_log, tiny};
 
 pub(crate) const RECORDS: u8 = 30;
 pub(crate) const RECORD_BYTES: usize = 5000;
 pub(crate) const BLOCK: usize = 4096;
 pub(crate) const SEGMENT: usize = 64 << 10;
+/// Each record fills two of a segment's 16 blocks; its header takes two, and the last batch leaves room for a mark.
+pub(crate) const PER_SEGMENT: usize = 6;
 
 pub(crate) fn options() -> Options {
     // No idle marks: they would move the batches that these tests aim at.
@@ -25,8 +27,7 @@ pub(crate) fn record(i: u8) -> Vec<u8> {
 /// A log over several segments, every record acknowledged in a batch of its own, closed; each fills two blocks. And its
 /// segments.
 pub(crate) fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let dir = scratch();
-    let log = Log::open(dir.path(), options()).expect("opens");
+    let (dir, log) = new_log(options());
     for i in 0..RECORDS {
         log.append_commit(&record(i)).expect("commits");
     }

@@ -44,7 +44,7 @@ impl Group {
             if WAIT {
                 self.recorder.stalled(refusal == Refusal::Lag);
             }
-            let gate = self.waiters.append_gate();
+            let gate = &self.waiters.append_gate;
             let ticket = gate.ticket();
             // A log that is closed meanwhile opens the gate once, and may prepare no segment any more.
             if self.status.is_closed() {
@@ -117,7 +117,6 @@ impl Group {
     }
 }
 
-/// What is longer than the format allows.
 fn too_long() -> Error {
     let bytes_max = crate::format::RECORD_BYTES_MAX as u64;
     Error::TooLong { bytes: bytes_max + 1, bytes_max }

@@ -17,7 +17,7 @@ impl Group {
         }
         self.core().fail();
         self.waiters.end_appends();
-        self.waiters.follower_gate().open();
+        self.waiters.follower_gate.open();
         self.waiters.wake_commits();
         self.threads.wake_writer();
         self.threads.wake_maintenance();

@@ -139,7 +139,7 @@ impl Group {
 
     /// The next batch to write, at the strictest level that committers and futures request of it.
     fn issue(&self, core: &mut Core) -> Option<Issue> {
-        if core.debt().is_used() {
+        if core.debt.is_used() {
             for level in AckLevel::ALL {
                 core.request(level, self.waiters.requested(level));
             }
@@ -221,8 +221,8 @@ impl Group {
     /// Whether futures request more than what was issued will give, at any level.
     pub(super) fn is_behind(&self, core: &Core) -> bool {
         let end = core.appended();
-        let behind = |level| end.min(self.waiters.requested(level)) > core.debt().issued(level);
-        behind(AckLevel::Full) || (core.debt().is_used() && AckLevel::RELAXED.into_iter().any(behind))
+        let behind = |level| end.min(self.waiters.requested(level)) > core.debt.issued(level);
+        behind(AckLevel::Full) || (core.debt.is_used() && AckLevel::RELAXED.into_iter().any(behind))
     }
 
     /// Lets the calling writer thread sleep, for `limit` if there is one, unless something has happened since `seen`.

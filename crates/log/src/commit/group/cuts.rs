@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Group;
 use crate::commit::state::Core;
-use crate::commit::stream_cuts::StreamCuts;
 use crate::commit::sync::{MutexGuard, Ordering, lock};
 use crate::format::Tag;
 use crate::stream::cuts::CutList;
@@ -22,7 +21,7 @@ impl Group {
         }
         // Copied for the first reader that comes after a cut: cutting alone costs the same however much is cut.
         let core = self.core();
-        let cuts = Arc::new(core.tagged().cuts.clone());
+        let cuts = Arc::new(core.tagged.cuts.clone());
         *lock(&self.cuts) = (self.cut_changes(), Arc::clone(&cuts));
         Some(cuts)
     }
@@ -36,11 +35,6 @@ impl Group {
     /// Counts the trims and cuts of streams.
     pub(crate) fn stream_changes(&self) -> u64 {
         self.stream_changes.load(Ordering::Acquire)
-    }
-
-    /// Where readers of streams learn what is cut. Asked and told under the core lock.
-    pub(crate) fn stream_cuts(&self) -> &StreamCuts {
-        &self.stream_cuts
     }
 
     /// Streams were trimmed, cut or removed: readers look up again where their records are. Called under the core lock.

@@ -67,18 +67,18 @@ impl Group {
         }
         let (records, bytes) = (job.records, job.disk_bytes());
         let mut core = self.core();
-        let (durable_before, done_before) = (core.durable_batch(), core.done_batch());
+        let (durable_before, done_before) = (core.durable_id, core.done_id);
         let trim = core.durable_trim();
         core.done(job.id, job.into_buffer());
         let durable = core.acknowledged();
         // A commit that waits for a debt to be synced sleeps at the gate of a batch that was written long ago.
-        let first = if core.durable_batch() > durable_before { durable_before } else { done_before } + 1;
-        let last = core.done_batch();
+        let first = if core.durable_id > durable_before { durable_before } else { done_before } + 1;
+        let last = core.done_id;
         // Before any committer here returns: a view that is opened then must show the record.
         if let Some(publisher) = self.publisher.get() {
             let durable = planted!(PublishBeforeDurable(core.appended()), durable);
             // A follower looks for a cut once: when it learns of it the disk must have it.
-            let cuts = planted!(CutsPublishedEarly(core.tagged().cut), core.acknowledged_cuts());
+            let cuts = planted!(CutsPublishedEarly(core.tagged.cut), core.acknowledged_cuts);
             publisher.publish(durable, cuts);
         }
         self.waiters.publish_durable(durable);
@@ -91,7 +91,7 @@ impl Group {
         let news = starts.is_some() || core.durable_trim() > trim;
         // Streams may have let a segment go, which the holds on the log may keep, or what is held back.
         let looks =
-            core.awaits_look() || (self.is_bounded && (starts.is_some() || core.tagged().streams.holds()));
+            core.awaits_look() || (self.is_bounded && (starts.is_some() || core.tagged.streams.holds()));
         let task =
             looks || (news && self.housekeeping.inventory().has_task(core.spares(), core.durable_trim()));
         drop(core);
@@ -116,7 +116,7 @@ impl Group {
     /// Publishes the watermarks of the relaxed levels, if any commit ever requested one; returns whether futures request
     /// more than was issued, which no committer may write.
     fn publish_relaxed(&self, core: &Core) -> bool {
-        if !core.debt().is_used() {
+        if !core.debt.is_used() {
             return false;
         }
         for level in AckLevel::RELAXED {

@@ -42,7 +42,6 @@ impl Core {
         if planted!(LagUnbounded, self.paced_bytes() >= most) { Err(Refusal::Lag) } else { Ok(()) }
     }
 
-    /// Accepts one record.
     pub(crate) fn append(&mut self, payload: &[u8]) -> Result<Lsn, Refusal> {
         self.keep_pace()?;
         let head = record_header(payload.len(), false).ok_or(Refusal::TooLong)?;
@@ -254,11 +253,6 @@ impl Core {
     /// Lends a buffer to assemble records in, [`BATCH_HEADER_BYTES`] from its start, if enough are left.
     pub(crate) fn lend(&mut self) -> Option<AlignedBuf> {
         if self.free.len() > 2 && !self.has_ended() { self.free.pop() } else { None }
-    }
-
-    /// Takes a lent buffer back.
-    pub(crate) fn give_back(&mut self, buf: AlignedBuf) {
-        self.recycle(buf);
     }
 
     /// Accepts a transaction that was assembled in a lent buffer, as a batch of its own, without copying it; `sum` is

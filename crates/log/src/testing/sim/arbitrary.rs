@@ -2,7 +2,7 @@
 //!
 //! Memory and time are bounded by the size of the files.
 
-use super::SimDisk;
+use super::disk::SimDisk;
 use super::judge::READ_BYTES;
 use super::life::plan;
 use super::media::Media;

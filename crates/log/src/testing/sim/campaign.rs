@@ -302,7 +302,6 @@ impl Past {
     }
 }
 
-/// One running campaign.
 #[derive(Debug)]
 struct Run<'a> {
     campaign: &'a Campaign,
@@ -345,31 +344,24 @@ impl<'a> Run<'a> {
         outcome.map_err(|violation| Failure { seed, state, judged, violation })
     }
 
-    fn spent(&self) -> bool {
-        self.tally.states >= self.campaign.states && self.campaign.only.is_none()
-    }
-
     /// One life on `media`, and every crash in it.
     fn life(&mut self, media: Media, before: &Past, seed: u64, depth: u32) -> Result<(), Violation> {
         let mut rng = Rng::new(mix(seed ^ 0x11FE));
         let mut habits = Habits {
             tagged: rng.coin(),
-            // Drawn apart, as the class is.
-            streams_alone: false,
             dsync: rng.coin(),
             depth: 1 + rng.index(3),
             actions: if depth == self.campaign.depth { 160 } else { 60 },
-            number: seed,
             ending: [Ending::Close, Ending::Idle, Ending::Cut, Ending::Cut][rng.index(4)],
             relaxed: rng.coin(),
             memory: memory_of(seed),
             segment_bytes: [SEGMENT_BYTES / 2, SEGMENT_BYTES, 2 * SEGMENT_BYTES][rng.index(3)],
             cache: [Cache::Bypassed, Cache::Dropped, Cache::Kept][rng.index(3)],
             class: class_of(seed),
-            cap: None,
-            retention: Retention::default(),
             holds: mix(seed ^ 0x401D).is_multiple_of(2),
+            ..Habits::plain(seed, false, 1)
         };
+        // Drawn apart, as the class is.
         habits.streams_alone = habits.tagged && mix(seed ^ 0xA10E).is_multiple_of(2);
         habits.cap = cap_of(&media, before, seed, SEGMENT_BYTES / 2);
         if habits.cap.is_some() {
@@ -434,7 +426,7 @@ impl<'a> Run<'a> {
             if let Step::Disk(event) = step {
                 event.apply(&mut media);
                 self.cut(&media, &past, (rng, way, depth))?;
-                if self.spent() {
+                if self.tally.states >= self.campaign.states && self.campaign.only.is_none() {
                     return Ok(());
                 }
             }

@@ -129,7 +129,6 @@ impl<S: Sum> CampaignProgress<S> {
         Ok(standing)
     }
 
-    /// Adds a portion.
     fn add(&mut self, mut portion: S) {
         for ((_, sum), (_, more)) in self.sum.numbers().into_iter().zip(portion.numbers()) {
             *sum += *more;

@@ -43,13 +43,12 @@ pub enum FaultKind {
 
 /// Which operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FaultPlan {
+pub(crate) struct FaultPlan {
     /// The first operation to fail, counted from 0.
-    pub operation: u64,
-    /// How.
-    pub kind: FaultKind,
+    pub(crate) operation: u64,
+    pub(crate) kind: FaultKind,
     /// Whether all later operations of the same sort fail too.
-    pub sticky: bool,
+    pub(crate) sticky: bool,
 }
 
 /// What happened, as far as it matters to a crash.
@@ -110,7 +109,7 @@ fn inode_of(file: FileId) -> usize {
 
 /// A simulated disk with one directory.
 #[derive(Debug)]
-pub struct SimDisk {
+pub(crate) struct SimDisk {
     media: Media,
     /// `None` for a disk on which everything is durable at once: the fast case, for judging images.
     view: Option<View>,
@@ -118,16 +117,18 @@ pub struct SimDisk {
     completed: std::collections::VecDeque<Completion>,
     rng: Rng,
     fault: Option<FaultPlan>,
-    operations: u64,
-    /// Bytes that were read.
-    read: u64,
-    faults: u64,
-    /// Openings that took another descriptor, so far.
-    openings: u64,
-    /// Whether what is opened now is held open already, and takes none.
-    holds: bool,
+    /// Operations so far: the numbers that a fault plan can name.
+    pub(crate) operations: u64,
+    pub(crate) bytes_read: u64,
+    /// Operations that were made to fail.
+    pub(crate) faults: u64,
+    /// Openings so far that took another descriptor: the numbers that a plan of [`FaultKind::Descriptors`] can name.
+    pub(crate) openings: u64,
+    /// Whether what is opened now, outside of [`Self::apart`], is held open already and takes none, as the segments are that a
+    /// log writes.
+    pub(crate) holds: bool,
     /// What failed, by the operation's name.
-    failed: BTreeMap<&'static str, u64>,
+    pub(crate) failed: BTreeMap<&'static str, u64>,
     next_token: u64,
     trace: Vec<Event>,
     hold_back: u64,
@@ -161,7 +162,7 @@ impl SimDisk {
             rng: Rng::new(seed),
             fault,
             operations: 0,
-            read: 0,
+            bytes_read: 0,
             faults: 0,
             openings: 0,
             holds: false,
@@ -172,7 +173,6 @@ impl SimDisk {
         }
     }
 
-    /// Gives up the running machine.
     pub(crate) fn into_media(self) -> Media {
         self.media
     }
@@ -189,17 +189,6 @@ impl SimDisk {
         self.queue.extend(queue);
         self.holds = holds;
         result
-    }
-
-    /// From now on what is opened outside of [`Self::apart`] is held open already, as the segments are that a log writes.
-    pub(crate) fn hold_segments(&mut self) {
-        self.holds = true;
-    }
-
-    /// Openings so far that took another descriptor: the numbers that a plan of [`FaultKind::Descriptors`] can name.
-    #[must_use]
-    pub fn openings(&self) -> u64 {
-        self.openings
     }
 
     /// As [`Self::plain`], for an operation that takes another descriptor.
@@ -228,34 +217,11 @@ impl SimDisk {
         *self.failed.entry(operation).or_default() += 1;
     }
 
-    /// Operations so far: the numbers that a fault plan can name.
-    #[must_use]
-    pub fn operations(&self) -> u64 {
-        self.operations
-    }
-
-    /// Operations that were made to fail.
-    #[must_use]
-    pub fn faults(&self) -> u64 {
-        self.faults
-    }
-
-    /// How many bytes were read.
-    #[must_use]
-    pub fn bytes_read(&self) -> u64 {
-        self.read
-    }
-
     fn event(&mut self, event: Event) {
         event.apply(&mut self.media);
         if self.view.is_some() {
             self.trace.push(event);
         }
-    }
-
-    /// What was made to fail, by the name of the operation.
-    pub(crate) fn failed(&self) -> &BTreeMap<&'static str, u64> {
-        &self.failed
     }
 
     /// Counts an operation and says whether and how it is to fail.
@@ -291,12 +257,12 @@ impl SimDisk {
     }
 
     fn length(&self, inode: usize) -> usize {
-        self.view.as_ref().map_or(&self.media.inodes[inode], |view| &view.direct[inode]).length()
+        self.view.as_ref().map_or(&self.media.inodes[inode], |view| &view.direct[inode]).length
     }
 
     /// What files of this kind of name take, in bytes, as the running machine sees it.
     pub(crate) fn bytes_of(&self, counts: impl Fn(&str) -> bool) -> u64 {
-        let files = self.names().as_slice().iter().filter(|(name, _)| counts(name.text()));
+        let files = self.names().as_slice().iter().filter(|(name, _)| counts(&name.text));
         files.map(|(_, inode)| self.length(*inode) as u64).sum()
     }
 
@@ -358,7 +324,7 @@ impl Disk for SimDisk {
     fn list(&mut self) -> io::Result<Vec<DirEntry>> {
         self.opening("list")?;
         let entry = |(name, inode): &(Name, usize)| DirEntry {
-            name: name.text().to_owned(),
+            name: name.text.to_string(),
             bytes: self.length(*inode) as u64,
         };
         Ok(self.names().as_slice().iter().map(entry).collect())
@@ -440,7 +406,7 @@ impl Disk for SimDisk {
             None => &self.media.inodes[inode],
         };
         let read = content.read(usize::try_from(offset).unwrap_or(usize::MAX), buf);
-        self.read += read as u64;
+        self.bytes_read += read as u64;
         Ok(read)
     }
 

@@ -14,7 +14,6 @@ use crate::storage::disk::{Completion, Disk, FileId, Op, Token};
 /// How a job ends.
 #[derive(Debug)]
 pub(super) enum JobState {
-    /// Not yet.
     Pending,
     /// The batch is as durable as its level says.
     Done,
@@ -67,7 +66,6 @@ impl Execution {
         Ok(execution)
     }
 
-    /// The job.
     pub(super) fn into_job(self) -> Job {
         self.job
     }
@@ -91,7 +89,6 @@ impl Execution {
         self.submitted[index].token = token;
     }
 
-    /// Whether this job submitted `token`.
     pub(super) fn owns(&self, token: Token) -> bool {
         self.first_sync == Some(token) || self.place(token).is_some()
     }

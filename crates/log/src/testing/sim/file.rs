@@ -13,12 +13,11 @@ use super::rng::mix;
 /// The sector: what arrives whole or not at all, in bytes.
 pub(super) const SECTOR: usize = 512;
 
-/// The contents of one sector.
 #[derive(Debug)]
 pub(crate) struct Sector {
-    bytes: [u8; SECTOR],
+    pub(crate) bytes: [u8; SECTOR],
     hash: u64,
-    zero: bool,
+    pub(crate) zero: bool,
 }
 
 thread_local! {
@@ -33,7 +32,6 @@ impl Sector {
         Rc::new(Self { bytes, hash, zero })
     }
 
-    /// A sector of zeros.
     pub(crate) fn zero() -> Rc<Self> {
         ZERO.with(Rc::clone)
     }
@@ -46,42 +44,20 @@ impl Sector {
         Self::of(content, false)
     }
 
-    /// What it holds.
-    pub(crate) fn bytes(&self) -> &[u8; SECTOR] {
-        &self.bytes
-    }
-
-    /// Whether it holds nothing but zeros.
-    pub(crate) fn is_zero(&self) -> bool {
-        self.zero
-    }
-
     fn at(&self, index: usize) -> u64 {
         mix(self.hash ^ mix(index as u64 + 1))
     }
 }
 
-/// One file's content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inode {
-    sectors: Vec<Rc<Sector>>,
+    pub(crate) sectors: Vec<Rc<Sector>>,
     /// The length of the file in bytes; after it the last sector is zero.
-    length: usize,
+    pub(crate) length: usize,
     hash: u64,
 }
 
 impl Inode {
-    /// Its length in bytes.
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Its sectors; the last one may go past its length.
-    pub(crate) fn sectors(&self) -> &[Rc<Sector>] {
-        &self.sectors
-    }
-
-    /// A hash of its contents and its length.
     pub(crate) fn hash(&self) -> u64 {
         self.hash ^ mix(self.length as u64)
     }
@@ -112,7 +88,7 @@ impl Inode {
         for (index, content) in (offset / SECTOR..).zip(data.chunks(SECTOR)) {
             let sector = match self.sectors.get(index) {
                 Some(old) if content.len() < SECTOR => {
-                    let mut whole = *old.bytes();
+                    let mut whole = old.bytes;
                     whole[..content.len()].copy_from_slice(content);
                     Sector::new(&whole)
                 }
@@ -146,7 +122,7 @@ mod tests {
     fn what_was_written_is_read_and_the_hash_follows_the_content_alone() {
         let mut file = Inode::default();
         file.write(SECTOR, &[7; 700]);
-        assert_eq!(file.length(), SECTOR + 700);
+        assert_eq!(file.length, SECTOR + 700);
         let mut read = vec![9; 4 * SECTOR];
         assert_eq!(file.read(500, &mut read), 712);
         assert_eq!((read[11], read[12], read[711], read[712]), (0, 7, 7, 9));
@@ -158,6 +134,6 @@ mod tests {
         other.write(2 * SECTOR, &[1; SECTOR]);
         other.write(SECTOR, &[7; SECTOR]);
         assert_eq!(file.hash(), other.hash());
-        assert!(other.sectors()[0].is_zero() && !other.sectors()[1].is_zero());
+        assert!(other.sectors[0].zero && !other.sectors[1].zero);
     }
 }

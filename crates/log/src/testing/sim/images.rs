@@ -63,15 +63,15 @@ pub fn images(steps: &[Step], seed: u64, count: usize) -> BTreeSet<Image> {
     let mut rng = Rng::new(seed);
     let content = |image: &Media, inode: usize| {
         let file = &image.inodes[inode];
-        let mut bytes: Vec<u8> = file.sectors().iter().flat_map(|sector| *sector.bytes()).collect();
-        bytes.truncate(file.length());
+        let mut bytes: Vec<u8> = file.sectors.iter().flat_map(|sector| sector.bytes).collect();
+        bytes.truncate(file.length);
         bytes
     };
     let image = |_| {
         let (data, names) = (DRAWS[rng.index(DRAWS.len())], DRAWS[rng.index(DRAWS.len())]);
         let image = media.image(data, names, &mut rng);
         let names = image.names.as_slice().iter();
-        names.map(|(name, inode)| (name.text().to_owned(), content(&image, *inode))).collect()
+        names.map(|(name, inode)| (name.text.to_string(), content(&image, *inode))).collect()
     };
     (0..count).map(image).collect()
 }

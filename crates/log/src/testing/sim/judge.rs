@@ -21,9 +21,6 @@ pub(super) const READ_BYTES: usize = 4096;
 
 /// Judges a log that came to rest or was closed, was trimmed to start there, and whose disk kept nothing but what is
 /// durable.
-///
-/// # Errors
-/// The broken promise.
 pub(super) fn judge_rest(
     image: Media,
     ledger: &Ledger,
@@ -54,7 +51,6 @@ pub(super) struct Terms {
     pub(super) damaged: bool,
     /// Whether to recover a second time.
     pub(super) twice: bool,
-    /// Whether recovery writes with `dsync`.
     pub(super) dsync: bool,
     /// What the opened log is to promise.
     pub(super) class: Durability,
@@ -63,9 +59,9 @@ pub(super) struct Terms {
 /// What the batches after `end` in segment `number` say of what had been acknowledged: a second reading of the disk.
 fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
     let inode = image.names.get(&segment_name(number))?;
-    let sectors = image.inodes[inode].sectors().iter().enumerate();
+    let sectors = image.inodes[inode].sectors.iter().enumerate();
     let headers = sectors.filter_map(|(at, sector)| {
-        let (header, _) = BatchHeader::decode(sector.bytes()).ok()?;
+        let (header, _) = BatchHeader::decode(&sector.bytes).ok()?;
         (header.segment == number && header.offset == (at * SECTOR) as u64).then_some(header.acknowledged)
     });
     headers.max().filter(|said| *said > end)
@@ -74,7 +70,7 @@ fn said_behind(image: &Media, number: u64, end: Lsn) -> Option<Lsn> {
 /// The newest segment with a header.
 fn newest(image: &Media) -> Option<u64> {
     let segments = image.names.as_slice().iter().filter_map(|(name, inode)| {
-        let Some(FileRole::Segment(number)) = file_role(name.text()) else { return None };
+        let Some(FileRole::Segment(number)) = file_role(&name.text) else { return None };
         image.sound_headers(number, *inode).contains(&true).then_some(number)
     });
     segments.max()
@@ -130,7 +126,7 @@ fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation>
     for stream in expected.streams.ids().chain(found.streams.ids()) {
         let [expected, found] = [&expected.streams, &found.streams].map(|table| {
             let state = table.get(stream)?;
-            Some((state.first(), state.next(), state.places().iter().collect::<Vec<_>>()))
+            Some((state.first, state.next, state.places.iter().collect::<Vec<_>>()))
         });
         if expected != found {
             return wrong(format!("stream {stream} is {found:?} instead of {expected:?}"));
@@ -158,9 +154,6 @@ fn judge_tagged(ledger: &Ledger, recovered: &Recovered) -> Result<(), Violation>
 }
 
 /// Where the judged log ended, `None` if it was refused with good reason.
-///
-/// # Errors
-/// The broken promise.
 pub(super) fn judge(image: Media, ledger: &Ledger, terms: Terms) -> Result<Option<Lsn>, Violation> {
     let before = image.clone();
     let mut disk = SimDisk::idle(image, 0, None);

@@ -74,11 +74,9 @@ fn plan_with(dsync: bool, class: Durability, segment_bytes: u64, disk_bytes_max:
 /// One entry of the trace.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// The disk did something.
     Disk(Event),
     /// Something was stored in memory that outlives the process.
     Memory(MemoryEvent),
-    /// A record was issued.
     Issued(Issued),
     /// Everything before this LSN was acknowledged.
     Acknowledged(Lsn),
@@ -86,7 +84,6 @@ pub(crate) enum Step {
     Written(Lsn),
     /// Everything before this LSN was acknowledged as outliving a crash of the system.
     CrashProof(Lsn),
-    /// A trim was requested.
     Trimmed(Lsn),
     /// A batch that says something about the durable LSN is durable.
     Witnessed(Witness),
@@ -198,7 +195,6 @@ impl Habits {
 /// How a life ended.
 #[derive(Debug)]
 pub(crate) struct End {
-    /// What happened.
     pub(crate) trace: Vec<Step>,
     /// Why opening failed, if it did.
     pub(crate) refused: Option<Error>,
@@ -212,7 +208,6 @@ pub(crate) struct End {
     pub(crate) left: LeftInMemory,
     /// The first LSN that was requested.
     pub(crate) trim: Lsn,
-    /// Operations on the disk.
     pub(crate) operations: u64,
     /// Operations that were made to fail.
     pub(crate) faults: u64,
@@ -220,11 +215,9 @@ pub(crate) struct End {
     pub(crate) failed: BTreeMap<&'static str, u64>,
     /// Openings that took another descriptor.
     pub(crate) openings: u64,
-    /// Whether the log failed.
     pub(crate) log_failed: bool,
     /// How it came to an end: a mark that found no room or met a failure leaves it cut.
     pub(crate) ending: Ending,
-    /// What the disk was like at the end.
     pub(crate) media: Media,
 }
 
@@ -288,7 +281,7 @@ pub(crate) fn live_with(
     let mut disk = SimDisk::running(media, seed, fault, habits.cache);
     let mut trace = Vec::new();
     let stores = Stores::default();
-    let mut left = remains.memory(&stores).map(|memory| Left::look(memory, Some(boot_id(remains.boot()))));
+    let mut left = remains.memory(&stores).map(|memory| Left::look(memory, Some(boot_id(remains.boot))));
     let plan = plan_with(habits.dsync, habits.class, habits.segment_bytes, habits.cap);
     let opened = recovery::recover_with(&mut disk, &plan, |log_id, epoch| {
         if let Some(left) = &mut left {
@@ -302,8 +295,8 @@ pub(crate) fn live_with(
         Ok(recovered) => recovered,
         Err(error) => return End { refused: Some(error), ..End::of(disk, trace) },
     };
-    disk.hold_segments();
-    let mut life = Life::new(disk, (seed, remains.boot(), stores), habits, recovered, trace);
+    disk.holds = true;
+    let mut life = Life::new(disk, (seed, remains.boot, stores), habits, recovered, trace);
     let found = match left.map_or(Ok(LeftInMemory::Nothing), |left| life.drain_crash_memory(left)) {
         Ok(found) => found,
         Err(error) => return End { refused: Some(error), ..End::of(life.disk, life.trace) },
@@ -311,7 +304,7 @@ pub(crate) fn live_with(
     let end = life.core.appended();
     life.trace.push(Step::Exposed(life.ends[0], end));
     // What it found of those that were about to be noted counts from now on.
-    life.trace.push(Step::Holds(end, life.core.tagged().streams.held(None), true));
+    life.trace.push(Step::Holds(end, life.core.tagged.streams.held(None), true));
     life.look_at_the_cap();
     for _ in 0..habits.actions {
         life.act();
@@ -355,11 +348,11 @@ impl End {
             broken: None,
             left: LeftInMemory::Nothing,
             trim: Lsn::ZERO,
-            operations: disk.operations(),
-            faults: disk.faults(),
-            openings: disk.openings(),
+            operations: disk.operations,
+            faults: disk.faults,
+            openings: disk.openings,
             log_failed: false,
-            failed: disk.failed().clone(),
+            failed: disk.failed.clone(),
             ending: Ending::Cut,
             media: disk.into_media(),
         }
@@ -420,7 +413,6 @@ impl Life {
         }
     }
 
-    /// Does one thing.
     fn act(&mut self) {
         let relaxes = self.habits.relaxed || self.habits.class != Durability::PowerLoss;
         if relaxes && self.rng.one_in(4) {
@@ -501,14 +493,7 @@ impl Life {
     fn accepted(&mut self, accepted: Result<Lsn, Refusal>, records: Vec<Vec<u8>>) {
         let end = match accepted {
             Ok(end) => end,
-            Err(Refusal::Segment { bytes }) => {
-                self.needed = Some(bytes.max(self.needed.unwrap_or(0)));
-                if self.rng.coin() {
-                    self.wait_for_segment();
-                }
-                return self.note_restatement(self.core.appended());
-            }
-            Err(_) => return self.note_restatement(self.core.appended()),
+            Err(refusal) => return self.refused(refusal),
         };
         let bytes: usize = records.iter().map(|payload| payload.len() + RECORD_HEADER_BYTES).sum();
         let mut start = Lsn::new(end.get() - bytes as u64);
@@ -546,7 +531,8 @@ impl Life {
         let payload = self.payload();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + payload.len();
         let accepted = if Core::is_large(&self.config, used) {
-            self.append_large(&payload, used)
+            let head = record_header(payload.len(), false).unwrap_or_default();
+            self.append_large(&head, &payload, Numbering::Untagged)
         } else {
             self.core.append(&payload)
         };
@@ -554,18 +540,19 @@ impl Life {
     }
 
     /// Appends a record that fills a batch of its own, in a buffer that the core did not make.
-    fn append_large(&mut self, payload: &[u8], used: usize) -> Result<Lsn, Refusal> {
+    fn append_large(&mut self, head: &[u8], payload: &[u8], numbering: Numbering) -> Result<Lsn, Refusal> {
+        let used = BATCH_HEADER_BYTES + head.len() + payload.len();
         let capacity = used.next_multiple_of(self.config.block_bytes.into());
-        self.core.admit_large(capacity, false)?;
+        self.core.admit_large(capacity, numbering == Numbering::Kept)?;
         let mut buf = AlignedBuf::zeroed(capacity);
-        let (head, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(RECORD_HEADER_BYTES);
-        head.copy_from_slice(&record_header(payload.len(), false).unwrap_or_default());
+        let (front, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(head.len());
+        front.copy_from_slice(head);
         body.copy_from_slice(payload);
         let sum = crc32c(&buf.bytes()[BATCH_HEADER_BYTES..used]);
         let mut buf = Some(buf);
-        let accepted = self.core.adopt(&mut buf, used, (1, Numbering::Untagged), sum);
+        let accepted = self.core.adopt(&mut buf, used, (1, numbering), sum);
         if let Some(unused) = buf {
-            self.core.give_back(unused);
+            self.core.recycle(unused);
         }
         accepted
     }
@@ -598,7 +585,7 @@ impl Life {
             None => self.core.append_encoded(encoded, count, numbering),
         };
         if let Some(buf) = lent {
-            self.core.give_back(buf);
+            self.core.recycle(buf);
         }
         accepted
     }
@@ -618,7 +605,7 @@ impl Life {
             segment: job.segment,
             offset: if job.starts.is_some() { 0 } else { offset },
             end: offset + job.disk_bytes() as u64,
-            says: job.witness(),
+            says: job.witness,
         };
         let sync_first =
             job.sync_first.map(|number| self.disk.open(&segment_name(number), Access::Direct)).transpose();

@@ -37,7 +37,6 @@ struct PendingSector {
     state: State,
 }
 
-/// The disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Media {
     /// Shared between images until one of them changes.
@@ -176,8 +175,8 @@ impl Media {
     /// What each file of this kind of name takes, in bytes, as a running machine sees it.
     pub(crate) fn bytes_of(&self, counts: impl Fn(&str) -> bool) -> Vec<u64> {
         let names = self.current_names();
-        let files = names.as_slice().iter().filter(|(name, _)| counts(name.text()));
-        files.map(|(_, inode)| self.current(*inode).length() as u64).collect()
+        let files = names.as_slice().iter().filter(|(name, _)| counts(&name.text));
+        files.map(|(_, inode)| self.current(*inode).length as u64).collect()
     }
 
     /// What the page cache shows where it differs from the disk, writes whose sync failed: file, sector, content.
@@ -228,16 +227,16 @@ impl Media {
     /// A number that two idle disks share only if they hold the same files.
     pub(crate) fn hash(&self) -> u64 {
         let names = self.names.as_slice().iter();
-        names.fold(0, |all, (name, inode)| mix(all ^ name.hash() ^ self.inodes[*inode].hash()))
+        names.fold(0, |all, (name, inode)| mix(all ^ name.hash ^ self.inodes[*inode].hash()))
     }
 
     /// Prints what every file holds, for a state that is repeated by hand.
     pub(crate) fn describe(&self) {
         for (name, inode) in self.names.as_slice() {
             let file = &self.inodes[*inode];
-            eprintln!("{}: {} bytes", name.text(), file.length());
-            for (at, sector) in file.sectors().iter().enumerate() {
-                let (at, sector) = (at * SECTOR, sector.bytes());
+            eprintln!("{}: {} bytes", name.text, file.length);
+            for (at, sector) in file.sectors.iter().enumerate() {
+                let (at, sector) = (at * SECTOR, &sector.bytes);
                 if let Ok(header) = SegmentHeader::decode_unplaced(sector, u32::from(at > 0)) {
                     eprintln!("  {at:6} {header:?}");
                 } else if let Ok((header, _)) = BatchHeader::decode(sector) {
@@ -250,10 +249,10 @@ impl Media {
     /// Whether the first and the second copy of the header of segment `number`, which is file `inode`, are sound.
     pub(crate) fn sound_headers(&self, number: u64, inode: usize) -> [bool; 2] {
         let file = &self.inodes[inode];
-        let copies = [(0, file.sectors().first()), (1, file.sectors().last())];
+        let copies = [(0, file.sectors.first()), (1, file.sectors.last())];
         copies.map(|(copy, sector)| {
             let sound = |sector: &Rc<Sector>| {
-                SegmentHeader::decode(sector.bytes(), copy, number, file.length() as u64).is_ok()
+                SegmentHeader::decode(&sector.bytes, copy, number, file.length as u64).is_ok()
             };
             sector.is_some_and(sound)
         })

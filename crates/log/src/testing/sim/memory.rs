@@ -22,7 +22,6 @@ pub(crate) enum MemoryEvent {
     Made(usize),
     /// Bytes were stored, in any order.
     Stored(usize, Vec<u8>),
-    /// It was removed.
     Removed,
 }
 
@@ -73,7 +72,7 @@ pub(crate) fn make(log_id: LogId, epoch: u64, boot: u64, stores: &Stores) -> Rin
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remains {
     image: Option<Rc<Vec<u8>>>,
-    boot: u64,
+    pub(crate) boot: u64,
 }
 
 impl Remains {
@@ -83,17 +82,10 @@ impl Remains {
         Some(SimMemory { bytes, stores: Rc::clone(stores) })
     }
 
-    /// The boot.
-    pub(crate) fn boot(&self) -> u64 {
-        self.boot
-    }
-
-    /// Whether there is any.
     pub(crate) fn is_there(&self) -> bool {
         self.image.is_some()
     }
 
-    /// Distinguishes contents.
     pub(crate) fn hash(&self) -> u64 {
         let words = self.image.iter().flat_map(|image| image.chunks(8));
         words.fold(self.boot, |all, word| {

@@ -15,7 +15,7 @@ mod backed_up;
 pub mod campaign;
 pub mod crew;
 mod damage;
-mod disk;
+pub(crate) mod disk;
 pub mod draw;
 mod driver;
 mod file;
@@ -36,6 +36,6 @@ pub mod sketch;
 mod sweep;
 mod taken;
 
-pub use disk::{FaultKind, FaultPlan, SimDisk};
+pub use disk::FaultKind;
 pub use sweep::{FAULTS, OPENING_FAULTS, Swept, sweep};
 pub use taken::taken;

@@ -10,25 +10,14 @@ use super::rng::mix;
 /// A name, with the hash of its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
-    text: Rc<str>,
-    hash: u64,
+    pub(crate) text: Rc<str>,
+    pub(crate) hash: u64,
 }
 
 impl Name {
-    /// The name with this text.
     pub(crate) fn new(text: &str) -> Self {
         let hash = mix(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, text.as_bytes()));
         Self { text: text.into(), hash }
-    }
-
-    /// Its text.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// A hash of its text.
-    pub(crate) fn hash(&self) -> u64 {
-        self.hash
     }
 }
 
@@ -38,7 +27,7 @@ pub(crate) struct Names(Rc<Vec<(Name, usize)>>);
 
 impl Names {
     fn place(&self, text: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(name, _)| name.text().cmp(text))
+        self.0.binary_search_by(|(name, _)| (*name.text).cmp(text))
     }
 
     /// The inode that the name stands for.
@@ -51,9 +40,8 @@ impl Names {
         &self.0
     }
 
-    /// Lets the name stand for this inode.
     fn set(&mut self, name: &Name, inode: usize) {
-        let place = self.place(name.text());
+        let place = self.place(&name.text);
         let all = Rc::make_mut(&mut self.0);
         match place {
             Ok(at) => all[at].1 = inode,
@@ -62,25 +50,22 @@ impl Names {
     }
 
     fn remove(&mut self, name: &Name) {
-        if let Ok(at) = self.place(name.text()) {
+        if let Ok(at) = self.place(&name.text) {
             Rc::make_mut(&mut self.0).remove(at);
         }
     }
 }
 
-/// A change to the directory.
 #[derive(Clone, Debug)]
 pub(crate) enum NameChange {
     /// The name stands for this inode.
     Set(Name, usize),
     /// The first name goes, the second one stands for the inode.
     Rename(Name, Name, usize),
-    /// The name goes.
     Remove(Name),
 }
 
 impl NameChange {
-    /// Makes the change.
     pub(crate) fn apply(&self, names: &mut Names) {
         match self {
             Self::Set(name, inode) => names.set(name, *inode),

@@ -139,7 +139,6 @@ struct Hit {
     sector: Rc<Sector>,
 }
 
-/// A log at rest.
 struct AtRest {
     image: Media,
     ledger: Ledger,
@@ -181,10 +180,10 @@ fn at_rest(seed: u64, rng: &mut Rng) -> Option<AtRest> {
 fn batches(image: &Media) -> Vec<(u64, u64, u64, Lsn)> {
     let mut found = Vec::new();
     for (name, inode) in image.names.as_slice() {
-        let Some(FileRole::Segment(segment)) = file_role(name.text()) else { continue };
-        for (index, sector) in image.inodes[*inode].sectors().iter().enumerate() {
+        let Some(FileRole::Segment(segment)) = file_role(&name.text) else { continue };
+        for (index, sector) in image.inodes[*inode].sectors.iter().enumerate() {
             let offset = (index * SECTOR) as u64;
-            let Ok((header, _)) = BatchHeader::decode(sector.bytes()) else { continue };
+            let Ok((header, _)) = BatchHeader::decode(&sector.bytes) else { continue };
             if (header.segment, header.offset) == (segment, offset) {
                 found.push((segment, offset, offset + header.disk_bytes(BLOCK_BYTES), header.lsn));
             }
@@ -198,16 +197,16 @@ impl AtRest {
     fn place(&self, rng: &mut Rng) -> Option<(usize, u64, usize)> {
         let names = self.image.names.as_slice();
         let (name, inode) = names.get(rng.index(names.len()))?;
-        let FileRole::Segment(segment) = file_role(name.text())? else { return None };
-        let sectors = self.image.inodes[*inode].sectors();
+        let FileRole::Segment(segment) = file_role(&name.text)? else { return None };
+        let sectors = &self.image.inodes[*inode].sectors;
         let anything = rng.one_in(8);
-        let wanted = sectors.iter().enumerate().filter(|(_, sector)| anything || !sector.is_zero());
+        let wanted = sectors.iter().enumerate().filter(|(_, sector)| anything || !sector.zero);
         let chosen = rng.index(wanted.clone().count());
         wanted.map(|(index, _)| (*inode, segment, index)).nth(chosen)
     }
 
     fn hit(&self, (inode, segment, index): (usize, u64, usize), sector: Rc<Sector>) -> Hit {
-        debug_assert!(index < self.image.inodes[inode].sectors().len(), "inside the file");
+        debug_assert!(index < self.image.inodes[inode].sectors.len(), "inside the file");
         Hit { inode, segment, index, sector }
     }
 
@@ -219,10 +218,10 @@ impl AtRest {
     /// What the disk does to this log, `None` if there is nothing that it could be done to.
     fn injection(&self, rot: usize, rng: &mut Rng) -> Option<Vec<Hit>> {
         let place = self.place(rng)?;
-        let old = Rc::clone(&self.image.inodes[place.0].sectors()[place.2]);
+        let old = Rc::clone(&self.image.inodes[place.0].sectors[place.2]);
         Some(match rot {
             0 => {
-                let mut bytes = *old.bytes();
+                let mut bytes = old.bytes;
                 bytes[rng.index(SECTOR)] ^= 1 << rng.below(8);
                 vec![self.hit(place, Sector::new(&bytes))]
             }
@@ -244,7 +243,7 @@ impl AtRest {
     /// Whether every hit leaves one of two sound copies of a header: then nothing may be refused either.
     fn copies_left(&self, hits: &[Hit]) -> bool {
         hits.iter().all(|hit| {
-            let last = self.image.inodes[hit.inode].sectors().len() - 1;
+            let last = self.image.inodes[hit.inode].sectors.len() - 1;
             let of_header = hit.index == 0 || hit.index == last;
             let alone = hits.iter().filter(|other| other.inode == hit.inode).count() == 1;
             of_header && alone && self.image.sound_headers(hit.segment, hit.inode) == [true; 2]
@@ -385,7 +384,7 @@ impl AtRest {
         let expected = expected_tagged(&self.ledger, end);
         for stream in copy.tagged.streams.ids() {
             let Some(found) = copy.tagged.streams.get(stream) else { continue };
-            let origins: Vec<_> = found.places().iter().map(|(_, place)| self.origin(place.lsn)).collect();
+            let origins: Vec<_> = found.places.iter().map(|(_, place)| self.origin(place.lsn)).collect();
             // Where the removal or cut is lost, and of what came then a copy only is left, nothing proves that the records
             // from before had gone.
             let unproven = |before, then| {
@@ -402,8 +401,8 @@ impl AtRest {
                 continue;
             };
             let known_from = copy.known_from.get(&stream.get()).copied().unwrap_or(0);
-            let trimmed = |number: &u64| (known_from..found.first()).contains(number);
-            if let Some(number) = state.places().iter().map(|(number, _)| number).find(trimmed) {
+            let trimmed = |number: &u64| (known_from..found.first).contains(number);
+            if let Some(number) = state.places.iter().map(|(number, _)| number).find(trimmed) {
                 return wrong(format!("record {number} of stream {stream} is lost and seems to be trimmed"));
             }
         }
@@ -412,9 +411,6 @@ impl AtRest {
 }
 
 /// Damages the logs of these seeds, each this many times, and holds every outcome against the rule above.
-///
-/// # Errors
-/// The first broken promise.
 pub(super) fn rot(seeds: Range<u64>, injections_per_log: u64) -> Result<Table, Failure> {
     let mut table = Table::default();
     let mut judged = 0;

@@ -35,7 +35,7 @@ impl Bounds {
     }
 
     fn tell(&self, core: &Core) {
-        core.pins().set(self.lowest());
+        core.pins.set(self.lowest());
     }
 
     fn look(&mut self, core: &Core) {
@@ -79,7 +79,7 @@ impl Life {
             bytes: header.segment_bytes,
             newest_us: None,
         };
-        let segments: Vec<Aged> = self.inventory.segments().iter().map(aged).collect();
+        let segments: Vec<Aged> = self.inventory.segments.iter().map(aged).collect();
         let verdict = retention::judge(&segments, &self.habits.retention, 0, self.bounds.lowest());
         self.core.set_trim(verdict.trim.unwrap_or_default(), let_go);
         self.check_bounds();
@@ -154,7 +154,7 @@ impl Life {
     /// Trims streams until one is held back, because it would use up the last segment, with records beside each trim that are not to do so either.
     fn trim_into_the_last_segment(&mut self) {
         for _ in 0..40 {
-            if self.failed || self.core.tagged().streams.holds() {
+            if self.failed || self.core.tagged.streams.holds() {
                 return;
             }
             self.trim_a_stream();
@@ -165,24 +165,32 @@ impl Life {
 
     /// Trims everything that is acknowledged, again and again: records must then get from segment to segment.
     pub(super) fn make_room(&mut self) {
-        const ROUNDS: usize = 2000;
         self.release();
         // Each trim of a stream takes a block, of which the smallest segments have six, until there is only the last one left.
-        if self.core.tagged().streams_from != 0 {
+        if self.core.tagged.streams_from != 0 {
             self.trim_into_the_last_segment();
         }
-        let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
+        self.get_on(|life, _| {
+            life.remove_streams();
+            let at = life.core.acknowledged();
+            if life.core.trim() < at {
+                life.trim_to(at);
+            }
+        });
+    }
+
+    /// Appends records until five segments were started, with a trim by `trim` behind each, which gets where it begins.
+    fn get_on(&mut self, trim: fn(&mut Self, Lsn)) {
+        const ROUNDS: usize = 2000;
+        let newest = |life: &Self| life.inventory.segments.back().map_or(0, |header| header.number);
         let goal = newest(self) + 5;
         for _ in 0..ROUNDS {
-            if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
+            if self.failed || self.disk.faults > 0 || newest(self) >= goal {
                 return;
             }
+            let before = self.core.appended();
             self.append_some(1200);
-            self.remove_streams();
-            let at = self.core.acknowledged();
-            if self.core.trim() < at {
-                self.trim_to(at);
-            }
+            trim(self, before);
             self.catch_up();
         }
         self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
@@ -191,28 +199,18 @@ impl Life {
     /// Trims one segment at a time, as records find no room, and cuts off the newest record each time: there is always a cut
     /// to state again.
     pub(super) fn make_room_behind_cuts(&mut self) {
-        const ROUNDS: usize = 2000;
         self.release();
-        if self.core.tagged().streams_from != 0 {
+        if self.core.tagged.streams_from != 0 {
             return;
         }
-        let newest = |life: &Self| life.inventory.segments().back().map_or(0, |header| header.number);
-        let goal = newest(self) + 5;
-        for _ in 0..ROUNDS {
-            if self.failed || self.disk.faults() > 0 || newest(self) >= goal {
-                return;
+        self.get_on(|life, before| {
+            if life.core.appended() > before {
+                life.cut_off(before);
             }
-            let before = self.core.appended();
-            self.append_some(1200);
-            if self.core.appended() > before {
-                self.cut_off(before);
+            let second = life.inventory.segments.get(1).map(|header| header.first_lsn);
+            if let Some(at) = second.filter(|at| life.needed.is_some() && life.core.trim() < *at) {
+                life.trim_to(at);
             }
-            let second = self.inventory.segments().get(1).map(|header| header.first_lsn);
-            if let Some(at) = second.filter(|at| self.needed.is_some() && self.core.trim() < *at) {
-                self.trim_to(at);
-            }
-            self.catch_up();
-        }
-        self.stuck = Some(self.needed.unwrap_or(self.habits.segment_bytes));
+        });
     }
 }

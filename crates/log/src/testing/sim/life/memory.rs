@@ -65,7 +65,7 @@ impl Life {
                 Ok(lsn) => {
                     // It was traced when it was issued first.
                     self.traced_to = lsn;
-                    self.cuts = self.core.tagged().cuts.clone();
+                    self.cuts = self.core.tagged.cuts.clone();
                     return Ok(lsn);
                 }
                 Err(Refusal::Segment { bytes }) => {

@@ -5,7 +5,6 @@
 
 use super::{Life, Step};
 use crate::commit::state::{Core, Refusal};
-use crate::format::buffer::AlignedBuf;
 use crate::format::{
     BATCH_HEADER_BYTES, RECORD_HEADER_BYTES, Records, TAG_BYTES, Tag, TagKind, record_header, tagged_header,
 };
@@ -15,7 +14,6 @@ use crate::recovery::held_trims;
 use crate::stream::StreamId;
 use crate::stream::places::RecordPlace;
 use crate::stream::state::{HeldTrims, Numbering};
-use crate::stream::table::StreamState;
 use crate::testing::oracle::Violation;
 
 /// Streams of a life.
@@ -104,7 +102,7 @@ impl Life {
     }
 
     /// A record was refused: appends may wait for a segment.
-    fn refused(&mut self, refusal: Refusal) {
+    pub(super) fn refused(&mut self, refusal: Refusal) {
         if let Refusal::Segment { bytes } = refusal {
             self.needed = Some(bytes.max(self.needed.unwrap_or(0)));
             if self.rng.coin() {
@@ -118,7 +116,7 @@ impl Life {
     fn append_to_stream(&mut self, stream: StreamId) {
         let payload = self.payload();
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
-        let number = self.core.tagged().streams.next_number(stream);
+        let number = self.core.tagged.streams.next_number(stream);
         let tag = Tag { kind: TagKind::Data, stream: stream.get(), number };
         let accepted = if Core::is_large(&self.config, used) {
             self.adopt_tagged(&Tag { number: 0, ..tag }, &payload, Numbering::Next)
@@ -134,25 +132,13 @@ impl Life {
     /// Appends a tagged record that fills a batch of its own.
     fn adopt_tagged(&mut self, tag: &Tag, payload: &[u8], numbering: Numbering) -> Result<Lsn, Refusal> {
         let head = tagged_header(payload.len(), false, tag).ok_or(Refusal::TooLong)?;
-        let used = BATCH_HEADER_BYTES + head.len() + payload.len();
-        let capacity = used.next_multiple_of(self.config.block_bytes.into());
-        self.core.admit_large(capacity, numbering == Numbering::Kept)?;
-        let mut buf = AlignedBuf::zeroed(capacity);
-        let (front, body) = buf.bytes_mut()[BATCH_HEADER_BYTES..used].split_at_mut(head.len());
-        front.copy_from_slice(&head);
-        body.copy_from_slice(payload);
-        let mut buf = Some(buf);
-        let accepted = self.core.adopt(&mut buf, used, (1, numbering), 0);
-        if let Some(unused) = buf {
-            self.core.give_back(unused);
-        }
-        accepted
+        self.append_large(&head, payload, numbering)
     }
 
     /// A transaction of records of streams and of the log itself, which trims, cuts and removes streams as well.
     fn mixed_transaction(&mut self) {
         let count = 2 + self.rng.index(5);
-        let streams = &self.core.tagged().streams;
+        let streams = &self.core.tagged.streams;
         let ids = (0..u32::try_from(STREAMS).unwrap_or(0)).filter_map(StreamId::new);
         let mut bounds: Vec<_> = ids.map(|stream| streams.bounds(stream)).collect();
         let (mut records, mut encoded, mut numbering) = (Vec::new(), Vec::new(), Numbering::Next);
@@ -219,10 +205,10 @@ impl Life {
     /// there, and is the record that was appended under its number last.
     pub(super) fn read_streams(&mut self) {
         let durable = self.core.acknowledged();
-        let ids: Vec<_> = self.core.tagged().streams.ids().collect();
+        let ids: Vec<_> = self.core.tagged.streams.ids().collect();
         for stream in ids {
-            let streams = &self.core.tagged().streams;
-            let (first, next) = streams.get(stream).map_or((0, 0), |state| (state.first(), state.next()));
+            let streams = &self.core.tagged.streams;
+            let (first, next) = streams.get(stream).map_or((0, 0), |state| (state.first, state.next));
             let from = first + self.rng.below(next - first + 1);
             let count = if self.rng.coin() { 1 } else { usize::MAX };
             // What an earlier life appended is not known here.
@@ -244,11 +230,10 @@ impl Life {
         }
     }
 
-    /// Trims, cuts or removes a stream.
     fn change_stream(&mut self) {
         let stream = self.stream();
-        let Some(state) = self.core.tagged().streams.get(stream) else { return };
-        let (first, next) = (state.first(), state.next());
+        let Some(state) = self.core.tagged.streams.get(stream) else { return };
+        let (first, next) = (state.first, state.next);
         let within = first + self.rng.below(next - first + 1);
         let (kind, number) = match self.rng.below(8) {
             0 => (TagKind::StreamTrim, u64::MAX),
@@ -265,7 +250,7 @@ impl Life {
 
     /// Removes all streams, so that nothing is held for them.
     pub(super) fn remove_streams(&mut self) {
-        let streams: Vec<_> = self.core.tagged().streams.ids().collect();
+        let streams: Vec<_> = self.core.tagged.streams.ids().collect();
         for stream in streams {
             let tag = Tag { kind: TagKind::StreamTrim, stream: stream.get(), number: u64::MAX };
             self.append_tag(tag, &[]);
@@ -287,22 +272,22 @@ impl Life {
 
     /// Trims a stream to where it begins, which frees nothing.
     pub(super) fn trim_a_stream(&mut self) {
-        let streams = &self.core.tagged().streams;
-        let stream = streams.ids().min().map(|id| (id, streams.get(id).map_or(0, StreamState::first)));
+        let streams = &self.core.tagged.streams;
+        let stream = streams.ids().min().map(|id| (id, streams.get(id).map_or(0, |state| state.first)));
         let Some((stream, first)) = stream else { return };
         self.append_tag(Tag { kind: TagKind::StreamTrim, stream: stream.get(), number: first }, &[]);
     }
 
     fn append_tag(&mut self, tag: Tag, payload: &[u8]) {
         let used = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES + TAG_BYTES + payload.len();
-        let held = self.core.tagged().streams.held_changes();
+        let held = self.core.tagged.streams.held_changes;
         let accepted = if Core::is_large(&self.config, used) {
             self.adopt_tagged(&tag, payload, Numbering::Kept)
         } else {
             self.core.append_tagged(&tag, payload)
         };
         match accepted {
-            Ok(end) if held != self.core.tagged().streams.held_changes() => {
+            Ok(end) if held != self.core.tagged.streams.held_changes => {
                 self.note_restatement(end);
                 self.note_held();
             }
@@ -322,7 +307,7 @@ impl Life {
 
     /// Notes apart what is held back, when everything before it is durable.
     fn note_held(&mut self) {
-        let (at, tags) = (self.core.appended(), self.core.tagged().streams.held(None));
+        let (at, tags) = (self.core.appended(), self.core.tagged.streams.held(None));
         for _ in 0..100 {
             if self.failed || self.core.acknowledged() >= at {
                 break;
@@ -348,7 +333,7 @@ impl Life {
     /// Lists what is needed of the oldest segment, or rewrites what an earlier call listed.
     fn rewrite(&mut self) {
         if self.to_rewrite.is_empty() {
-            let streams = &self.core.tagged().streams;
+            let streams = &self.core.tagged.streams;
             let oldest = streams.oldest().filter(|(needed, _)| *needed > 0);
             self.to_rewrite =
                 oldest.map_or_else(Vec::new, |(_, end)| streams.needed_before(end, (REWRITTEN, u64::MAX)));
@@ -361,7 +346,7 @@ impl Life {
                 Some(place) => self.payloads.get(&place.lsn).cloned(),
             };
             if let Some(payload) = payload
-                && self.core.tagged().streams.still_needs(&needed)
+                && self.core.tagged.streams.still_needs(&needed)
             {
                 self.append_tag(needed.tag, &payload);
             }
