@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seawall::{Log, Options, StreamId};
 
 use crate::error::{Error, Result};
-use crate::record::REMOVED;
-use crate::store::LogStore;
+use crate::store::{LogStore, Shared};
 use crate::types::RaftTypes;
 
 /// Bytes of durable entries that all groups of a log keep in memory by default: 16 MiB.
@@ -28,17 +27,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// So many bytes more are kept.
     pub(crate) fn keep(&self, bytes: usize) {
         self.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes are not kept any more.
     pub(crate) fn let_go(&self, bytes: usize) {
         self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the groups keep more than they may.
     pub(crate) fn keeps_too_much(&self) -> bool {
         self.kept_bytes.load(Ordering::Relaxed) > self.keep_bytes
     }
@@ -58,9 +54,7 @@ impl Host {
 pub(crate) struct Member {
     pub(crate) host: Arc<Host>,
     group: u32,
-    /// The stream of its entries.
     pub(crate) entries: StreamId,
-    /// The stream of its state.
     pub(crate) state: StreamId,
 }
 
@@ -75,14 +69,6 @@ impl Member {
             return Err(Error::GroupInUse { group });
         }
         Ok(Self { host: Arc::clone(host), group, entries, state })
-    }
-
-    /// Removes both streams; returns when that is durable.
-    pub(crate) fn remove(&self) -> Result<()> {
-        let log = &self.host.log;
-        log.stream(self.entries).remove()?;
-        let end = log.stream(self.state).remove()?;
-        Ok(log.commit(end)?)
     }
 }
 
@@ -133,7 +119,7 @@ impl Groups {
     /// [`Error::NoGroup`]; [`Error::GroupInUse`] if it has a store or a reader; [`Error::Record`] if its records are none
     /// of such a store; [`Error::Missing`] if entries have been lost; [`Error::Log`].
     pub fn store<R: RaftTypes>(&self, group: u32) -> Result<LogStore<R>> {
-        LogStore::of_group(Member::new(&self.host, group)?)
+        Ok(LogStore { shared: Arc::new(Shared::open(Member::new(&self.host, group)?)?) })
     }
 
     /// Removes a group with all its entries and its vote; returns when that is durable. After a crash the group is
@@ -143,9 +129,11 @@ impl Groups {
     /// [`Error::NoGroup`], [`Error::GroupInUse`], [`Error::Log`].
     pub fn remove(&self, group: u32) -> Result<()> {
         let member = Member::new(&self.host, group)?;
-        // A group whose last state says so is removed by the next opening, if a crash comes before this removal ends.
-        self.host.log.stream(member.state).append(REMOVED)?;
-        member.remove()
+        let end = self.host.log.transaction(|transaction| {
+            transaction.remove(member.entries)?;
+            transaction.remove(member.state)
+        })?;
+        Ok(self.host.log.commit(end)?)
     }
 
     /// The log behind it.

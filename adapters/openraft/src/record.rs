@@ -10,7 +10,6 @@
 //!   kind 1      entry     a log entry
 //! stream 2g+1   of group g, its state: the last record is what holds
 //!   kind 2      state     vote, committed and purged log id, base: all four
-//!   kind 3      removed   the group is being removed, without a value
 //! ```
 //!
 //! Invariant: a kind never changes its meaning; a new meaning gets a new kind, so that an older library refuses it
@@ -23,13 +22,10 @@ use crate::types::RaftTypes;
 
 const ENTRY: u8 = 1;
 const STATE: u8 = 2;
-/// All that such a record holds.
-pub(crate) const REMOVED: &[u8] = &[3];
 
 /// What Raft wants kept besides its entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State<L, V> {
-    /// The last vote.
     pub(crate) vote: Option<V>,
     /// The last log id known to be committed.
     pub(crate) committed: Option<L>,
@@ -52,13 +48,11 @@ fn encode(kind: u8, value: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_extend(value, vec![kind]).map_err(Error::Encode)
 }
 
-/// Encodes an entry.
-pub(crate) fn entry<R: RaftTypes>(entry: &R::Entry) -> Result<Vec<u8>> {
+pub(crate) fn encode_entry<R: RaftTypes>(entry: &R::Entry) -> Result<Vec<u8>> {
     encode(ENTRY, entry)
 }
 
-/// Encodes the state.
-pub(crate) fn state<L: Serialize, V: Serialize>(state: &State<L, V>) -> Result<Vec<u8>> {
+pub(crate) fn encode_state<L: Serialize, V: Serialize>(state: &State<L, V>) -> Result<Vec<u8>> {
     encode(STATE, state)
 }
 
@@ -76,26 +70,19 @@ fn decode<T: DeserializeOwned>(kind: u8, record: &[u8]) -> Result<T, BadRecord> 
 }
 
 /// Decodes entry `index`.
-///
-/// # Errors
-/// What is wrong with it.
 pub(crate) fn decode_entry<R: RaftTypes>(record: &[u8], index: u64) -> Result<R::Entry, BadRecord> {
     let entry = decode(ENTRY, record)?;
     let found = R::index(&R::log_id(&entry));
     if found == index { Ok(entry) } else { Err(BadRecord::Index { index, found }) }
 }
 
-/// Decodes the state, `None` if the group is being removed.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn decode_state<R: RaftTypes>(record: &[u8]) -> Result<Option<StateOf<R>>, BadRecord> {
-    if record == REMOVED { Ok(None) } else { decode(STATE, record).map(Some) }
+pub(crate) fn decode_state<R: RaftTypes>(record: &[u8]) -> Result<StateOf<R>, BadRecord> {
+    decode(STATE, record)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{REMOVED, RaftTypes, State, decode_entry, decode_state, encode, entry, state};
+    use super::{RaftTypes, State, decode_entry, decode_state, encode, encode_entry, encode_state};
 
     struct Types;
 
@@ -120,9 +107,8 @@ mod tests {
     #[test]
     fn a_record_of_another_origin_is_refused() {
         let kept = State { vote: Some("vote".to_owned()), purged: Some(7), base: u64::MAX, committed: None };
-        let good = state(&kept).expect("encodes");
-        assert_eq!(decode_state::<Types>(&good).expect("decodes"), Some(kept));
-        assert_eq!(decode_state::<Types>(REMOVED).expect("decodes"), None);
+        let good = encode_state(&kept).expect("encodes");
+        assert_eq!(decode_state::<Types>(&good).expect("decodes"), kept);
         for bad in [
             &[][..],
             &good[..good.len() - 1],
@@ -131,7 +117,7 @@ mod tests {
         ] {
             assert!(decode_state::<Types>(bad).is_err());
         }
-        let good = entry::<Types>(&(5, "entry".to_owned())).expect("encodes");
+        let good = encode_entry::<Types>(&(5, "entry".to_owned())).expect("encodes");
         assert_eq!(decode_entry::<Types>(&good, 5).expect("decodes").1, "entry");
         assert!(decode_entry::<Types>(&good, 6).is_err());
         assert!(decode_state::<Types>(&good).is_err());

@@ -2,7 +2,7 @@
 //!
 //! Invariants: writers of a group come one after the other, and what they change in memory is what the records say that
 //! the log accepted; a vote that was read from the disk is not committed; a record says where the entries begin before the
-//! first entry that lies elsewhere; no thread of an executor waits for the disk: what may wait runs on a thread of its own,
+//! first entry that lies elsewhere; a purge and its trim are one transaction; no thread of an executor waits for the disk: what may wait runs on a thread of its own,
 //! also when its future is dropped.
 
 use std::collections::VecDeque;
@@ -11,14 +11,14 @@ use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seawall::{CommitFuture, Log, Lsn, Options, Stream, StreamAppend};
+use seawall::{CommitFuture, Log, Lsn, Options, Stream, StreamId};
 use seawall_sys::planted;
 
 use crate::apart::apart;
 use crate::error::{BadRecord, Error, Result};
 use crate::groups::{Groups, Host, Member};
 use crate::record::{self, StateOf};
-use crate::tail::{KeptEntry, Tail, decode_kept};
+use crate::tail::{Found, KeptEntry, Tail};
 use crate::types::RaftTypes;
 
 /// So many records of state lie in its stream before the old ones are trimmed.
@@ -40,22 +40,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn append_record(stream: &Stream<'_>, record: &[u8], may_wait: bool) -> Result<StreamAppend> {
-    Ok(if may_wait { stream.append(record)? } else { stream.append_no_wait(record)? })
-}
-
 impl<R: RaftTypes> Shared<R> {
     /// Reads what the log has of a group.
-    fn open(member: Member) -> Result<Self> {
+    pub(crate) fn open(member: Member) -> Result<Self> {
         let log = &member.host.log;
         // Only what is durable can be read.
         log.commit(log.appended_lsn())?;
-        let state = last_record(&log.stream(member.state))?;
-        let state = state.map_or(Ok(Some(StateOf::<R>::default())), |record| {
-            record::decode_state::<R>(&record.payload)
-                .map_err(|source| bad(&member, true, record.lsn, source))
-        });
-        let mut state = state?.map_or_else(|| member.remove().map(|()| StateOf::<R>::default()), Ok)?;
+        let mut state =
+            last_record(&log.stream(member.state), record::decode_state::<R>)?.unwrap_or_default();
         // Raft may have sent entries to other nodes that were not durable here and are gone. A node that led on in the same
         // term would give their log ids to other entries; one that has to be elected gives only ids of a new term.
         if let Some(vote) = planted!(RaftTermGoesOn, state.vote.as_ref()) {
@@ -64,23 +56,14 @@ impl<R: RaftTypes> Shared<R> {
         let stream = log.stream(member.entries);
         let purged = state.purged.as_ref().map_or(0, |purged| R::index(purged).saturating_add(1));
         let index_of = |seq: u64| seq.wrapping_add(state.base);
-        let (mut first, next) = (index_of(stream.first_seq()), index_of(stream.next_seq()));
-        if first < next && purged > first {
-            // A crash came between the record of a purge and the trim.
-            first = purged.min(next);
-            stream.trim(first.wrapping_sub(state.base))?;
-        }
-        if first == next {
-            let tail = Tail::new(state, (purged, purged), None);
-            return Ok(Self { member, writing: Mutex::default(), tail: Mutex::new(tail) });
-        }
-        if (state.purged.is_some() && purged < first) || (state.purged.is_none() && stream.first_seq() > 0) {
+        let (first, next) = (index_of(stream.first_seq()), index_of(stream.next_seq()));
+        let missing = if state.purged.is_some() { purged < first } else { stream.first_seq() > 0 };
+        if first < next && missing {
             return Err(Error::Missing { index: purged });
         }
-        let last = last_record(&stream)?.ok_or(Error::Missing { index: next - 1 })?;
-        let last = record::decode_entry::<R>(&last.payload, next - 1)
-            .map_err(|source| bad(&member, false, last.lsn, source))?;
-        let tail = Tail::new(state, (first, next), Some(R::log_id(&last)));
+        let last = last_record(&stream, |record| record::decode_entry::<R>(record, next.wrapping_sub(1)))?;
+        let range = if last.is_some() { (first, next) } else { (purged, purged) };
+        let tail = Tail::new(state, range, last.as_ref().map(R::log_id));
         Ok(Self { member, writing: Mutex::default(), tail: Mutex::new(tail) })
     }
 
@@ -129,15 +112,16 @@ impl<R: RaftTypes> Shared<R> {
         drop(tail);
         if empty && index.wrapping_sub(stream.next_seq()) != base {
             base = index.wrapping_sub(stream.next_seq());
-            self.change_state(may_wait, |state| state.base = base)?;
+            self.change_state(may_wait, None, |state| state.base = base)?;
         }
-        let StreamAppend { seq, end, .. } = append_record(&stream, bytes, may_wait)?;
-        if seq.wrapping_add(base) != index {
+        let at = if may_wait { stream.append(bytes)? } else { stream.append_no_wait(bytes)? };
+        if at.seq.wrapping_add(base) != index {
             return Err(Error::ForeignRecord { stream: stream.id() });
         }
         let (host, durable) = (&self.member.host, self.log().durable_lsn());
         let mut tail = self.tail();
-        tail.push(log_id.clone(), KeptEntry { bytes: Arc::clone(bytes), end });
+        let end = at.end;
+        tail.push(log_id.clone(), KeptEntry { bytes: Arc::clone(bytes), at });
         host.keep(bytes.len());
         while host.keeps_too_much() {
             let Some(bytes) = tail.drop_oldest(durable) else { break };
@@ -146,38 +130,50 @@ impl<R: RaftTypes> Shared<R> {
         Ok(end)
     }
 
-    /// Changes the state, by a thread that holds `writing`; returns where its record ends.
-    fn change_state(&self, may_wait: bool, change: impl FnOnce(&mut StateOf<R>)) -> Result<Lsn> {
+    /// Changes the state, and removes the entries before record `first` with that, by a thread that holds `writing`; returns the end
+    /// of what must be durable for it.
+    fn change_state(
+        &self,
+        may_wait: bool,
+        first: Option<u64>,
+        change: impl FnOnce(&mut StateOf<R>),
+    ) -> Result<Lsn> {
         let mut state = self.tail().state.clone();
         change(&mut state);
-        let stream = self.log().stream(self.member.state);
-        let trims = stream.next_seq() % STATE_RECORDS == STATE_RECORDS - 1;
-        if trims && !may_wait {
+        let (stream, record) = (self.log().stream(self.member.state), record::encode_state(&state)?);
+        let seq = stream.next_seq();
+        let trims = seq % STATE_RECORDS == STATE_RECORDS - 1;
+        let end = if may_wait {
+            self.log().transaction(|transaction| {
+                transaction.append_to(stream.id(), &record)?;
+                if trims {
+                    transaction.trim(stream.id(), seq)?;
+                }
+                first.map_or(Ok(()), |first| transaction.trim(self.member.entries, first))
+            })?
+        } else if trims {
             // A trim may wait.
             return Err(seawall::Error::WouldBlock.into());
-        }
-        let StreamAppend { seq, end, .. } = append_record(&stream, &record::state(&state)?, may_wait)?;
+        } else {
+            stream.append_no_wait(&record)?.end
+        };
         self.tail().state = state;
-        if trims { Ok(stream.trim(seq)?) } else { Ok(end) }
+        Ok(end)
     }
 
     /// Cuts off the entries from `from` on; returns the end of what must be durable for it.
     fn truncate(&self, from: u64) -> Result<Lsn> {
         let _writing = lock(&self.writing);
-        let stream = self.log().stream(self.member.entries);
         let tail = self.tail();
-        let (from, base) = (from.max(tail.first()), tail.state.base);
+        let from = from.max(tail.first());
         if from >= tail.next() {
             return Ok(self.log().appended_lsn());
         }
-        let last = tail.last_before(from);
+        let (before, seq) = (tail.find(from.saturating_sub(1), from), from.wrapping_sub(tail.state.base));
         drop(tail);
-        let last = match last {
-            Ok(last) => last,
-            Err(_) => self.read(from - 1, 1, base, 0)?.pop().map(|entry| R::log_id(&entry)),
-        };
+        let last = self.load(&before, 0)?.pop().map(|entry| R::log_id(&entry));
         self.tail().hide(from);
-        let cut = stream.truncate(from.wrapping_sub(base));
+        let cut = self.log().stream(self.member.entries).truncate(seq);
         let mut tail = self.tail();
         if cut.is_err() {
             tail.show();
@@ -190,34 +186,39 @@ impl<R: RaftTypes> Shared<R> {
     /// Removes the entries up to `upto`; returns the end of what must be durable for it.
     fn purge(&self, upto: &R::LogId) -> Result<Lsn> {
         let _writing = lock(&self.writing);
-        if self.tail().is_purged(R::index(upto)) {
+        let tail = self.tail();
+        if tail.is_purged(R::index(upto)) {
             return Ok(self.log().appended_lsn());
         }
-        let end = self.change_state(true, |state| state.purged = Some(upto.clone()))?;
-        let mut tail = self.tail();
-        let (old, base) = (tail.next(), tail.state.base);
-        if tail.is_empty() {
-            tail.purge();
-            return Ok(end);
-        }
-        // Readers know of it before the log does: one that finds its entry trimmed looks again.
-        self.member.host.let_go(tail.purge());
-        let first = tail.first().min(old);
+        let first = R::index(upto).saturating_add(1).clamp(tail.first(), tail.next());
+        let first = (!tail.is_empty()).then_some(first.wrapping_sub(tail.state.base));
         drop(tail);
-        Ok(self.log().stream(self.member.entries).trim(first.wrapping_sub(base))?)
+        let end = self.change_state(true, first, |state| state.purged = Some(upto.clone()))?;
+        self.member.host.let_go(self.tail().purge());
+        Ok(end)
     }
 
-    /// Reads `count` durable entries from `from` on, fewer if they take more than `bytes_max`, but at least one.
-    fn read(&self, from: u64, count: u64, base: u64, bytes_max: usize) -> Result<Vec<R::Entry>> {
-        let mut entries = Vec::new();
-        let mut reader = self.log().stream(self.member.entries).read(from.wrapping_sub(base))?;
-        let mut bytes = 0;
-        for index in (from..).take(usize::try_from(count).unwrap_or(usize::MAX)) {
-            let record = reader.next_record()?.ok_or(Error::Missing { index })?;
-            let entry = record::decode_entry::<R>(&record.payload, index);
-            entries.push(entry.map_err(|source| bad(&self.member, false, record.lsn, source))?);
-            bytes += record.payload.len();
-            if bytes >= bytes_max {
+    /// The entries that were found, or the first of them if all would take more than `bytes_max`, but at least one.
+    fn load(&self, found: &Found, bytes_max: usize) -> Result<Vec<R::Entry>> {
+        let stream = self.log().stream(self.member.entries);
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let mut fits = |record: &[u8], lsn| {
+            let entry = record::decode_entry::<R>(record, found.from + entries.len() as u64);
+            entries.push(entry.map_err(bad(stream.id(), lsn))?);
+            bytes += record.len();
+            Ok::<_, Error>(bytes < bytes_max)
+        };
+        if found.on_disk > 0 {
+            let mut reader = stream.read(found.seq)?;
+            for index in found.from..found.from + found.on_disk {
+                let record = reader.next_record()?.ok_or(Error::Missing { index })?;
+                if !fits(&record.payload, record.lsn)? {
+                    return Ok(entries);
+                }
+            }
+        }
+        for kept in &found.kept {
+            if !fits(&kept.bytes, kept.at.start)? {
                 break;
             }
         }
@@ -233,33 +234,27 @@ impl<R: RaftTypes> Shared<R> {
         bytes_max: usize,
     ) -> Result<Vec<R::Entry>> {
         loop {
-            let (found, base) = {
-                let tail = self.tail();
-                (tail.find(from, to), tail.state.base)
-            };
-            let mut entries = Vec::new();
-            if found.on_disk > 0 {
-                let read =
-                    self.apart(move |shared| shared.read(found.from, found.on_disk, base, bytes_max)).await;
-                if self.tail().cuts() != found.cuts {
-                    continue;
-                }
-                match read {
-                    // Purged meanwhile.
-                    Err(Error::Log(seawall::Error::StreamTrimmed { .. }))
-                        if self.tail().first() > found.from =>
-                    {
-                        continue;
-                    }
-                    read => entries = read?,
-                }
-                if (entries.len() as u64) < found.on_disk || bytes_max < usize::MAX {
-                    return Ok(entries);
-                }
+            let found = self.tail().find(from, to);
+            if found.on_disk == 0 {
+                return self.load(&found, bytes_max);
             }
-            let kept = decode_kept::<R>(&found.kept, found.from + found.on_disk, bytes_max);
-            entries.extend(kept.map_err(|source| bad(&self.member, false, Lsn::MAX, source))?);
-            return Ok(entries);
+            let (first, cuts) = (found.from, found.cuts);
+            let load = move |shared: &Self| {
+                let loaded = shared.load(&found, bytes_max);
+                if let Err(Error::Log(seawall::Error::StreamTrimmed { .. })) = loaded {
+                    // The log knows of a purge before the readers do; they know of it when its thread holds this no more.
+                    drop(lock(&shared.writing));
+                }
+                loaded
+            };
+            let loaded = self.apart(load).await;
+            let tail = self.tail();
+            match loaded {
+                _ if tail.cuts() != cuts => {}
+                // Purged meanwhile.
+                Err(Error::Log(seawall::Error::StreamTrimmed { .. })) if tail.first() > first => {}
+                loaded => return loaded,
+            }
         }
     }
 }
@@ -270,14 +265,20 @@ impl<R: RaftTypes> Drop for Shared<R> {
     }
 }
 
-fn last_record(stream: &Stream<'_>) -> Result<Option<seawall::Record>> {
+fn last_record<T>(
+    stream: &Stream<'_>,
+    decode: impl FnOnce(&[u8]) -> Result<T, BadRecord>,
+) -> Result<Option<T>> {
     let (first, next) = (stream.first_seq(), stream.next_seq());
-    if first == next { Ok(None) } else { Ok(Some(stream.get(next - 1)?)) }
+    if first == next {
+        return Ok(None);
+    }
+    let record = stream.get(next - 1)?;
+    decode(&record.payload).map(Some).map_err(bad(stream.id(), record.lsn))
 }
 
-fn bad(member: &Member, is_state: bool, lsn: Lsn, source: BadRecord) -> Error {
-    let stream = if is_state { member.state } else { member.entries };
-    Error::Record { stream, lsn, source }
+fn bad(stream: StreamId, lsn: Lsn) -> impl FnOnce(BadRecord) -> Error {
+    move |source| Error::Record { stream, lsn, source }
 }
 
 /// The indexes of a range, end exclusive.
@@ -332,10 +333,6 @@ impl<R: RaftTypes> LogStore<R> {
         Groups::open(dir, options)?.store(0)
     }
 
-    pub(crate) fn of_group(member: Member) -> Result<Self> {
-        Ok(Self { shared: Arc::new(Shared::open(member)?) })
-    }
-
     /// The log behind it, for its statistics. Appending to the streams of the group would break the store.
     #[must_use]
     pub fn log(&self) -> &Log {
@@ -362,7 +359,7 @@ impl<R: RaftTypes> LogStore<R> {
     /// Appends the entries, up to the first one that is refused; they can be read from now on. Returns the commit that
     /// makes them durable, which needs the log for as long as it is awaited.
     pub(crate) async fn append_entries(&self, entries: Vec<R::Entry>) -> Result<(Arc<Host>, CommitFuture)> {
-        let encode = |entry| Ok((R::log_id(&entry), Arc::<[u8]>::from(record::entry::<R>(&entry)?)));
+        let encode = |entry| Ok((R::log_id(&entry), Arc::<[u8]>::from(record::encode_entry::<R>(&entry)?)));
         let mut entries = entries.into_iter().map(encode).collect::<Result<VecDeque<_>>>()?;
         let mut end = self.log().durable_lsn();
         let appended = self.shared.write(move |shared, may_wait| {
@@ -384,7 +381,7 @@ impl<R: RaftTypes> LogStore<R> {
     ) -> Result<Lsn> {
         let changed = self.shared.write(move |shared, may_wait| {
             let _writing = lock(&shared.writing);
-            shared.change_state(may_wait, &change)
+            shared.change_state(may_wait, None, &change)
         });
         changed.await
     }

@@ -13,27 +13,26 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use seawall::Lsn;
+use seawall::{Lsn, StreamAppend};
 
-use crate::error::{BadRecord, Error, Result};
-use crate::record::{self, StateOf};
+use crate::error::{Error, Result};
+use crate::record::StateOf;
 use crate::types::RaftTypes;
 
-/// The bytes of one entry.
-#[derive(Clone, Debug)]
+/// The bytes of one entry, and where its record is.
+#[derive(Clone)]
 pub(crate) struct KeptEntry {
     pub(crate) bytes: Arc<[u8]>,
-    /// Where its record ends.
-    pub(crate) end: Lsn,
+    pub(crate) at: StreamAppend,
 }
 
 /// The entries of a range of indexes: first those on disk, then those in memory.
-#[derive(Debug)]
 pub(crate) struct Found {
     /// The index of the first one.
     pub(crate) from: u64,
-    /// How many of them are to be read from the log.
+    /// How many of them are to be read from the log, from this record on.
     pub(crate) on_disk: u64,
+    pub(crate) seq: u64,
     pub(crate) kept: Vec<KeptEntry>,
     /// How often entries had been cut off when this was found.
     pub(crate) cuts: u64,
@@ -81,7 +80,6 @@ impl<R: RaftTypes> Tail<R> {
         self.last.clone().or_else(|| self.state.purged.clone())
     }
 
-    /// Whether the entry of this index was purged.
     pub(crate) fn is_purged(&self, index: u64) -> bool {
         self.state.purged.as_ref().is_some_and(|purged| index <= R::index(purged))
     }
@@ -94,7 +92,6 @@ impl<R: RaftTypes> Tail<R> {
         }
     }
 
-    /// Adds the next entry.
     pub(crate) fn push(&mut self, log_id: R::LogId, entry: KeptEntry) {
         let index = R::index(&log_id);
         if self.is_empty() {
@@ -107,10 +104,9 @@ impl<R: RaftTypes> Tail<R> {
 
     /// Drops the bytes of the oldest entry of those that have some, if it is durable; returns how many.
     pub(crate) fn drop_oldest(&mut self, durable: Lsn) -> Option<usize> {
-        self.kept.pop_front_if(|entry| entry.end <= durable).map(|entry| entry.bytes.len())
+        self.kept.pop_front_if(|entry| entry.at.end <= durable).map(|entry| entry.bytes.len())
     }
 
-    /// Bytes of all entries that have some.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.kept.iter().map(|entry| entry.bytes.len()).sum()
     }
@@ -119,26 +115,12 @@ impl<R: RaftTypes> Tail<R> {
         self.next - self.kept.len() as u64
     }
 
-    /// The log id that is the last one when the entries from `from` on are cut off; `Err` if entry `from - 1` has to be
-    /// read from the log for it.
-    pub(crate) fn last_before(&self, from: u64) -> Result<Option<R::LogId>, ReadEntry> {
-        if from <= self.first {
-            return Ok(None);
-        }
-        let index = from - 1;
-        let kept =
-            index.checked_sub(self.kept_from()).and_then(|at| self.kept.get(usize::try_from(at).ok()?));
-        let entry = kept.and_then(|kept| record::decode_entry::<R>(&kept.bytes, index).ok());
-        entry.map(|entry| Some(R::log_id(&entry))).ok_or(ReadEntry)
-    }
-
     /// Shows the entries from `from` on no more, because they are about to be cut off.
     pub(crate) fn hide(&mut self, from: u64) {
         self.cuts += 1;
         self.hidden_from = from;
     }
 
-    /// Shows all entries again.
     pub(crate) fn show(&mut self) {
         self.hidden_from = u64::MAX;
     }
@@ -180,38 +162,7 @@ impl<R: RaftTypes> Tail<R> {
         } else {
             Vec::new()
         };
-        Found { from, on_disk: kept_from - from, kept, cuts: self.cuts }
+        let seq = from.wrapping_sub(self.state.base);
+        Found { from, on_disk: kept_from - from, seq, kept, cuts: self.cuts }
     }
-}
-
-/// An entry has to be read from the log.
-#[derive(Debug)]
-pub(crate) struct ReadEntry;
-
-impl<R: RaftTypes> std::fmt::Debug for Tail<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Tail");
-        shown.field("first", &self.first).field("next", &self.next).field("last", &self.last);
-        shown.field("state", &self.state).field("kept", &self.kept.len()).finish_non_exhaustive()
-    }
-}
-
-/// Decodes entries from `from` on that are in memory, until `bytes_max` is used up; at least the first one.
-pub(crate) fn decode_kept<R: RaftTypes>(
-    kept: &[KeptEntry],
-    from: u64,
-    bytes_max: usize,
-) -> Result<Vec<R::Entry>, BadRecord> {
-    let mut bytes = 0;
-    let within = |kept: &&KeptEntry| {
-        let fits = bytes < bytes_max;
-        bytes += kept.bytes.len();
-        fits
-    };
-    let within: Vec<_> = kept.iter().take_while(within).collect();
-    within
-        .into_iter()
-        .zip(from..)
-        .map(|(kept, index)| record::decode_entry::<R>(&kept.bytes, index))
-        .collect()
 }

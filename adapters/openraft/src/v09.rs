@@ -4,16 +4,14 @@ use std::fmt::Debug;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
-use std::sync::Arc;
 
 use openraft09::storage::{LogFlushed, RaftLogStorage};
 use openraft09::{
-    AnyError, AsyncRuntime, LogId, LogState, OptionalSend, RaftLogId, RaftLogReader, RaftTypeConfig,
-    StorageError, StorageIOError, Vote,
+    AsyncRuntime, LogId, LogState, OptionalSend, RaftLogId, RaftLogReader, RaftTypeConfig, StorageError,
+    StorageIOError, Vote,
 };
 
-use crate::error::Error;
-use crate::store::{READ_BYTES, Shared, indexes};
+use crate::store::{READ_BYTES, indexes};
 use crate::types::RaftTypes;
 
 /// The types of a Raft configuration of Openraft 0.9.
@@ -45,29 +43,19 @@ pub type LogReader<C> = crate::LogReader<Types<C>>;
 
 type Outcome<T, C> = Result<T, StorageError<<C as RaftTypeConfig>::NodeId>>;
 
-fn cause(error: &Error) -> AnyError {
-    AnyError::new(error)
-}
-
-async fn entries<C: RaftTypeConfig>(
-    shared: &Arc<Shared<Types<C>>>,
-    (from, to): (u64, u64),
-    bytes_max: usize,
-) -> Outcome<Vec<C::Entry>, C> {
-    let read = shared.entries(from, to, bytes_max).await;
-    read.map_err(|error| StorageIOError::read_logs(cause(&error)).into())
-}
-
 impl<C: RaftTypeConfig> RaftLogReader<C> for LogReader<C> {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,
     ) -> Outcome<Vec<C::Entry>, C> {
-        entries(&self.shared, indexes(&range), usize::MAX).await
+        let (from, to) = indexes(&range);
+        let read = self.shared.entries(from, to, usize::MAX).await;
+        read.map_err(|error| StorageIOError::read_logs(&error).into())
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Outcome<Vec<C::Entry>, C> {
-        entries(&self.shared, (start, end), READ_BYTES).await
+        let read = self.shared.entries(start, end, READ_BYTES).await;
+        read.map_err(|error| StorageIOError::read_logs(&error).into())
     }
 }
 
@@ -76,11 +64,11 @@ impl<C: RaftTypeConfig> RaftLogReader<C> for LogStore<C> {
         &mut self,
         range: RB,
     ) -> Outcome<Vec<C::Entry>, C> {
-        entries(&self.shared, indexes(&range), usize::MAX).await
+        self.reader().try_get_log_entries(range).await
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Outcome<Vec<C::Entry>, C> {
-        entries(&self.shared, (start, end), READ_BYTES).await
+        self.reader().limited_get_log_entries(start, end).await
     }
 }
 
@@ -98,7 +86,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
 
     async fn save_vote(&mut self, vote: &Vote<C::NodeId>) -> Outcome<(), C> {
         let saved = self.vote(vote.clone()).await;
-        saved.map_err(|error| StorageIOError::write_vote(cause(&error)).into())
+        saved.map_err(|error| StorageIOError::write_vote(&error).into())
     }
 
     async fn read_vote(&mut self) -> Outcome<Option<Vote<C::NodeId>>, C> {
@@ -107,7 +95,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
 
     async fn save_committed(&mut self, committed: Option<LogId<C::NodeId>>) -> Outcome<(), C> {
         let saved = self.change_state(move |state| state.committed.clone_from(&committed)).await;
-        saved.map(drop).map_err(|error| StorageIOError::write(cause(&error)).into())
+        saved.map(drop).map_err(|error| StorageIOError::write(&error).into())
     }
 
     async fn read_committed(&mut self) -> Outcome<Option<LogId<C::NodeId>>, C> {
@@ -120,7 +108,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
         I::IntoIter: OptionalSend,
     {
         let appended = self.append_entries(entries.into_iter().collect()).await;
-        let (host, commit) = appended.map_err(|error| StorageIOError::write_logs(cause(&error)))?;
+        let (host, commit) = appended.map_err(|error| StorageIOError::write_logs(&error))?;
         drop(C::AsyncRuntime::spawn(async move {
             let durable = commit.await;
             // The log stays open until here, otherwise no thread would finish the write.
@@ -132,11 +120,11 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
 
     async fn truncate(&mut self, log_id: LogId<C::NodeId>) -> Outcome<(), C> {
         let truncated = self.truncate_from(log_id.index).await;
-        truncated.map_err(|error| StorageIOError::write_logs(cause(&error)).into())
+        truncated.map_err(|error| StorageIOError::write_logs(&error).into())
     }
 
     async fn purge(&mut self, log_id: LogId<C::NodeId>) -> Outcome<(), C> {
         let purged = self.purge_upto(log_id).await;
-        purged.map_err(|error| StorageIOError::write_logs(cause(&error)).into())
+        purged.map_err(|error| StorageIOError::write_logs(&error).into())
     }
 }

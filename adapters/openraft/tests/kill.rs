@@ -4,24 +4,22 @@
 //! standard output as soon as it is durable. The parent kills the child at some moment, opens the store and compares
 //! it with that output. Many rounds on one directory, so that every opening but the first follows a kill.
 
+#[path = "../../slatedb/tests/kills/mod.rs"]
+mod kills;
 #[path = "suite/old.rs"]
 #[allow(dead_code, reason = "each test uses the part it needs")]
 mod old;
 #[path = "suite/scratch.rs"]
 mod scratch;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use openraft09::storage::{RaftLogStorage, RaftLogStorageExt};
 use openraft09::{RaftLogReader, Vote};
 use seawall_openraft::v09::LogStore;
 
 use old::{Types, entry};
-
-const CHILD: &str = "SEAWALL_KILL_DIR";
-const ROUNDS: u64 = 25;
 
 fn open(dir: &Path) -> LogStore<Types> {
     scratch::open(dir, 0).store(3).expect("is understood")
@@ -130,51 +128,24 @@ impl Said {
     }
 }
 
-fn kill_rounds() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let dir = scratch::scratch();
-    let mut said = Said::default();
-    let mut lines_heard = 0_u64;
-    for round in 0..ROUNDS {
-        let me = std::env::current_exe().expect("has a path");
-        let mut child =
-            Command::new(me).env(CHILD, dir.path()).stdout(Stdio::piped()).spawn().expect("the child starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
-        // Early in some lives and late in others; what is in the pipe at the end counts too.
-        for _ in 0..=round * round * 37 % 401 {
-            let line = lines.next().expect("the child goes on until it is killed");
-            said.hear(&line.expect("is text"));
-            lines_heard += 1;
-        }
-        child.kill().expect("is killed");
-        child.wait().expect("is gone");
-        for line in lines.map_while(Result::ok) {
-            said.hear(&line);
-            lines_heard += 1;
-        }
-        let mut store = open(dir.path());
-        runtime.block_on(said.check(&mut store));
-    }
-    assert!(lines_heard > ROUNDS * 10, "{lines_heard} lines prove little");
-    assert!(said.terms.len() > 500, "{} entries prove little", said.terms.len());
-    println!("test everything_said_is_there_after_a_kill ... ok ({lines_heard} statements, {ROUNDS} kills)");
-}
-
 fn main() {
-    // What runners of tests ask for, also of those that are ignored.
-    let asked = |word: &str| std::env::args().any(|argument| argument == word);
-    if asked("--list") {
-        if !asked("--ignored") {
-            println!("everything_said_is_there_after_a_kill: test");
-        }
-        return;
-    }
-    match std::env::var_os(CHILD) {
-        Some(dir) => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-            runtime.block_on(live(Path::new(&dir)));
-        }
-        None => kill_rounds(),
-    }
+    let dir = || PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
+    kills::run(
+        "everything_said_is_there_after_a_kill",
+        || scratch::run(live(&dir())),
+        |kills| {
+            let dir = scratch::scratch();
+            let (mut said, mut lines_heard) = (Said::default(), 0);
+            kills::kill(&mut kills::program(dir.path()), kills, |_, lines| {
+                for line in &lines {
+                    said.hear(line);
+                }
+                lines_heard += lines.len() as u64;
+                scratch::run(said.check(&mut open(dir.path())));
+            });
+            assert!(lines_heard > kills * 10, "{lines_heard} lines prove little");
+            assert!(said.terms.len() > 500, "{} entries prove little", said.terms.len());
+            format!("{lines_heard} statements")
+        },
+    );
 }

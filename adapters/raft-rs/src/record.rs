@@ -11,7 +11,7 @@
 //!   +---+----------+----------+----------+-----------------+------------+
 //! ```
 //!
-//! Invariant: a kind, the first byte, never changes its meaning; 1 to 3 are those of `seawall-openraft`, so that neither reads the other's.
+//! Invariant: a kind, the first byte, never changes its meaning; 1 and 2 are those of `seawall-openraft`, so that neither reads the other's.
 
 use raft::eraftpb::{Entry, EntryType};
 

@@ -6,6 +6,7 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "an example takes the clock that programs have")]
 
+use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,35 +23,29 @@ const ROUNDS: usize = 9;
 /// For this long each of them runs in a round.
 const TURN: Duration = Duration::from_millis(600);
 
-async fn puts(db: &Db) -> Result<Vec<Duration>, Failure> {
+/// How long each `put` of one turn took.
+async fn turn<F: Future<Output = Result<(), Failure>>>(
+    put: impl Fn() -> F,
+) -> Result<Vec<Duration>, Failure> {
     let (until, mut took) = (Instant::now() + TURN, Vec::new());
     while Instant::now() < until {
         let began = Instant::now();
-        db.put(b"key", [7; 100]).await?.await_durable().await?;
+        put().await?;
         took.push(began.elapsed());
     }
     Ok(took)
 }
 
-fn commits(log: &Log) -> Result<Vec<Duration>, Failure> {
-    let (until, mut took) = (Instant::now() + TURN, Vec::new());
-    while Instant::now() < until {
-        let began = Instant::now();
-        log.append_commit(&[7; 100])?;
-        took.push(began.elapsed());
-    }
-    Ok(took)
+async fn put(db: &Db) -> Result<(), Failure> {
+    Ok(db.put(b"key", [7; 100]).await?.await_durable().await?)
 }
 
-async fn awaited_commits(log: &Log) -> Result<Vec<Duration>, Failure> {
-    let (until, mut took) = (Instant::now() + TURN, Vec::new());
-    while Instant::now() < until {
-        let began = Instant::now();
-        let end = log.append(&[7; 100])?.end;
-        log.commit_async(end).await?;
-        took.push(began.elapsed());
-    }
-    Ok(took)
+fn commit(log: &Log) -> Result<(), Failure> {
+    Ok(log.append_commit(&[7; 100]).map(drop)?)
+}
+
+async fn awaited_commit(log: &Log) -> Result<(), Failure> {
+    Ok(log.commit_async(log.append(&[7; 100])?.end).await.map(drop)?)
 }
 
 async fn run(dir: &Path) -> Result<(), Failure> {
@@ -65,10 +60,10 @@ async fn run(dir: &Path) -> Result<(), Failure> {
     let names = ["append, commit", "append, commit_async", "SlateDB over the log", "SlateDB as it comes"];
     let mut took: [Vec<Duration>; 4] = Default::default();
     for _ in 0..ROUNDS {
-        took[0].extend(commits(&log)?);
-        took[1].extend(awaited_commits(&log).await?);
-        took[2].extend(puts(&over).await?);
-        took[3].extend(puts(&own).await?);
+        took[0].extend(turn(|| ready(commit(&log))).await?);
+        took[1].extend(turn(|| awaited_commit(&log)).await?);
+        took[2].extend(turn(|| put(&over)).await?);
+        took[3].extend(turn(|| put(&own)).await?);
     }
     let mut first = None;
     for (name, mut took) in names.into_iter().zip(took) {

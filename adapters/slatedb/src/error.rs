@@ -22,6 +22,9 @@ pub enum Error {
     /// The rows of a write batch have several sequence numbers.
     #[error("the rows of a write batch have several sequence numbers")]
     SequenceNumbers,
+    /// A write batch cannot be encoded.
+    #[error("cannot encode: {0}")]
+    Encode(#[source] postcard::Error),
     /// Another log was the newest: this one may lack rows of it.
     #[error(
         "{}: the newest writer, of epoch {epoch}, wrote to the log in {other}, and this log may lack rows of it: open the \
@@ -90,9 +93,10 @@ impl From<Error> for WalError {
             | Error::OtherDatabase { .. }
             | Error::Exists { .. }
             | Error::Behind { .. } => Self::DataError(Arc::new(error)),
-            Error::Log(seawall::Error::TooLong { .. }) | Error::SequenceNumbers | Error::Reader => {
-                Self::InternalError(Arc::new(error))
-            }
+            Error::Log(seawall::Error::TooLong { .. })
+            | Error::SequenceNumbers
+            | Error::Encode(_)
+            | Error::Reader => Self::InternalError(Arc::new(error)),
             Error::Log(_) | Error::Store(_) => Self::Unavailable(Arc::new(error)),
         }
     }

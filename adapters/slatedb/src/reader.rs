@@ -41,7 +41,7 @@ struct Batches {
 }
 
 /// What a thread has read, and the source for the next one.
-type Read = (Box<Source>, Result<Option<WalRows>, WalError>);
+type Read = (Box<Source>, Result<Option<WalRows>, Error>);
 
 #[expect(clippy::large_enum_variant, reason = "one for an iterator, in a box")]
 enum Source {
@@ -62,7 +62,7 @@ impl Source {
     }
 
     /// Those of the next records that are below `end`, some at a time.
-    fn rows(&mut self, end: Option<u64>) -> Result<Option<WalRows>, WalError> {
+    fn rows(&mut self, end: Option<u64>) -> Result<Option<WalRows>, Error> {
         let (mut found, mut bytes) = (WalRows { rows: Vec::new(), last_consumed_wal_file_id: 0 }, 0);
         while bytes < ROWS_BYTES {
             // What has been found is not kept waiting for more.
@@ -70,7 +70,7 @@ impl Source {
                 Self::Follow(follower) if bytes > 0 => follower.try_next_record(),
                 _ => self.next(),
             };
-            let Some(record) = next.map_err(Error::Log)? else { break };
+            let Some(record) = next? else { break };
             if end.is_some_and(|end| id(record.lsn) >= end) {
                 break;
             }
@@ -84,9 +84,9 @@ impl Source {
 
 /// Runs what may wait on a thread that may.
 pub(crate) async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, WalError> + Send + 'static,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, WalError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Error::Reader.into()))
+    Ok(tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Reader))?)
 }
 
 /// The durable batches in `dir` from the file ID `start` on and before `end`; without `end` it waits for more.
@@ -97,14 +97,13 @@ pub(crate) async fn batches(
 ) -> Result<Box<dyn WalIterator>, WalError> {
     let (dir, from) = (dir.to_path_buf(), Lsn::new(start.saturating_sub(1)));
     let source = apart(move || {
-        let view = View::open(dir).map_err(Error::Log)?;
-        let source = match end {
+        let view = View::open(dir)?;
+        Ok(match end {
             // What is wanted may begin where the log ends.
             Some(_) if from >= view.end_lsn() => None,
-            Some(_) => Some(Box::new(Source::Read(view.read(from).map_err(Error::Log)?))),
-            None => Some(Box::new(Source::Follow(view.follow(from).map_err(Error::Log)?))),
-        };
-        Ok(source)
+            Some(_) => Some(Box::new(Source::Read(view.read(from)?))),
+            None => Some(Box::new(Source::Follow(view.follow(from)?))),
+        })
     });
     Ok(Box::new(Batches { source: source.await?, reading: None, end }))
 }
@@ -159,7 +158,7 @@ impl WalReader for Reader {
 
     async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
         let dir = self.dir.clone();
-        let end = apart(move || Ok(View::open(dir).map_err(Error::Log)?.end_lsn())).await?;
+        let end = apart(move || Ok(View::open(dir)?.end_lsn())).await?;
         Ok(end.get().max(replay_after_wal_id))
     }
 }

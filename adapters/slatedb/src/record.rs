@@ -8,12 +8,9 @@
 //! A record without rows only fills up a log whose newest records were lost. The WAL file ID of a record is its first LSN plus one: IDs
 //! grow from 1 on, and nothing but the log counts them. An ID that stands for "everything before" is an end LSN.
 
-use std::sync::Arc;
-
 use seawall::Lsn;
 use serde::{Deserialize, Serialize};
 use slatedb::bytes::Bytes;
-use slatedb::wal::WalError;
 use slatedb::{RowEntry, ValueDeletable};
 
 use crate::error::Error;
@@ -62,21 +59,21 @@ pub(crate) fn id(lsn: Lsn) -> u64 {
 }
 
 /// The record of rows that share one sequence number.
-pub(crate) fn encode(rows: &[RowEntry]) -> Result<Vec<u8>, WalError> {
+pub(crate) fn encode(rows: &[RowEntry]) -> Result<Vec<u8>, Error> {
     let seq = rows.first().map_or(0, |row| row.seq);
     if rows.iter().any(|row| row.seq != seq) {
-        return Err(Error::SequenceNumbers.into());
+        return Err(Error::SequenceNumbers);
     }
     let batch = Batch { seq, rows: rows.iter().map(Row::of).collect() };
-    postcard::to_allocvec(&batch).map_err(|error| WalError::InternalError(Arc::new(error)))
+    postcard::to_allocvec(&batch).map_err(Error::Encode)
 }
 
 impl<'a> Batch<'a> {
     /// The batch of the record that starts at `lsn`.
-    pub(crate) fn decode(lsn: Lsn, record: &'a [u8]) -> Result<Self, WalError> {
+    pub(crate) fn decode(lsn: Lsn, record: &'a [u8]) -> Result<Self, Error> {
         match postcard::take_from_bytes::<Self>(record) {
             Ok((batch, rest)) if rest.is_empty() || batch.rows.is_empty() => Ok(batch),
-            _ => Err(Error::Foreign { lsn }.into()),
+            _ => Err(Error::Foreign { lsn }),
         }
     }
 

@@ -73,22 +73,15 @@ impl Shared {
     }
 
     /// Makes everything durable, and appends records without rows until new ones get WAL file IDs above `replay_after`; returns the end.
-    fn fill_up(&self, replay_after: u64) -> Result<Lsn, WalError> {
+    fn fill_up(&self, replay_after: u64) -> Result<Lsn, Error> {
         let mut end = self.log.appended_lsn();
         while end.get() < replay_after {
             let left = usize::try_from(replay_after - end.get()).unwrap_or(FILLER_BYTES).min(FILLER_BYTES);
             let filler = [encode(&[])?, vec![0; left]].concat();
-            end = self.log.append(&filler).map_err(Error::Log)?.end;
+            end = self.log.append(&filler)?.end;
         }
-        self.log.commit(end).map_err(Error::Log)?;
+        self.log.commit(end)?;
         Ok(end)
-    }
-
-    fn origin(&self) -> Result<(String, bool), WalError> {
-        let dir = self.log.dir();
-        let failed =
-            |source| LogError::Io { operation: "make the origin of", path: dir.to_path_buf(), source };
-        origin(dir).map_err(|error| Error::Log(failed(error)).into())
     }
 }
 
@@ -130,9 +123,14 @@ impl WriterInit for Wal {
         if *turn >= epoch {
             return Err(WalError::Fenced);
         }
-        let shared = Arc::clone(&self.shared);
-        let origin = apart(move || shared.origin()).await?;
         let (end, dir) = (self.shared.log.appended_lsn(), self.shared.log.dir());
+        let path = dir.to_path_buf();
+        let made = move || {
+            let made = origin(&path);
+            let failed = |source| LogError::Io { operation: "make the origin of", path, source };
+            Ok(made.map_err(failed)?)
+        };
+        let origin = apart(made).await?;
         if end.get() < replay_after && !self.takes_over {
             return Err(Error::Behind { dir: dir.to_path_buf(), end, replay_after }.into());
         }
@@ -164,10 +162,10 @@ impl WalGc for Wal {
         let shared = Arc::clone(&self.shared);
         apart(move || {
             let old = Duration::from_micros(unix_us()).saturating_sub(min_age);
-            let old = shared.log.lsn_at(SystemTime::UNIX_EPOCH + old).map_err(Error::Log)?;
+            let old = shared.log.lsn_at(SystemTime::UNIX_EPOCH + old)?;
             let to = Lsn::new(first.saturating_sub(1)).min(old);
             if to > shared.log.first_lsn() {
-                shared.log.trim(to).map_err(Error::Log)?;
+                shared.log.trim(to)?;
             }
             Ok(())
         })

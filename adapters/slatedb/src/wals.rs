@@ -98,7 +98,7 @@ impl WalGc for Collector {
         dry_run: bool,
     ) -> Result<(), WalError> {
         let (wals, path) = (self.wals.clone(), self.path.clone());
-        match apart(move || Ok(wals.existing(&path)?)).await? {
+        match apart(move || wals.existing(&path)).await? {
             Some(wal) => wal.collect(referenced_ranges, min_age, dry_run).await,
             None => Ok(()),
         }
@@ -116,16 +116,14 @@ impl WalAdmin for Wals {
         apart(move || {
             let dir = wals.dir(&path);
             // Opened, so that the log of a writer is not removed under it.
-            let opened = Log::open(&dir, wals.options.clone().create(false));
-            let log = match opened {
-                Ok(log) => log,
+            let log = match Log::open(&dir, wals.options.clone().create(false)) {
                 Err(LogError::NotALog { .. }) => return Ok(Vec::new()),
-                Err(error) => return Err(Error::Log(error).into()),
+                opened => opened?,
             };
             if !dry_run {
-                log.close().map_err(Error::Log)?;
+                log.close()?;
                 let failed = |source| LogError::Io { operation: "remove", path: dir.clone(), source };
-                fs::remove_dir_all(&dir).map_err(failed).map_err(Error::Log)?;
+                fs::remove_dir_all(&dir).map_err(failed)?;
             }
             Ok(vec![dir.display().to_string()])
         })
@@ -161,25 +159,19 @@ impl WalAdmin for Wals {
 
 /// Copies the records after the WAL file ID `after` and before `next` into a new log, in one step: a copy that was cut short is begun again.
 /// Returns the ID after which the rows of the new log are replayed, and its last one.
-fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), WalError> {
-    let failed =
-        |source| Error::Log(LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source });
-    let view = View::open(from).map_err(Error::Log)?;
-    let records = || -> Result<_, WalError> {
-        let records = view.read(Lsn::new(after)).map_err(Error::Log)?;
-        let is_wanted =
-            |record: &Result<Record, LogError>| record.as_ref().map_or(true, |record| id(record.lsn) < next);
-        Ok(records
-            .take_while(is_wanted)
-            .map(|record| record.map_err(|error| WalError::from(Error::Log(error)))))
-    };
+fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Result<(u64, u64), Error> {
+    let failed = |source| LogError::Io { operation: "copy the log to", path: to.to_path_buf(), source };
+    let view = View::open(from)?;
+    let is_wanted =
+        |record: &Result<Record, LogError>| record.as_ref().map_or(true, |record| id(record.lsn) < next);
+    let records = view.read(Lsn::new(after))?.take_while(is_wanted);
     if to.exists() {
         // A copy that was finished, or another log.
-        let exists = || WalError::from(Error::Exists { dir: to.to_path_buf() });
-        let copy = View::open(to).map_err(Error::Log)?;
-        let copied = copy.read(Lsn::ZERO).map_err(Error::Log)?;
-        let mut copied = copied.map(|record| record.map(|record| record.payload.to_vec()).ok());
-        for record in records()? {
+        let exists = || Error::Exists { dir: to.to_path_buf() };
+        let copy = View::open(to)?;
+        let mut copied =
+            copy.read(Lsn::ZERO)?.map(|record| record.map(|record| record.payload.to_vec()).ok());
+        for record in records {
             if copied.next() != Some(Some(record?.payload.to_vec())) {
                 return Err(exists());
             }
@@ -193,12 +185,12 @@ fn copy(from: &Dir, (after, next): (u64, u64), to: &Dir, options: Options) -> Re
     if partial.exists() {
         fs::remove_dir_all(&partial).map_err(failed)?;
     }
-    let log = Log::open(&partial, options.create(true)).map_err(Error::Log)?;
+    let log = Log::open(&partial, options.create(true))?;
     let mut end = Lsn::ZERO;
-    for record in records()? {
-        end = log.append(&record?.payload).map_err(Error::Log)?.end;
+    for record in records {
+        end = log.append(&record?.payload)?.end;
     }
-    log.close().map_err(Error::Log)?;
+    log.close()?;
     fs::rename(&partial, to).map_err(failed)?;
     sync_directory(to.parent().unwrap_or(to)).map_err(|error| failed(error.into_source()))?;
     Ok((0, end.get()))

@@ -17,8 +17,8 @@ use seawall::{Log, Options};
 use seawall_openraft::{Groups, v09, v010};
 
 use crate::kv010::Types;
-use crate::old::{self, run};
-use crate::scratch::{self, scratch};
+use crate::old;
+use crate::scratch::{self, run, scratch};
 
 fn open(dir: &Path) -> Groups {
     scratch::open(dir, 1 << 10)

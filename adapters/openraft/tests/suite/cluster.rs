@@ -20,7 +20,7 @@ use seawall_openraft::Groups;
 use seawall_openraft::v09::LogStore;
 
 use crate::kv09::{Machine, Types};
-use crate::scratch::{self, scratch};
+use crate::scratch::{self, run, scratch};
 
 const NODES: u64 = 3;
 const GROUPS: u32 = 5;
@@ -177,11 +177,9 @@ async fn applied_everywhere(world: &World, last: &[u64]) {
 #[test]
 fn a_node_that_was_cut_off_catches_up_beside_purges() {
     let dir = scratch();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("a runtime");
     let world = Arc::new(World { rafts: Mutex::default(), cut_off: AtomicU64::new(NOBODY) });
     let groups: Vec<_> = (0..NODES).map(|node| open(dir.path(), node)).collect();
-    runtime.block_on(async {
+    run(async {
         start(&world, dir.path(), &groups).await;
         let members: BTreeMap<_, _> = (0..NODES).map(|node| (node, BasicNode::default())).collect();
         for group in 0..GROUPS {
@@ -205,19 +203,18 @@ fn a_node_that_was_cut_off_catches_up_beside_purges() {
             raft.shutdown().await.expect("stops");
         }
     });
-    drop((runtime, groups));
+    drop(groups);
     compare(dir.path());
 }
 
 /// The logs of the nodes, opened again: where two have an entry it is the same one, and each purged something.
 fn compare(dir: &Path) {
     let groups: Vec<_> = (0..NODES).map(|node| open(dir, node)).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     for group in 0..GROUPS {
         let mut all = BTreeMap::new();
         for groups in &groups {
             let mut store: LogStore<Types> = groups.store(group).expect("opens");
-            runtime.block_on(async {
+            run(async {
                 let state = store.get_log_state().await.expect("reads");
                 let purged = state.last_purged_log_id.as_ref().map_or(0, |purged: &LogId<u64>| purged.index);
                 assert!(purged > 100, "only {purged} entries were purged");

@@ -1,4 +1,4 @@
-//! Test fixture: entries of Openraft 0.9, and a runtime.
+//! Test fixture: entries of Openraft 0.9.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -20,8 +20,4 @@ pub(crate) fn entry(term: u64, index: u64) -> Entry {
 
 pub(crate) async fn append(store: &mut LogStore<Types>, term: u64, indexes: Range<u64>) {
     store.blocking_append(indexes.map(|index| entry(term, index))).await.expect("becomes durable");
-}
-
-pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime").block_on(work)
 }

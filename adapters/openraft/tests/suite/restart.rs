@@ -8,8 +8,8 @@ use seawall::{Log, Options, StreamId};
 use seawall_openraft::v09::{self, LogStore};
 use seawall_openraft::{BadRecord, Error, Groups};
 
-use crate::old::{Entry, Types, append, entry, id, run};
-use crate::scratch::{self, scratch};
+use crate::old::{Entry, Types, append, entry, id};
+use crate::scratch::{self, run, scratch};
 
 fn open(dir: &Path) -> LogStore<Types> {
     scratch::open(dir, 1 << 10).store(3).expect("is understood")
@@ -90,19 +90,6 @@ fn a_purged_log_gives_its_space_back_and_keeps_vote_and_end() {
         assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(id(7, 4999)), Some(id(7, 4999))));
         append(&mut store, 8, 5000..5001).await;
         assert_eq!(all(&mut store).await, [entry(8, 5000)]);
-    });
-}
-
-#[test]
-fn a_snapshot_from_afar_may_purge_past_the_end() {
-    run(async {
-        let dir = scratch();
-        let mut store = open(dir.path());
-        append(&mut store, 1, 0..5).await;
-        store.purge(id(3, 100)).await.expect("is durable");
-        append(&mut store, 3, 101..103).await;
-        drop(store);
-        assert_eq!(all(&mut open(dir.path())).await, [entry(3, 101), entry(3, 102)]);
     });
 }
 

@@ -6,7 +6,7 @@ use seawall_openraft::KEEP_BYTES;
 use seawall_openraft::v010::LogStore;
 
 use crate::kv010::{Machine, Types};
-use crate::scratch::{open, scratch};
+use crate::scratch::{open, run, scratch};
 
 struct Builder {
     keep_bytes: usize,
@@ -21,18 +21,12 @@ impl StoreBuilder<Types, LogStore<Types>, Machine, tempfile::TempDir> for Builde
     }
 }
 
-fn run(keep_bytes: usize) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
-    let suite = Suite::test_all(Builder { keep_bytes });
-    runtime.expect("a runtime").block_on(suite).expect("passes");
-}
-
 #[test]
 fn the_suite_passes_with_entries_in_memory() {
-    run(KEEP_BYTES);
+    run(Suite::test_all(Builder { keep_bytes: KEEP_BYTES })).expect("passes");
 }
 
 #[test]
 fn the_suite_passes_with_entries_on_disk() {
-    run(0);
+    run(Suite::test_all(Builder { keep_bytes: 0 })).expect("passes");
 }
