@@ -204,13 +204,13 @@ fn measure(arguments: &[String]) -> Result {
     tools(&find()?)?;
     status(pip(&["install", "persist-queue==1.1.0", "huey==3.5.4"]))?;
     install("tools", &build(&["--release"])?)?;
-    status(built_apart(cargo(&["build", "--locked", "--release", "--quiet", "--example", "native"])))?;
+    status(cargo(&["build", "--quiet", "--release", "--package=seawall", "--example=commits"]))?;
     rest_and_print_load();
     let mut bench = here(of("tools", "python"), &["bench/bench.py"]);
     if arguments.first().is_none_or(|first| first.starts_with('-')) {
         bench.arg(folder("measured"));
     }
-    bench.args(arguments).arg("--native").arg(folder("build/release/examples/native"));
+    bench.args(arguments).arg("--native").arg(target().join("release/examples/commits"));
     status(bench)
 }
 

@@ -238,6 +238,7 @@ PYTHON: dict[str, Callable[[Path], Block]] = {
     "persist-queue, FULL": PersistQueue,
 }
 NATIVE = {"thread": ["thread"], "tasks": ["threads", "tasks"], "jobs": ["thread"], "processes": ["thread"]}
+NATIVE_RUNS = {"thread": (1, "power-loss"), "threads": (TASKS, "power-loss"), "tasks": (TASKS, "tasks")}
 TITLES = {
     "thread": f"1 thread, {BYTES} B, each committed",
     "tasks": f"{TASKS} tasks of asyncio, {BYTES} B, each committed",
@@ -383,9 +384,10 @@ def measure(kind: str, name: str, options: argparse.Namespace) -> dict[str, floa
     folder.mkdir(parents=True)
     try:
         if name.startswith("native"):
-            command = [options.native, folder / "log", name.split()[1], str(BYTES), str(options.seconds)]
+            writers, how = NATIVE_RUNS[name.split()[1]]
+            command = [options.native, folder / "log", str(writers), str(BYTES), str(options.seconds), how]
             words = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-            return {"commits": int(words[0]), "elapsed": int(words[1]) / 1e9, "cpu": int(words[2]) / 1e9}
+            return {"commits": int(words[0]), "elapsed": float(words[1]), "cpu": float(words[2])}
         if kind == "processes":
             return measure_processes(name, folder, options.seconds)
         command = [sys.executable, __file__, "--child", kind, name, folder, str(options.seconds)]
@@ -445,7 +447,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", help="a folder on the disk to be measured")
-    parser.add_argument("--native", required=True, help="the program built from bench/native.rs")
+    parser.add_argument("--native", required=True, help="the program built from crates/log/examples/commits.rs")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each block")
     parser.add_argument("--only", choices=[*NATIVE, "million"])

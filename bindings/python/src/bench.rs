@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::options::of_option;
-use crate::results::{class_name, made, seconds};
+use crate::results::{Returned, class_name, made, seconds};
 
 /// The scenarios that need nothing but a folder: no cluster, and no other program.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -196,7 +196,7 @@ pub(crate) fn read_result(py: Python<'_>, path: PathBuf) -> PyResult<Measurement
 }
 
 /// The row of a method, design or load.
-fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> PyResult<Bound<'py, PyAny>> {
+fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> Returned<'py> {
     let none = Measured::default();
     let measured = if let Outcome::Measured(measured) = &row.outcome { measured } else { &none };
     let latency = measured.main();
@@ -214,9 +214,6 @@ fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> PyResult<Bound
         what: &row.what,
         missing: row.outcome.missing().map(|(word, reason)| format!("{word}: {reason}")),
         durability: measured.class().map(|class| class_name(ranked.map_or(class, |ranked| ranked.class.counted_on()))),
-        commits: measured.commits,
-        bytes: measured.bytes,
-        elapsed_ns: measured.elapsed_ns,
         per_second: some.then(|| measured.commits_per_s()),
         p50_ns: percentile(50.0),
         p99_ns: percentile(99.0),
@@ -224,76 +221,51 @@ fn row<'py>(py: Python<'py>, row: &Row, ranking: &Ranking<'_>) -> PyResult<Bound
         max_ns: some.then(|| latency.max_ns()),
         flushes: ranked.map(|ranked| ranked.evidence.flushes()),
         to_best: to_best,
+        ..measured { commits, bytes, elapsed_ns }
     })
 }
 
+/// What a measurement found, as `_seawall.pyi` types it.
+type Found<'py> = (String, bool, u64, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Option<String>);
+
 #[pymethods]
 impl Measurement {
-    /// The scenario's name.
-    #[getter]
-    fn scenario(&self) -> &str {
-        &self.result.scenario
-    }
-
-    /// Whether all rounds were run.
-    #[getter]
-    fn complete(&self) -> bool {
-        self.result.complete
-    }
-
-    /// When it began, in seconds since 1970.
-    #[getter]
-    fn started(&self) -> u64 {
-        self.result.started_unix_s
-    }
-
-    /// Its rows, in the order of the table.
-    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    /// The scenario's name; whether all rounds were run; when it began, in seconds since 1970; its rows, in the order of the table; what
+    /// was found in it, the gravest first; and the id of the method that is recommended, if one is.
+    fn found<'py>(&self, py: Python<'py>) -> PyResult<Found<'py>> {
         let ranking = Ranking::new(&self.result);
-        self.result.study.rows.iter().map(|one| row(py, one, &ranking)).collect()
-    }
-
-    /// What was found in it, the gravest first.
-    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let found = findings::find(&Ranking::new(&self.result));
+        let rows = self.result.study.rows.iter().map(|one| row(py, one, &ranking));
         let one = |found: &findings::Finding| {
             made!(py, "Finding", {
-                rule: found.rule,
                 severity: found.severity.name(),
                 sentence: &found.sentence,
                 remedy: &found.remedy,
+                ..found { rule }
             })
         };
-        found.iter().map(one).collect()
+        let findings = findings::find(&ranking).iter().map(one).collect::<PyResult<_>>()?;
+        let recommended = ranking.recommended().map(|ranked| ranked.id().to_owned());
+        let RunResult { scenario, complete, started_unix_s, .. } = &self.result;
+        Ok((
+            scenario.clone(),
+            *complete,
+            *started_unix_s,
+            rows.collect::<PyResult<_>>()?,
+            findings,
+            recommended,
+        ))
     }
 
-    /// The id of the method that is recommended, if one is.
-    fn recommended(&self) -> Option<String> {
-        Ranking::new(&self.result).recommended().map(|ranked| ranked.id().to_owned())
-    }
-
-    /// The report for a terminal of this many columns.
-    fn text(&self, width: usize) -> String {
-        report::terminal(&self.result, width.max(report::WIDTH_MIN), Style::PLAIN)
-    }
-
-    /// The report with its pictures: one page, which loads nothing.
-    fn html(&self) -> String {
-        report::html::html(&self.result)
-    }
-
-    /// The report in Markdown.
-    fn markdown(&self) -> String {
-        report::markdown::markdown(&self.result)
-    }
-
-    /// The table as comma-separated values.
-    fn csv(&self) -> String {
-        report::csv::csv(&self.result)
-    }
-
-    /// The text of the result's file.
-    fn json(&self) -> PyResult<String> {
-        self.result.to_json().map_err(failed)
+    /// The report in a form: `html`, one page with its pictures, which loads nothing; `markdown`; `csv`; `json`, the text of the result's
+    /// file; `text`, for a terminal of this many columns.
+    #[pyo3(signature = (form, width=0))]
+    fn report(&self, form: &str, width: usize) -> PyResult<String> {
+        match form {
+            "html" => Ok(report::html::html(&self.result)),
+            "markdown" => Ok(report::markdown::markdown(&self.result)),
+            "csv" => Ok(report::csv::csv(&self.result)),
+            "json" => self.result.to_json().map_err(failed),
+            _ => Ok(report::terminal(&self.result, width.max(report::WIDTH_MIN), Style::PLAIN)),
+        }
     }
 }

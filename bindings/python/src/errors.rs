@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::results::class_name;
+use crate::results::{Returned, class_name};
 
 /// The value of an attribute.
 enum Attribute {
@@ -106,20 +106,20 @@ fn class_for(name: &str) -> String {
 }
 
 /// The class of that name; `Error` for an error that only a later version of the package has a class for.
-fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+fn class<'py>(py: Python<'py>, name: &str) -> Returned<'py> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("seawall.errors").map(Bound::unbind))?.bind(py);
     module.getattr(name).or_else(|_| module.getattr("Error"))
 }
 
-fn instance<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+fn instance<'py>(py: Python<'py>, error: &Error) -> Returned<'py> {
     match error {
         Error::Io { source, .. } => of_class(py, io_class(source), error),
         _ => of_class(py, &class_for(error.name()), error),
     }
 }
 
-fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+fn of_class<'py>(py: Python<'py>, name: &str, error: &Error) -> Returned<'py> {
     let made = described(py, name, attributes(error), &error.to_string(), error.raw_os_error())?;
     if let Error::Failed { cause } = error {
         made.setattr("__cause__", instance(py, cause)?)?;
@@ -133,7 +133,7 @@ fn described<'py>(
     attributes: Attributes,
     words: &str,
     errno: Option<i32>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Returned<'py> {
     let made = class(py, name)?.call1((words,))?;
     for (name, value) in attributes {
         match value {
@@ -198,7 +198,7 @@ pub(crate) fn looking(py: Python<'_>, path: &Path, error: &Error) -> PyErr {
     exception(py, error)
 }
 
-/// Results of the log as results of Python.
+/// Results of the log and the queue as results of Python.
 pub(crate) trait OrRaise<T> {
     /// The value, or the exception of the error.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
@@ -207,5 +207,11 @@ pub(crate) trait OrRaise<T> {
 impl<T> OrRaise<T> for seawall::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
         self.map_err(|error| exception(py, &error))
+    }
+}
+
+impl<T> OrRaise<T> for seawall_queue::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| queue_exception(py, &error))
     }
 }

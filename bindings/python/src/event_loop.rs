@@ -27,9 +27,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::errors::{exception, named};
+use crate::errors::{OrRaise, exception, named};
 use crate::follower::Follower;
 use crate::reader::lock;
+use crate::results::Returned;
 
 /// What a thread of the log raises.
 struct Raised {
@@ -86,7 +87,7 @@ pub(crate) struct EventLoop {
 /// Those in which a log or queue is used.
 pub(crate) type EventLoops = Mutex<Vec<Py<EventLoop>>>;
 
-fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+fn running_loop(py: Python<'_>) -> Returned<'_> {
     static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     GET.import(py, "asyncio", "get_running_loop")?.call0()
 }
@@ -151,12 +152,12 @@ impl EventLoop {
         Ok(made)
     }
 
-    fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn future<'py>(&self, py: Python<'py>) -> Returned<'py> {
         self.asyncio.bind(py).call_method0(intern!(py, "create_future"))
     }
 
     /// A future that is a coroutine as well.
-    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn pending<'py>(&self, py: Python<'py>) -> Returned<'py> {
         static PENDING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let arguments = PyDict::new(py);
         arguments.set_item(intern!(py, "loop"), &self.asyncio)?;
@@ -172,15 +173,10 @@ impl EventLoop {
     }
 
     /// A future that gives `value`, or `lsn` if there is none, when everything before `lsn` is durable.
-    pub(crate) fn commit<'py>(
-        &self,
-        py: Python<'py>,
-        lsn: Lsn,
-        value: Option<Py<PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn commit<'py>(&self, py: Python<'py>, lsn: Lsn, value: Option<Py<PyAny>>) -> Returned<'py> {
         let future = self.pending(py)?;
         let Some(log) = lock(&self.log).clone() else { return Err(exception(py, &seawall::Error::Closed)) };
-        let commit = self.request(&log, lsn).map_err(|error| exception(py, &error))?;
+        let commit = self.request(&log, lsn).or_raise(py)?;
         if commit.is_durable() {
             complete(&future, lsn, value)?;
             return Ok(future);
@@ -265,7 +261,7 @@ impl EventLoop {
     }
 
     /// A future that is ready when `follower` has something in memory, or has ended.
-    pub(crate) fn readable<'py>(&self, py: Python<'py>, follower: &Follower) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn readable<'py>(&self, py: Python<'py>, follower: &Follower) -> Returned<'py> {
         let future = self.future(py)?;
         let mut waiting = lock(&self.waiting);
         waiting.number += 1;
@@ -287,7 +283,7 @@ impl EventLoop {
         is_dropped: bool,
         mut call: impl Future<Output = T> + Unpin + Send + 'static,
         mut value: impl FnMut(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let (py, own) = (this.py(), this.get());
         let future = own.pending(py)?;
         let poll = Box::new(move |py: Python<'_>, context: &mut Context<'_>| {
@@ -323,8 +319,7 @@ impl EventLoop {
         let Some((future, mut poll)) = lock(&self.waiting).calls.remove(&number) else { return };
         let waker = Waker::from(Arc::new(OneWaker(Arc::clone(&self.raised), number)));
         match poll(py, &mut Context::from_waker(&waker)) {
-            Some(Ok(value)) => report(py, give(future.bind(py), value)),
-            Some(Err(error)) => report(py, fail(future.bind(py), error)),
+            Some(done) => report(py, settle(future.bind(py), done)),
             None => drop(lock(&self.waiting).calls.insert(number, (future, poll))),
         }
     }
@@ -342,13 +337,21 @@ impl EventLoop {
     }
 }
 
-/// Gives a future its result, unless it was cancelled.
-fn give(future: &Bound<'_, PyAny>, value: Py<PyAny>) -> PyResult<()> {
+/// Gives a future its result, unless it was cancelled, or an exception of its own: one that several raised would collect the places of
+/// all.
+fn settle(future: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
     let py = future.py();
     if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        future.call_method1(intern!(py, "set_result"), (value,))?;
+        match result {
+            Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
+            Err(error) => future.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?,
+        };
     }
     Ok(())
+}
+
+fn give(future: &Bound<'_, PyAny>, value: Py<PyAny>) -> PyResult<()> {
+    settle(future, Ok(value))
 }
 
 fn complete(future: &Bound<'_, PyAny>, lsn: Lsn, value: Option<Py<PyAny>>) -> PyResult<()> {
@@ -360,13 +363,8 @@ fn complete(future: &Bound<'_, PyAny>, lsn: Lsn, value: Option<Py<PyAny>>) -> Py
     give(future, value)
 }
 
-/// Gives a future an exception of its own: one that several raised would collect the places of all.
 fn fail(future: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
-    let py = future.py();
-    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        future.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?;
-    }
-    Ok(())
+    settle(future, Err(error))
 }
 
 /// Prints what a future did not take: there is nobody to raise it to.

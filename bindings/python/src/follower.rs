@@ -2,16 +2,17 @@
 
 use pyo3::exceptions::{PyStopAsyncIteration, PyTypeError};
 use pyo3::prelude::*;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::errors::exception;
+use crate::errors::OrRaise;
 use crate::event_loop::EventLoop;
 use crate::log::Log;
-use crate::reader::{Fetched, from_first, lock};
+use crate::reader::{Fetched, Next, lock, opened};
 use crate::record::Record;
-use crate::results::seconds;
+use crate::results::{Returned, seconds};
 use crate::wait;
 
 /// What is followed.
@@ -28,7 +29,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// The next record if there is one now; reads the disk if it must.
-    fn look(&mut self) -> seawall::Result<Option<seawall::Record>> {
+    fn look(&mut self) -> Next {
         match self {
             Self::Log(follower) => follower.try_next_record(),
             Self::Stream(follower) => follower.try_next_record(),
@@ -47,8 +48,6 @@ impl Source {
     }
 }
 
-type Next = seawall::Result<Option<seawall::Record>>;
-
 /// Follows a log or a stream: an iterator, and an asynchronous one, that waits for the next record.
 ///
 /// It ends when the log is closed; that of a ``View`` waits for the next writer, unless it was told to end with the last one.
@@ -60,23 +59,13 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows something of `log`, or of a log of another process.
-    pub(crate) fn new(source: Source, log: Option<(Py<Log>, Arc<seawall::Log>)>) -> Self {
-        Self { state: Mutex::new((Fetched::default(), source)), log }
-    }
-
-    /// The same from the first record that is left, whichever that is when the first record is read.
-    pub(crate) fn from_first(
-        mut open: impl FnMut(bool) -> seawall::Result<Source>,
+    /// Follows something of `log`, or of a log of another process, from a place that was `named`, or as [`opened`].
+    pub(crate) fn open(
+        named: bool,
+        open: impl FnMut(bool) -> seawall::Result<Source>,
         log: Option<(Py<Log>, Arc<seawall::Log>)>,
     ) -> seawall::Result<Self> {
-        let state = from_first(|again| {
-            let mut source = open(again)?;
-            let mut fetched = Fetched::default();
-            fetched.fill(&mut || source.look());
-            Ok((fetched, source))
-        })?;
-        Ok(Self { state: Mutex::new(state), log })
+        Ok(Self { state: Mutex::new(opened(named, open, Source::look)?), log })
     }
 
     /// The next record in memory, without giving up the interpreter's lock.
@@ -126,14 +115,14 @@ impl Follower {
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Option<seawall::Record>> {
         let found = match self.in_memory().or_else(|| py.detach(|| self.look())) {
             Some(next) => Some(next),
-            None if self.log.is_some() => wait::ready(py, timeout, |context| self.poll(context))?,
+            None if self.log.is_some() => wait::ready(py, timeout, poll_fn(|context| self.poll(context)))?,
             None => wait::sliced(py, timeout, |limit| self.wait_for_view(limit))?,
         };
         let late = || {
             let timeout = timeout.unwrap_or_default();
             Err(seawall::Error::TimedOut { lsn: py.detach(|| self.place()), timeout })
         };
-        found.unwrap_or_else(late).map_err(|error| exception(py, &error))
+        found.unwrap_or_else(late).or_raise(py)
     }
 }
 
@@ -151,19 +140,16 @@ impl Follower {
         this
     }
 
-    fn __anext__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         let coroutine = if this.get().log.is_some() { "next_of_log" } else { "next_of_view" };
         this.py().import("seawall._tasks")?.call_method1(coroutine, (this,))
     }
 
     /// The next record in memory, ``None`` if there is none; raises ``StopAsyncIteration`` if none will come.
     fn _take(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        match self.in_memory() {
-            None => Ok(None),
-            Some(Ok(None)) => Err(PyStopAsyncIteration::new_err(())),
-            Some(Ok(Some(record))) => Ok(Some(Record::new(py, &record))),
-            Some(Err(error)) => Err(exception(py, &error)),
-        }
+        let Some(next) = self.in_memory() else { return Ok(None) };
+        let record = next.or_raise(py)?.ok_or_else(|| PyStopAsyncIteration::new_err(()))?;
+        Ok(Some(Record::new(py, &record)))
     }
 
     /// Waits in this thread for something to take, of a view, for at most this many seconds; takes what is there after it as well.
@@ -182,7 +168,7 @@ impl Follower {
     }
 
     /// A future that is ready when ``_take`` is worth calling.
-    fn _readable<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn _readable<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let Some((log, inner)) = &self.log else {
             return Err(PyTypeError::new_err("a view has no such future"));
         };
@@ -218,7 +204,7 @@ impl Follower {
             _ => None,
         });
         match skipped {
-            Some(skipped) => skipped.map(seawall::Lsn::get).map_err(|error| exception(py, &error)),
+            Some(skipped) => skipped.or_raise(py).map(seawall::Lsn::get),
             None => Err(PyTypeError::new_err("only a follower of a View skips: follow the log anew")),
         }
     }

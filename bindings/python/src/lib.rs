@@ -41,31 +41,20 @@ mod wait;
 #[pyo3::pymodule]
 mod _seawall {
     #[pymodule_export]
-    use crate::bench::{Measurement, measure, read_result, scenario_names};
-    #[pymodule_export]
-    use crate::event_loop::EventLoop;
-    #[pymodule_export]
-    use crate::follower::Follower;
-    #[pymodule_export]
-    use crate::log::Log;
-    #[pymodule_export]
-    use crate::message::Message;
-    #[pymodule_export]
-    use crate::pin::Pin;
-    #[pymodule_export]
-    use crate::probe::probe;
-    #[pymodule_export]
-    use crate::queue::Queue;
-    #[pymodule_export]
-    use crate::reader::Reader;
-    #[pymodule_export]
-    use crate::record::{Append, Record, StreamAppend};
-    #[pymodule_export]
-    use crate::repair::{backup, salvage, verify};
-    #[pymodule_export]
-    use crate::stream::Stream;
-    #[pymodule_export]
-    use crate::transaction::Transaction;
-    #[pymodule_export]
-    use crate::view::{View, ViewStream};
+    use crate::{
+        bench::{Measurement, measure, read_result, scenario_names},
+        event_loop::EventLoop,
+        follower::Follower,
+        log::Log,
+        message::Message,
+        pin::Pin,
+        probe::probe,
+        queue::Queue,
+        reader::Reader,
+        record::{Append, Record, StreamAppend},
+        repair::{backup, salvage, verify},
+        stream::Stream,
+        transaction::Transaction,
+        view::{View, ViewStream},
+    };
 }

@@ -17,7 +17,7 @@ use crate::pin::Pin;
 use crate::reader::{self, Reader, lock};
 use crate::record::{Append, Record};
 use crate::repair::{backed_up, lost};
-use crate::results::{class_of, made, seconds, tail_name};
+use crate::results::{Returned, class_of, made, seconds, tail_name};
 use crate::stream::{Stream, stream_id};
 use crate::transaction::Transaction;
 use crate::wait;
@@ -70,6 +70,16 @@ impl Log {
         }
     }
 
+    /// Does `act` with the log without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&seawall::Log) -> seawall::Result<T> + Send,
+    ) -> PyResult<T> {
+        let log = self.open(py)?;
+        py.detach(|| act(&log)).or_raise(py)
+    }
+
     pub(crate) fn event_loops(&self) -> &EventLoops {
         &self.event_loops
     }
@@ -84,12 +94,9 @@ impl Log {
         };
         match tried {
             Err(Error::WouldBlock) => {
-                let mut append = log.append_async(record);
-                let poll = |context: &mut std::task::Context<'_>| {
-                    std::future::Future::poll(std::pin::Pin::new(&mut append), context)
-                };
+                let appended = wait::ready(py, None, log.append_async(record))?;
                 // Without a time limit there is always a result.
-                wait::ready(py, None, poll)?.unwrap_or(Err(Error::WouldBlock)).or_raise(py).map(Append::from)
+                appended.unwrap_or(Err(Error::WouldBlock)).or_raise(py).map(Append::from)
             }
             tried => tried.or_raise(py).map(Append::from),
         }
@@ -119,14 +126,8 @@ impl Log {
     }
 }
 
-fn summary<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyAny>> {
-    made!(py, "Summary", {
-        count: summary.count,
-        p50: summary.p50,
-        p99: summary.p99,
-        p999: summary.p999,
-        max: summary.max,
-    })
+fn summary<'py>(py: Python<'py>, summary: &Summary) -> Returned<'py> {
+    made!(py, "Summary", { ..summary { count, p50, p99, p999, max } })
 }
 
 fn origin(origin: MethodOrigin) -> &'static str {
@@ -166,8 +167,7 @@ impl Log {
 
     /// As ``append``, but raises ``WouldBlock`` only where that would wait, so that a later call finds room.
     fn _append_no_wait(&self, py: Python<'_>, record: Data) -> PyResult<Append> {
-        let log = self.open(py)?;
-        py.detach(|| log.append_no_wait(&record)).or_raise(py).map(Append::from)
+        self.with(py, |log| log.append_no_wait(&record)).map(Append::from)
     }
 
     /// Appends a record and returns when it is durable. Threads that do so at once share a write.
@@ -209,10 +209,7 @@ impl Log {
         };
         let timeout = seconds("timeout", timeout)?;
         let commit = class.map_or_else(|| Ok(log.commit_async(lsn)), |class| log.commit_async_as(lsn, class));
-        let mut commit = commit.or_raise(py)?;
-        let done = wait::ready(py, Some(timeout), |context| {
-            std::future::Future::poll(std::pin::Pin::new(&mut commit), context)
-        })?;
+        let done = wait::ready(py, Some(timeout), commit.or_raise(py)?)?;
         done.unwrap_or(Err(Error::TimedOut { lsn, timeout })).or_raise(py).map(drop)
     }
 
@@ -224,7 +221,7 @@ impl Log {
         py: Python<'py>,
         lsn: Option<u64>,
         durability: Option<&str>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let log = self.open(py)?;
         let class = durability.map(class_of).transpose()?;
         let lsn = Self::end_of(&log, lsn);
@@ -233,22 +230,16 @@ impl Log {
 
     /// Appends a record; the future gives its ``Append`` when it is durable. Never blocks the event loop: where ``append``
     /// would wait the record is appended later, and others may come before it.
-    fn append_commit_async<'py>(
-        this: &Bound<'py, Self>,
-        py: Python<'py>,
-        record: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn append_commit_async<'py>(this: &Bound<'py, Self>, record: &Bound<'py, PyAny>) -> Returned<'py> {
+        let py = this.py();
         let data: Data = record.extract()?;
         let log = this.get().open(py)?;
         match log.append_no_wait(&data) {
             Ok(placed) => {
                 let end = placed.end;
                 let value = Py::new(py, Append::from(placed))?.into_any();
-                EventLoop::running(py, this.get().event_loops(), Some(&log), None)?.get().commit(
-                    py,
-                    end,
-                    Some(value),
-                )
+                let event_loop = EventLoop::running(py, this.get().event_loops(), Some(&log), None)?;
+                event_loop.get().commit(py, end, Some(value))
             }
             Err(Error::WouldBlock) => {
                 py.import("seawall._tasks")?.call_method1("append_commit", (this, this, record))
@@ -258,12 +249,8 @@ impl Log {
     }
 
     /// As ``append``; the future gives its ``Append`` when there was room for it. Never blocks the event loop.
-    fn append_async<'py>(
-        this: &Bound<'py, Self>,
-        py: Python<'py>,
-        record: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        py.import("seawall._tasks")?.call_method1("append", (this, this, record))
+    fn append_async<'py>(this: &Bound<'py, Self>, record: &Bound<'py, PyAny>) -> Returned<'py> {
+        this.py().import("seawall._tasks")?.call_method1("append", (this, this, record))
     }
 
     /// Records that are appended all or none, also to streams: ``with log.transaction() as tx: tx.append(b'...')``. They are
@@ -278,15 +265,13 @@ impl Log {
     /// Raises ``Trimmed``, ``BeyondEnd``, ``Corrupt``.
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
-        let log = self.open(py)?;
-        let source =
-            |mut reader: seawall::Reader| -> reader::Source { Box::new(move || reader.next_record()) };
-        let read = |lsn| log.read(lsn).map(source);
-        py.detach(|| match lsn {
-            Some(lsn) => read(Lsn::new(lsn)).map(Reader::new),
-            None => Reader::from_first(|_| read(log.first_lsn())),
+        self.with(py, |log| {
+            let open = |_| {
+                let mut reader = log.read(lsn.map_or_else(|| log.first_lsn(), Lsn::new))?;
+                Ok(Box::new(move || reader.next_record()) as reader::Source)
+            };
+            Reader::open(lsn.is_some(), open)
         })
-        .or_raise(py)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Reader> {
@@ -298,28 +283,24 @@ impl Log {
     fn follow(this: &Bound<'_, Self>, py: Python<'_>, lsn: Option<u64>) -> PyResult<Follower> {
         let log = this.get().open(py)?;
         let owner = Some((this.clone().unbind(), Arc::clone(&log)));
-        let follow = |lsn| log.follow(lsn).map(|follower| follower::Source::Log(Box::new(follower)));
-        py.detach(|| match lsn {
-            Some(lsn) => follow(Lsn::new(lsn)).map(|source| Follower::new(source, owner)),
-            None => Follower::from_first(|_| follow(log.first_lsn()), owner),
-        })
-        .or_raise(py)
+        let open = |_| {
+            let follower = log.follow(lsn.map_or_else(|| log.first_lsn(), Lsn::new))?;
+            Ok(follower::Source::Log(Box::new(follower)))
+        };
+        py.detach(|| Follower::open(lsn.is_some(), open, owner)).or_raise(py)
     }
 
     /// Reads the durable record that starts at ``lsn``: where the record before it ended.
     ///
     /// Raises ``NoRecord`` if none starts there, ``Trimmed``, ``BeyondEnd`` if it is not durable.
     fn read_at(&self, py: Python<'_>, lsn: u64) -> PyResult<Record> {
-        let log = self.open(py)?;
-        let record = py.detach(|| log.read_at(Lsn::new(lsn))).or_raise(py)?;
-        Ok(Record::new(py, &record))
+        self.with(py, |log| log.read_at(Lsn::new(lsn))).map(|record| Record::new(py, &record))
     }
 
     /// Reads the durable record that ends at ``end``, ``None`` at the first LSN that is left; so, one after the other, the log
     /// backwards.
     fn read_before(&self, py: Python<'_>, end: u64) -> PyResult<Option<Record>> {
-        let log = self.open(py)?;
-        let record = py.detach(|| log.read_before(Lsn::new(end))).or_raise(py)?;
+        let record = self.with(py, |log| log.read_before(Lsn::new(end)))?;
         Ok(record.map(|record| Record::new(py, &record)))
     }
 
@@ -329,10 +310,9 @@ impl Log {
             Ok(timestamp) => timestamp.call0()?.extract()?,
             Err(_) => time.extract()?,
         };
-        let log = self.open(py)?;
         // A time before 1970 is that of the first record, one past what the system can tell that of the end.
         let since = if since < 0.0 { Duration::ZERO } else { seconds("time", since.min(TIME_MAX))? };
-        py.detach(|| log.lsn_at(SystemTime::UNIX_EPOCH + since)).or_raise(py).map(Lsn::get)
+        self.with(py, |log| log.lsn_at(SystemTime::UNIX_EPOCH + since)).map(Lsn::get)
     }
 
     /// One stream of the log, a number below 2**24: it is there as soon as a record is appended to it.
@@ -348,28 +328,23 @@ impl Log {
 
     /// Trims everything before ``lsn``, as far as it is durable and no pin holds it; returns the first LSN that is left.
     fn trim(&self, py: Python<'_>, lsn: u64) -> PyResult<u64> {
-        let log = self.open(py)?;
-        py.detach(|| log.trim(Lsn::new(lsn))).or_raise(py).map(Lsn::get)
+        self.with(py, |log| log.trim(Lsn::new(lsn))).map(Lsn::get)
     }
 
     /// Cuts off the tail: every record that belongs to no stream and starts at or after ``lsn``. Returns the LSN to ``commit`` for
     /// that to be durable. LSNs are not used twice.
     fn truncate_after(&self, py: Python<'_>, lsn: u64) -> PyResult<u64> {
-        let log = self.open(py)?;
-        py.detach(|| log.truncate_after(Lsn::new(lsn))).or_raise(py).map(Lsn::get)
+        self.with(py, |log| log.truncate_after(Lsn::new(lsn))).map(Lsn::get)
     }
 
     /// Holds everything from ``lsn`` on, which must not be trimmed yet, until the pin is released.
     fn pin(&self, py: Python<'_>, lsn: u64) -> PyResult<Pin> {
-        let log = self.open(py)?;
-        py.detach(|| log.pin(Lsn::new(lsn))).or_raise(py).map(Pin::new)
+        self.with(py, |log| log.pin(Lsn::new(lsn))).map(Pin::new)
     }
 
     /// Copies everything that is durable now into the folder ``target``, which opens as the same log with the same LSNs.
-    fn backup<'py>(&self, py: Python<'py>, target: PathBuf) -> PyResult<Bound<'py, PyAny>> {
-        let log = self.open(py)?;
-        let done = py.detach(|| log.backup(target)).or_raise(py)?;
-        backed_up(py, &done)
+    fn backup<'py>(&self, py: Python<'py>, target: PathBuf) -> Returned<'py> {
+        backed_up(py, &self.with(py, |log| log.backup(target))?)
     }
 
     /// The absolute path of the log's directory.
@@ -410,7 +385,7 @@ impl Log {
 
     /// What opening found.
     #[getter]
-    fn opened<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn opened<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let log = self.open(py)?;
         let opened = log.opened();
         let (left, taken) = match opened.left_in_memory {
@@ -423,11 +398,7 @@ impl Log {
             lost: lost(opened.tail),
             first: opened.first.get(),
             end: opened.end.get(),
-            segments: opened.segments,
-            epoch: opened.epoch,
-            method: opened.method,
             method_origin: origin(opened.method_origin),
-            engine: opened.engine,
             engine_refused: opened.engine_refused.as_deref(),
             channel_refused: opened.channel_refused.as_deref(),
             foreign_files: &opened.foreign_files,
@@ -435,11 +406,12 @@ impl Log {
             taken_from_memory: taken,
             evidence: opened.evidence.name(),
             evidence_because: opened.evidence.why(),
+            ..opened { segments, epoch, method, engine }
         })
     }
 
     /// What the log has done since it was opened.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn stats<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let log = self.open(py)?;
         let stats = py.detach(|| log.stats());
         let process_crash = match &stats.process_crash {
@@ -449,35 +421,20 @@ impl Log {
             _ => "written",
         };
         made!(py, "Stats", {
-            records: stats.records,
-            batches: stats.batches,
-            relaxed_batches: stats.relaxed_batches,
-            debt_syncs: stats.debt_syncs,
-            bytes_written: stats.bytes_written,
-            segments_started: stats.segments_started,
-            segments_filled: stats.segments_filled,
-            stalls: stats.stalls,
             stalled_for: stats.stalled_for.map(|time| time.as_secs_f64()),
-            stalls_seen: stats.stalls_seen,
-            follower_wakes: stats.follower_wakes,
             appended: stats.appended.get(),
             durable: stats.durable.get(),
             first: stats.first.get(),
             pinned: stats.pinned.map(Lsn::get),
-            segments: stats.segments,
-            streams: stats.streams,
-            stream_bytes: stats.stream_bytes,
-            stream_memory_bytes: stats.stream_memory_bytes,
-            rewritten_records: stats.rewritten_records,
-            rewritten_bytes: stats.rewritten_bytes,
-            rewrite_stalls: stats.rewrite_stalls,
-            disk_bytes: stats.disk_bytes,
-            method: stats.method,
-            engine: stats.engine,
             engine_refused: stats.engine_refused.as_deref(),
             process_crash: process_crash,
             write_ns: summary(py, &stats.write_ns)?,
             batch_records: summary(py, &stats.batch_records)?,
+            ..stats {
+                records, batches, relaxed_batches, debt_syncs, bytes_written, segments_started, segments_filled, stalls,
+                stalls_seen, follower_wakes, segments, streams, stream_bytes, stream_memory_bytes, rewritten_records,
+                rewritten_bytes, rewrite_stalls, disk_bytes, method, engine,
+            }
         })
     }
 
@@ -486,9 +443,7 @@ impl Log {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(log) = self.take() else { return Ok(()) };
         let mut close = log.close_async();
-        let closed = wait::ready(py, None, |context| {
-            std::future::Future::poll(std::pin::Pin::new(&mut close), context)
-        });
+        let closed = wait::ready(py, None, &mut close);
         if !matches!(closed, Ok(Some(Err(Error::Forked))))
             && let State::Closed(ends) = &mut *lock(&self.state)
         {
@@ -500,7 +455,7 @@ impl Log {
     }
 
     /// As ``close``, awaited: never blocks the event loop.
-    fn close_async<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn close_async<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> Returned<'py> {
         py.import("seawall._tasks")?.call_method1("close", (this,))
     }
 
@@ -513,12 +468,12 @@ impl Log {
         self.close(py)
     }
 
-    fn __aenter__<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __aenter__<'py>(this: &Bound<'py, Self>, py: Python<'py>) -> Returned<'py> {
         py.import("seawall._tasks")?.call_method1("itself", (this,))
     }
 
     #[pyo3(signature = (*_raised))]
-    fn __aexit__<'py>(this: &Bound<'py, Self>, _raised: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn __aexit__<'py>(this: &Bound<'py, Self>, _raised: &Bound<'py, PyTuple>) -> Returned<'py> {
         Self::close_async(this, this.py())
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::queue::Queue;
-use crate::results::seconds;
+use crate::results::{Returned, seconds};
 
 /// The longest that a message whose block raised is delayed.
 const RETRY_MAX: Duration = Duration::from_mins(1);
@@ -110,7 +110,7 @@ impl Message {
     }
 
     /// As ``ack``, as a future.
-    fn ack_async<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn ack_async<'py>(&self, py: Python<'py>) -> Returned<'py> {
         self.acknowledged.store(true, Ordering::Relaxed);
         self.queue.get().future(py, false, |_| self.inner.ack_async(), |py, ()| Ok(py.None()))
     }
@@ -124,7 +124,7 @@ impl Message {
 
     /// As ``nack``, as a future.
     #[pyo3(signature = (*, delay=0.0))]
-    fn nack_async<'py>(&self, py: Python<'py>, delay: f64) -> PyResult<Bound<'py, PyAny>> {
+    fn nack_async<'py>(&self, py: Python<'py>, delay: f64) -> Returned<'py> {
         let delay = seconds("delay", delay)?;
         self.given_back.store(true, Ordering::Relaxed);
         self.queue.get().future(py, false, |_| self.inner.nack_async(delay), |py, ()| Ok(py.None()))
@@ -152,7 +152,7 @@ impl Message {
         }
     }
 
-    fn __aenter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __aenter__<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         this.py().import("seawall._tasks")?.call_method1("itself", (this,))
     }
 
@@ -161,7 +161,7 @@ impl Message {
         kind: &Bound<'py, PyAny>,
         _error: &Bound<'py, PyAny>,
         _trace: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         let py = this.py();
         let own = this.get();
         match kind.is_none() {

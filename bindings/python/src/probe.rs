@@ -5,15 +5,13 @@ use seawall::{PROBE_TIME_MAX, Promiser, Tried};
 use seawall_sys::clock::nanoseconds;
 use std::path::PathBuf;
 
-use crate::results::{class_name, made, seconds};
+use crate::results::{Returned, class_name, made, seconds};
 
-fn tried<'py>(py: Python<'py>, tried: &Tried) -> PyResult<Bound<'py, PyAny>> {
+fn tried<'py>(py: Python<'py>, tried: &Tried) -> Returned<'py> {
     made!(py, "Tried", {
-        method: tried.method,
-        calls: tried.calls,
-        commits: tried.commits,
         p50_ns: nanoseconds(tried.p50),
         max_ns: nanoseconds(tried.max),
+        ..tried { method, calls, commits }
     })
 }
 
@@ -32,7 +30,7 @@ fn promiser(promiser: Promiser) -> &'static str {
 /// It makes at most 64 commits of 4 KiB and never raises for what the disk does: what went wrong is in ``problem``.
 #[pyfunction]
 #[pyo3(signature = (path=PathBuf::from("."), *, budget=PROBE_TIME_MAX.as_secs_f64()), text_signature = "(path='.', *, budget=1.0)")]
-pub(crate) fn probe(py: Python<'_>, path: PathBuf, budget: f64) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn probe(py: Python<'_>, path: PathBuf, budget: f64) -> Returned<'_> {
     let budget = seconds("budget", budget)?;
     let found = py.detach(|| seawall::probe(&path, budget));
     let all: Vec<_> = found.tried.iter().map(|one| tried(py, one)).collect::<PyResult<_>>()?;
@@ -43,9 +41,8 @@ pub(crate) fn probe(py: Python<'_>, path: PathBuf, budget: f64) -> PyResult<Boun
         tried: all,
         durability: found.class.map(class_name),
         promised_by: found.promised_by.map(promiser),
-        because: found.because,
         elapsed_ns: nanoseconds(found.elapsed),
-        problem: found.problem,
         left_behind: found.left_behind.map(|path| path.to_string_lossy().into_owned()),
+        ..found { because, problem }
     })
 }

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::data::Data;
-use crate::errors::{exception, queue_exception};
+use crate::errors::{OrRaise, exception, queue_exception};
 use crate::event_loop::{EventLoop, EventLoops};
 use crate::message::Message;
 use crate::options::options_over;
-use crate::results::{made, seconds};
+use crate::results::{Returned, made, seconds};
 use crate::wait;
 
 /// Options of a log that a queue does not take, and why.
@@ -83,7 +83,7 @@ impl Queue {
         } else {
             self.wait(py, Some(Duration::ZERO), |queue| call(queue, asked))?
         };
-        done.map_err(|error| queue_exception(py, &error))
+        done.or_raise(py)
     }
 
     fn ask<T: Send>(
@@ -91,7 +91,7 @@ impl Queue {
         py: Python<'_>,
         ask: impl FnOnce(&seawall_queue::Queue) -> Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| ask(&self.inner)).map_err(|error| queue_exception(py, &error))
+        py.detach(|| ask(&self.inner)).or_raise(py)
     }
 
     /// A future of the running event loop. The call is dropped with a future that is cancelled, if it `is_dropped`.
@@ -101,15 +101,14 @@ impl Queue {
         is_dropped: bool,
         call: impl FnOnce(&seawall_queue::Queue) -> Call<T> + Send,
         mut value: impl FnMut(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         if self.closed() {
             return Err(queue_exception(py, &Error::Closed));
         }
         let event_loop = EventLoop::running(py, &self.event_loops, None, None)?;
         let call = py.detach(|| call(&self.inner));
-        EventLoop::call(&event_loop, is_dropped, call, move |py, done: Result<T>| match done {
-            Ok(done) => value(py, done),
-            Err(error) => Err(queue_exception(py, &error)),
+        EventLoop::call(&event_loop, is_dropped, call, move |py, done: Result<T>| {
+            value(py, done.or_raise(py)?)
         })
     }
 
@@ -149,7 +148,7 @@ macro_rules! listed {
     ($py:expr, $class:literal, $found:expr) => {
         $found
             .into_iter()
-            .map(|one| made!($py, $class, { id: one.id, attempts: one.attempts, body: PyBytes::new($py, &one.body) }))
+            .map(|one| made!($py, $class, { body: PyBytes::new($py, &one.body), ..one { id, attempts } }))
             .collect()
     };
 }
@@ -196,8 +195,7 @@ impl Queue {
             answer_within,
         };
         let retry_delay = seconds("retry_delay", retry_delay)?;
-        let queue = py.detach(|| seawall_queue::Queue::open(path, options));
-        let queue = queue.map_err(|error| queue_exception(py, &error))?;
+        let queue = py.detach(|| seawall_queue::Queue::open(path, options)).or_raise(py)?;
         let (closed, event_loops) = (AtomicBool::new(false), EventLoops::default());
         Ok(Self { inner: queue, retry_delay, answer_within, closed, event_loops })
     }
@@ -217,7 +215,7 @@ impl Queue {
 
     /// As ``put``, as a future: it is put also if nobody awaits that, or if the task is cancelled.
     #[pyo3(signature = (body, *, delay=0.0))]
-    fn put_async<'py>(&self, py: Python<'py>, body: Data, delay: f64) -> PyResult<Bound<'py, PyAny>> {
+    fn put_async<'py>(&self, py: Python<'py>, body: Data, delay: f64) -> Returned<'py> {
         let (bodies, delay) = (vec![body.to_vec()], seconds("delay", delay)?);
         let id = |py: Python<'_>, ids: Range<u64>| Ok(ids.start.into_pyobject(py)?.into_any().unbind());
         self.future(py, false, |queue| queue.put_async(bodies, delay), id)
@@ -225,12 +223,7 @@ impl Queue {
 
     /// As ``put_many``, as a future.
     #[pyo3(signature = (bodies, *, delay=0.0))]
-    fn put_many_async<'py>(
-        &self,
-        py: Python<'py>,
-        bodies: &Bound<'py, PyAny>,
-        delay: f64,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn put_many_async<'py>(&self, py: Python<'py>, bodies: &Bound<'py, PyAny>, delay: f64) -> Returned<'py> {
         let (bodies, delay) = (copied(bodies)?, seconds("delay", delay)?);
         let all = |py: Python<'_>, ids: Range<u64>| Ok(ids.collect::<Vec<_>>().into_pyobject(py)?.unbind());
         self.future(py, false, |queue| queue.put_async(bodies, delay), all)
@@ -250,12 +243,12 @@ impl Queue {
         messages_max: u32,
         timeout: Option<f64>,
     ) -> PyResult<Vec<Py<Message>>> {
-        Self::take(this, messages_max, timeout)?.map_err(|error| queue_exception(this.py(), &error))
+        Self::take(this, messages_max, timeout)?.or_raise(this.py())
     }
 
     /// As ``get``, as a coroutine. One that is cancelled takes no message.
     #[pyo3(signature = (timeout=None))]
-    fn get_async<'py>(this: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn get_async<'py>(this: &Bound<'py, Self>, timeout: Option<f64>) -> Returned<'py> {
         this.py().import("seawall._tasks")?.call_method1("get", (this, timeout))
     }
 
@@ -265,16 +258,12 @@ impl Queue {
         this: &Bound<'py, Self>,
         messages_max: u32,
         timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> Returned<'py> {
         this.py().import("seawall._tasks")?.call_method1("get_many", (this, messages_max, timeout))
     }
 
     /// A future of messages, which takes none if it is cancelled.
-    fn _taken<'py>(
-        this: &Bound<'py, Self>,
-        messages_max: u32,
-        timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn _taken<'py>(this: &Bound<'py, Self>, messages_max: u32, timeout: Option<f64>) -> Returned<'py> {
         let (queue, limit) = (this.clone().unbind(), limit(messages_max, timeout)?);
         let call = |asked: &seawall_queue::Queue| asked.get_async(messages_max, limit);
         this.get().future(this.py(), true, call, move |py, taken| {
@@ -296,7 +285,7 @@ impl Queue {
 
     /// As ``ack``, as a future.
     #[pyo3(signature = (*messages))]
-    fn ack_async<'py>(this: &Bound<'py, Self>, messages: Vec<Py<Message>>) -> PyResult<Bound<'py, PyAny>> {
+    fn ack_async<'py>(this: &Bound<'py, Self>, messages: Vec<Py<Message>>) -> Returned<'py> {
         let messages = Message::all_of(this, &messages)?;
         this.get().future(this.py(), false, |queue| queue.ack_many_async(messages), |py, ()| Ok(py.None()))
     }
@@ -330,15 +319,9 @@ impl Queue {
     }
 
     /// What the queue holds now, as ``QueueStats``.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn stats<'py>(&self, py: Python<'py>) -> Returned<'py> {
         let stats = self.ask(py, seawall_queue::Queue::stats)?;
-        made!(py, "QueueStats", {
-            waiting: stats.waiting,
-            in_flight: stats.out,
-            delayed: stats.delayed,
-            dead: stats.dead,
-            handles: stats.handles,
-        })
+        made!(py, "QueueStats", { in_flight: stats.out, ..stats { waiting, delayed, dead, handles } })
     }
 
     /// Messages that are not acknowledged, those that are handed out included; 0 once this was closed.
@@ -385,7 +368,7 @@ impl Queue {
     }
 
     /// As ``close``, awaited: never blocks the event loop.
-    fn close_async<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn close_async<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         this.py().import("seawall._tasks")?.call_method1("close", (this,))
     }
 
@@ -397,7 +380,7 @@ impl Queue {
     fn __next__(this: &Bound<'_, Self>) -> PyResult<Option<Py<Message>>> {
         match Self::take(this, 1, None)? {
             Err(Error::Closed) => Ok(None),
-            taken => Ok(taken.map_err(|error| queue_exception(this.py(), &error))?.into_iter().next()),
+            taken => Ok(taken.or_raise(this.py())?.into_iter().next()),
         }
     }
 
@@ -410,12 +393,12 @@ impl Queue {
         self.close(py)
     }
 
-    fn __aenter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __aenter__<'py>(this: &Bound<'py, Self>) -> Returned<'py> {
         this.py().import("seawall._tasks")?.call_method1("itself", (this,))
     }
 
     #[pyo3(signature = (*_raised))]
-    fn __aexit__<'py>(this: &Bound<'py, Self>, _raised: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    fn __aexit__<'py>(this: &Bound<'py, Self>, _raised: &Bound<'py, PyTuple>) -> Returned<'py> {
         Self::close_async(this)
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::task::Poll;
 
-use crate::errors::exception;
+use crate::errors::OrRaise;
 use crate::record::Record;
 
 /// Records that are fetched at once.
@@ -18,8 +18,11 @@ const FETCHED_BYTES_MAX: usize = 256 << 10;
 /// Trims that may come between the first record that is left and its being read.
 const AGAIN_MAX: u32 = 1000;
 
+/// The next record, `None` if there is none now, or will be none.
+pub(crate) type Next = seawall::Result<Option<seawall::Record>>;
+
 /// The next record if there is one now.
-pub(crate) type Fetch<'a> = &'a mut dyn FnMut() -> seawall::Result<Option<seawall::Record>>;
+pub(crate) type Fetch<'a> = &'a mut dyn FnMut() -> Next;
 
 /// Records that were fetched and not handed out yet.
 #[derive(Default)]
@@ -38,16 +41,13 @@ impl Fetched {
     }
 
     /// The same of a follower: `Ok(None)` when nothing will come.
-    pub(crate) fn next_or_end(&mut self) -> Option<seawall::Result<Option<seawall::Record>>> {
+    pub(crate) fn next_or_end(&mut self) -> Option<Next> {
         let next = self.next().map(|next| next.map(Some));
         next.or_else(|| self.ended.then_some(Ok(None)))
     }
 
     /// As [`Fetched::fill`], of what is polled; returns whether there is something in memory, or nothing will come.
-    pub(crate) fn fill_ready(
-        &mut self,
-        poll: &mut dyn FnMut() -> Poll<seawall::Result<Option<seawall::Record>>>,
-    ) -> bool {
+    pub(crate) fn fill_ready(&mut self, poll: &mut dyn FnMut() -> Poll<Next>) -> bool {
         let mut ended = false;
         self.fill(&mut || match poll() {
             Poll::Pending => Ok(None),
@@ -66,7 +66,7 @@ impl Fetched {
     }
 
     /// Keeps what a wait came to, if anything, `Ok(None)` when nothing will come; and what `fetch` finds after a record.
-    pub(crate) fn keep(&mut self, next: Option<seawall::Result<Option<seawall::Record>>>, fetch: Fetch<'_>) {
+    pub(crate) fn keep(&mut self, next: Option<Next>, fetch: Fetch<'_>) {
         match next {
             None => {}
             Some(Ok(Some(record))) => {
@@ -100,10 +100,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What is read: the next record, if there is one now.
-pub(crate) type Source = Box<dyn FnMut() -> seawall::Result<Option<seawall::Record>> + Send>;
+pub(crate) type Source = Box<dyn FnMut() -> Next + Send>;
 
 /// The next record of what is read; there is none after a failure.
-fn next(source: &mut Source) -> seawall::Result<Option<seawall::Record>> {
+fn next(source: &mut Source) -> Next {
     let found = source();
     if found.is_err() {
         *source = Box::new(|| Ok(None));
@@ -119,19 +119,12 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(source: Source) -> Self {
-        Self { state: Mutex::new((Fetched::default(), source)) }
-    }
-
-    /// Reads from the first record that is left, whichever that is when the first record is read.
-    pub(crate) fn from_first(mut open: impl FnMut(bool) -> seawall::Result<Source>) -> seawall::Result<Self> {
-        let (fetched, source) = from_first(|again| {
-            let mut source = open(again)?;
-            let mut fetched = Fetched::default();
-            fetched.fill(&mut || next(&mut source));
-            Ok((fetched, source))
-        })?;
-        Ok(Self { state: Mutex::new((fetched, source)) })
+    /// Reads from a place that was `named`, or as [`opened`].
+    pub(crate) fn open(
+        named: bool,
+        open: impl FnMut(bool) -> seawall::Result<Source>,
+    ) -> seawall::Result<Self> {
+        Ok(Self { state: Mutex::new(opened(named, open, next)?) })
     }
 }
 
@@ -139,21 +132,31 @@ fn is_trimmed(error: &seawall::Error) -> bool {
     matches!(error, seawall::Error::Trimmed { .. } | seawall::Error::StreamTrimmed { .. })
 }
 
-/// What `open` opened and fetched from the first record on: again, which it is told, when a trim came between. No caller can avoid
-/// that who named no place.
-pub(crate) fn from_first<S>(
-    mut open: impl FnMut(bool) -> seawall::Result<(Fetched, S)>,
+/// What `open` opened, and unless a place was `named` what `look` found from the first record on that is left, whichever that is then:
+/// again, which `open` is told, when a trim came between. No caller can avoid that who named no place.
+pub(crate) fn opened<S>(
+    named: bool,
+    mut open: impl FnMut(bool) -> seawall::Result<S>,
+    look: fn(&mut S) -> Next,
 ) -> seawall::Result<(Fetched, S)> {
-    let mut opened = open(false);
+    let mut attempt = |again| {
+        let (mut fetched, mut source) = (Fetched::default(), open(again)?);
+        if !named {
+            fetched.fill(&mut || look(&mut source));
+        }
+        Ok((fetched, source))
+    };
+    let mut opened = attempt(false);
     for _ in 0..AGAIN_MAX {
         let trimmed = match &opened {
+            _ if named => false,
             Ok((fetched, _)) => fetched.records.is_empty() && fetched.failed.as_ref().is_some_and(is_trimmed),
             Err(error) => is_trimmed(error),
         };
         if !trimmed {
             break;
         }
-        opened = open(true);
+        opened = attempt(true);
     }
     opened
 }
@@ -174,10 +177,6 @@ impl Reader {
                 fetched.next()
             })
         });
-        match found {
-            None => Ok(None),
-            Some(Ok(record)) => Ok(Some(Record::new(py, &record))),
-            Some(Err(error)) => Err(exception(py, &error)),
-        }
+        Ok(found.transpose().or_raise(py)?.map(|record| Record::new(py, &record)))
     }
 }

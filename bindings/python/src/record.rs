@@ -7,25 +7,19 @@ use pyo3::types::PyBytes;
 use seawall::Lsn;
 
 /// One durable record.
-#[pyclass(module = "seawall", frozen)]
+#[pyclass(module = "seawall", frozen, get_all)]
 pub(crate) struct Record {
     /// Where it starts.
-    #[pyo3(get)]
     lsn: u64,
     /// Where it ends, exclusive: the ``end`` of what ``append`` returned, and where the next record starts.
-    #[pyo3(get)]
     end: u64,
     /// Its bytes.
-    #[pyo3(get)]
     payload: Py<PyBytes>,
     /// Whether it is the last one of its transaction.
-    #[pyo3(get)]
     ends_transaction: bool,
     /// The stream that it belongs to, if it belongs to one.
-    #[pyo3(get)]
     stream: Option<u32>,
     /// Its sequence number in that stream.
-    #[pyo3(get)]
     seq: Option<u64>,
 }
 
@@ -63,14 +57,12 @@ impl Record {
 }
 
 /// A record that was appended.
-#[pyclass(module = "seawall", frozen, eq, hash)]
+#[pyclass(module = "seawall", frozen, get_all, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Append {
     /// Where it begins in the log: what ``Log.read_at`` takes.
-    #[pyo3(get)]
     start: u64,
     /// Where it ends in the log: what ``Log.commit`` takes.
-    #[pyo3(get)]
     pub(crate) end: u64,
 }
 
@@ -88,16 +80,13 @@ impl Append {
 }
 
 /// A record that was appended to a stream.
-#[pyclass(module = "seawall", frozen)]
+#[pyclass(module = "seawall", frozen, get_all)]
 pub(crate) struct StreamAppend {
     /// Its sequence number in the stream.
-    #[pyo3(get)]
     seq: u64,
     /// Where it begins in the log: what ``Log.read_at`` takes.
-    #[pyo3(get)]
     start: u64,
     /// Where it ends in the log: what ``Log.commit`` takes.
-    #[pyo3(get)]
     end: u64,
 }
 

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use seawall::{Durability, Tail};
 
+/// What Python gets: an object, or an exception.
+pub(crate) type Returned<'py> = PyResult<Bound<'py, PyAny>>;
+
 /// An instance of the dataclass of that name.
-pub(crate) fn make<'py>(
-    py: Python<'py>,
-    class: &str,
-    fields: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn make<'py>(py: Python<'py>, class: &str, fields: &Bound<'py, PyDict>) -> Returned<'py> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("seawall.results").map(Bound::unbind))?;
     module.bind(py).getattr(class)?.call((), Some(fields))
 }
 
-/// A dataclass with its fields: `made!(py, "Damage", { path: path, offset: 7 })`.
+/// A dataclass with its fields: `made!(py, "Tried", { max_ns: 7, ..tried { calls } })`, where `calls` is `tried.calls`.
 macro_rules! made {
-    ($py:expr, $class:expr, { $($field:ident: $value:expr),* $(,)? }) => {{
+    ($py:expr, $class:expr, { $($field:ident: $value:expr,)* $(..$from:ident { $($same:ident),* $(,)? })? }) => {{
         let fields = pyo3::types::PyDict::new($py);
         $( pyo3::types::PyDictMethods::set_item(&fields, pyo3::intern!($py, stringify!($field)), $value)?; )*
+        $( $( pyo3::types::PyDictMethods::set_item(&fields, pyo3::intern!($py, stringify!($same)), $from.$same)?; )* )?
         crate::results::make($py, $class, &fields)
     }};
 }

@@ -11,6 +11,7 @@ use crate::follower::{self, Follower};
 use crate::log::Log;
 use crate::reader::{Reader, Source};
 use crate::record::{Record, StreamAppend};
+use crate::results::Returned;
 
 /// The stream of that number.
 pub(crate) fn stream_id(number: u32) -> PyResult<StreamId> {
@@ -96,10 +97,12 @@ impl Stream {
     /// Reads durable records from sequence number ``first`` on, or from the first that is left.
     #[pyo3(signature = (first=None))]
     fn read(&self, py: Python<'_>, first: Option<u64>) -> PyResult<Reader> {
-        let source = |mut reader: seawall::StreamReader| -> Source { Box::new(move || reader.next_record()) };
-        self.with(py, |stream| match first {
-            Some(first) => stream.read(first).map(source).map(Reader::new),
-            None => Reader::from_first(|_| stream.read(stream.first_seq()).map(source)),
+        self.with(py, |stream| {
+            let open = |_| {
+                let mut reader = stream.read(first.unwrap_or_else(|| stream.first_seq()))?;
+                Ok(Box::new(move || reader.next_record()) as Source)
+            };
+            Reader::open(first.is_some(), open)
         })
     }
 
@@ -113,11 +116,9 @@ impl Stream {
         let log = self.log.get().open(py)?;
         let owner = Some((self.log.clone_ref(py), log));
         self.with(py, |stream| {
-            let follow = |first| stream.follow(first).map(follower::Source::Stream);
-            match first {
-                Some(first) => follow(first).map(|source| Follower::new(source, owner)),
-                None => Follower::from_first(|_| follow(stream.first_seq()), owner),
-            }
+            let from = || first.unwrap_or_else(|| stream.first_seq());
+            let open = |_| stream.follow(from()).map(follower::Source::Stream);
+            Follower::open(first.is_some(), open, owner)
         })
     }
 
@@ -138,11 +139,7 @@ impl Stream {
     }
 
     /// Appends a record if there is room for it; the future gives its ``StreamAppend`` when it is durable.
-    fn append_commit_async<'py>(
-        &self,
-        py: Python<'py>,
-        record: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn append_commit_async<'py>(&self, py: Python<'py>, record: &Bound<'py, PyAny>) -> Returned<'py> {
         let data: Data = record.extract()?;
         let log = self.log.get().open(py)?;
         let event_loop = EventLoop::running(py, self.log.get().event_loops(), Some(&log), None)?;

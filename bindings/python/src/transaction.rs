@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use seawall::{Lsn, StreamId, Transaction as Inner};
+use seawall::{Lsn, Transaction as Inner};
 use std::sync::Mutex;
 
 use crate::data::Data;
@@ -19,25 +19,8 @@ enum State {
     Abandoned,
 }
 
-/// What the block asked for.
-enum Part {
-    Append(Option<StreamId>, Data),
-    Trim(StreamId, u64),
-    Truncate(StreamId, u64),
-    Remove(StreamId),
-}
-
-impl Part {
-    fn add_to(&self, transaction: &mut Inner) -> seawall::Result<()> {
-        match self {
-            Self::Append(None, record) => transaction.append(record),
-            Self::Append(Some(stream), record) => transaction.append_to(*stream, record),
-            Self::Trim(stream, seq) => transaction.trim(*stream, *seq),
-            Self::Truncate(stream, seq) => transaction.truncate(*stream, *seq),
-            Self::Remove(stream) => transaction.remove(*stream),
-        }
-    }
-}
+/// What the block asked for, which it adds to a transaction.
+type Part = Box<dyn Fn(&mut Inner) -> seawall::Result<()> + Send + Sync>;
 
 /// Records that are appended, and streams that are trimmed, truncated and removed, all or none: ``with log.transaction() as tx``. It
 /// happens in order when the block ends, and nothing of it if the block raises.
@@ -52,10 +35,14 @@ impl Transaction {
         Self { log, state: Mutex::new(State::New) }
     }
 
-    fn add(&self, py: Python<'_>, part: Part) -> PyResult<()> {
+    fn add(
+        &self,
+        py: Python<'_>,
+        part: impl Fn(&mut Inner) -> seawall::Result<()> + Send + Sync + 'static,
+    ) -> PyResult<()> {
         match &mut *lock(&self.state) {
             State::Open(parts) => {
-                parts.push(part);
+                parts.push(Box::new(part));
                 Ok(())
             }
             State::New => Err(PyRuntimeError::new_err(
@@ -70,31 +57,31 @@ impl Transaction {
 impl Transaction {
     /// Adds a record.
     fn append(&self, py: Python<'_>, record: Data) -> PyResult<()> {
-        self.add(py, Part::Append(None, record))
+        self.add(py, move |inner| inner.append(&record))
     }
 
     /// Adds a record of a stream, which gets its number when the transaction is appended.
     fn append_to(&self, py: Python<'_>, stream: u32, record: Data) -> PyResult<()> {
         let id = stream_id(stream)?;
-        self.add(py, Part::Append(Some(id), record))
+        self.add(py, move |inner| inner.append_to(id, &record))
     }
 
     /// Trims the records of a stream before the number ``seq``, as ``Stream.trim``.
     fn trim(&self, py: Python<'_>, stream: u32, seq: u64) -> PyResult<()> {
         let id = stream_id(stream)?;
-        self.add(py, Part::Trim(id, seq))
+        self.add(py, move |inner| inner.trim(id, seq))
     }
 
     /// Cuts off the record with the number ``seq`` and all after it, as ``Stream.truncate``.
     fn truncate(&self, py: Python<'_>, stream: u32, seq: u64) -> PyResult<()> {
         let id = stream_id(stream)?;
-        self.add(py, Part::Truncate(id, seq))
+        self.add(py, move |inner| inner.truncate(id, seq))
     }
 
     /// Removes a stream with all its records, as ``Stream.remove``.
     fn remove(&self, py: Python<'_>, stream: u32) -> PyResult<()> {
         let id = stream_id(stream)?;
-        self.add(py, Part::Remove(id))
+        self.add(py, move |inner| inner.remove(id))
     }
 
     /// Where it ends, once it was appended: what ``Log.commit`` takes. ``None`` before that, and if it was abandoned.
@@ -132,7 +119,7 @@ impl Transaction {
         }
         let log = self.log.get().open(py)?;
         let appended = py.detach(|| {
-            log.transaction::<seawall::Error>(|inner| parts.iter().try_for_each(|part| part.add_to(inner)))
+            log.transaction::<seawall::Error>(|inner| parts.iter().try_for_each(|part| part(inner)))
         });
         *lock(&self.state) = State::Appended(appended.or_raise(py)?);
         Ok(())

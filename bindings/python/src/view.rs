@@ -46,17 +46,14 @@ impl View {
     #[pyo3(signature = (lsn=None))]
     fn read(&self, py: Python<'_>, lsn: Option<u64>) -> PyResult<Reader> {
         self.with(py, |view| {
-            let source =
-                |mut reader: seawall::ViewReader| -> Source { Box::new(move || reader.next().transpose()) };
-            match lsn {
-                Some(lsn) => view.read(Lsn::new(lsn)).map(source).map(Reader::new),
-                None => Reader::from_first(|again| {
-                    if again {
-                        view.renew()?;
-                    }
-                    view.read(view.first_lsn()).map(source)
-                }),
-            }
+            let open = |again| {
+                if again {
+                    view.renew()?;
+                }
+                let mut reader = view.read(lsn.map_or_else(|| view.first_lsn(), Lsn::new))?;
+                Ok(Box::new(move || reader.next().transpose()) as Source)
+            };
+            Reader::open(lsn.is_some(), open)
         })
     }
 
@@ -69,20 +66,15 @@ impl View {
     #[pyo3(signature = (lsn=None, *, ends_with_writer=false))]
     fn follow(&self, py: Python<'_>, lsn: Option<u64>, ends_with_writer: bool) -> PyResult<Follower> {
         self.with(py, |view| {
-            let source = |follower: seawall::ViewFollower| {
-                let follower = Box::new(follower.ends_with_writer(ends_with_writer));
-                follower::Source::View(follower)
-            };
-            if let Some(lsn) = lsn {
-                return view.follow(Lsn::new(lsn)).map(source).map(|source| Follower::new(source, None));
-            }
             let open = |again| {
                 if again {
                     view.renew()?;
                 }
-                view.follow(view.first_lsn()).map(source)
+                let follower = view.follow(lsn.map_or_else(|| view.first_lsn(), Lsn::new))?;
+                let follower = Box::new(follower.ends_with_writer(ends_with_writer));
+                Ok(follower::Source::View(follower))
             };
-            Follower::from_first(open, None)
+            Follower::open(lsn.is_some(), open, None)
         })
     }
 
@@ -149,12 +141,8 @@ impl View {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |view| {
-            Ok(format!(
-                "View('{}', first={}, end={})",
-                view.dir().display(),
-                view.first_lsn(),
-                view.end_lsn()
-            ))
+            let (first, end) = (view.first_lsn(), view.end_lsn());
+            Ok(format!("View('{}', first={first}, end={end})", view.dir().display()))
         })
     }
 }
@@ -217,7 +205,7 @@ impl ViewStream {
                 let mut reader = stream.read(first.unwrap_or_else(|| stream.first_seq()))?;
                 Ok(Box::new(move || reader.next().transpose()) as Source)
             };
-            if first.is_some() { open(false).map(Reader::new) } else { Reader::from_first(open) }
+            Reader::open(first.is_some(), open)
         })
     }
 
@@ -238,11 +226,7 @@ impl ViewStream {
                 let follower = Box::new(follower.ends_with_writer(ends_with_writer));
                 Ok(follower::Source::ViewStream(follower))
             };
-            if first.is_some() {
-                open(false).map(|source| Follower::new(source, None))
-            } else {
-                Follower::from_first(open, None)
-            }
+            Follower::open(first.is_some(), open, None)
         })
     }
 

@@ -4,6 +4,7 @@
 //! therefore cut into slices.
 
 use pyo3::prelude::*;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -22,11 +23,11 @@ impl Wake for Unpark {
     }
 }
 
-/// What `poll` returns once it is ready, `None` if that takes longer than `limit`.
-fn slice<T>(waker: &Waker, limit: Duration, poll: &mut impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+/// What a future gives, `None` if that takes longer than `limit`.
+fn slice<F: Future + Unpin>(waker: &Waker, limit: Duration, future: &mut F) -> Option<F::Output> {
     let until_ns = monotonic_ns().saturating_add(nanoseconds(limit));
     loop {
-        if let Poll::Ready(ready) = poll(&mut Context::from_waker(waker)) {
+        if let Poll::Ready(ready) = Pin::new(&mut *future).poll(&mut Context::from_waker(waker)) {
             return Some(ready);
         }
         let rest_ns = until_ns.saturating_sub(monotonic_ns());
@@ -37,17 +38,17 @@ fn slice<T>(waker: &Waker, limit: Duration, poll: &mut impl FnMut(&mut Context<'
     }
 }
 
-/// What `poll` returns once it is ready, `None` when `timeout` is over.
+/// What a future gives, `None` when `timeout` is over.
 ///
 /// # Errors
 /// What a signal handler raised.
 pub(crate) fn ready<T: Send>(
     py: Python<'_>,
     timeout: Option<Duration>,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T> + Send,
+    mut future: impl Future<Output = T> + Unpin + Send,
 ) -> PyResult<Option<T>> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    sliced(py, timeout, |limit| slice(&waker, limit, &mut poll))
+    sliced(py, timeout, |limit| slice(&waker, limit, &mut future))
 }
 
 /// What `wait` returns, which is called again and again with the longest time that it may take.

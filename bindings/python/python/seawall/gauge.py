@@ -19,17 +19,18 @@ class BenchResult:
     def __init__(self, measurement: Measurement) -> None:
         """Holds a measurement, which ``bench`` makes and ``BenchResult.read`` reads."""
         self._measurement = measurement
-        self.scenario: str = measurement.scenario
+        scenario, complete, started, rows, findings, recommended = measurement.found()
+        self.scenario: str = scenario
         """The scenario's name."""
-        self.complete: bool = measurement.complete
+        self.complete: bool = complete
         """Whether all rounds were run."""
-        self.started: int = measurement.started
+        self.started: int = started
         """When it began, in seconds since 1970."""
-        self.rows: list[Row] = measurement.rows()
+        self.rows: list[Row] = rows
         """The rows of the table."""
-        self.findings: list[Finding] = measurement.findings()
+        self.findings: list[Finding] = findings
         """What was found, the gravest first."""
-        self.recommended: str | None = measurement.recommended()
+        self.recommended: str | None = recommended
         """The id of the method that is recommended, if one is."""
 
     @classmethod
@@ -46,23 +47,23 @@ class BenchResult:
 
     def text(self, width: int = 100) -> str:
         """The report for a terminal of this many columns."""
-        return self._measurement.text(width)
+        return self._measurement.report("text", width)
 
     def html(self) -> str:
         """The report with its pictures: one page, which loads nothing."""
-        return self._measurement.html()
+        return self._measurement.report("html")
 
     def markdown(self) -> str:
         """The report in Markdown."""
-        return self._measurement.markdown()
+        return self._measurement.report("markdown")
 
     def csv(self) -> str:
         """The table as comma-separated values."""
-        return self._measurement.csv()
+        return self._measurement.report("csv")
 
     def json(self) -> str:
         """The text of the result's file, which ``seawall report`` and ``seawall compare`` read."""
-        return self._measurement.json()
+        return self._measurement.report("json")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result by what the name ends with: ``.json``, ``.html``, ``.md``, ``.csv`` or ``.txt``."""

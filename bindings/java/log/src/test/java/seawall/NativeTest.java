@@ -52,7 +52,7 @@ class NativeTest {
     void everyFunctionOfTheHeaderIsCalledOrLeftOutOnPurpose() throws Exception {
         List<String> leftOut = List.of("seawall_log_durable_word", "seawall_log_append_commit",
                 "seawall_log_notify_fd", "seawall_salvage", "seawall_probe_run", "seawall_probe_free");
-        Path sources = Path.of(System.getProperty("seawall.root"), "java/log/src/main/java/seawall");
+        Path sources = Path.of(System.getProperty("seawall.root"), "bindings/java/log/src/main/java/seawall");
         String called = Files.readString(sources.resolve("Native.java")) + Files.readString(sources.resolve("NativeLibrary.java"));
         Matcher function = Pattern.compile("\\b(seawall_\\w+)\\(").matcher(Files.readString(HEADER));
         List<String> missing = function.results()
