@@ -1,39 +1,49 @@
 //! Defines why a queue refuses or fails.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a queue refused or failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The log refused or failed.
-    Log(seawall::Error),
+    #[error("{0}")]
+    Log(#[from] seawall::Error),
     /// The process that owns the log refused, for a reason that has no kind here.
+    #[error("the process that owns the queue: {reason}")]
     Owner {
         /// Its error.
         reason: String,
     },
     /// The directory has a log that is not a queue's.
+    #[error("{} holds a log that is not a queue: name another directory", .path.display())]
     NotAQueue {
         /// The directory.
         path: PathBuf,
     },
     /// A record is not one of a queue.
+    #[error("a record of the log is not one of a queue: salvage the log")]
     Foreign,
     /// The queue has never had this message.
+    #[error("the queue never handed out a message {seq}")]
     NoMessage {
         /// Its sequence number.
         seq: u64,
     },
     /// No message came in time.
+    #[error("no message came within {after:?}")]
     TimedOut {
         /// How long the call waited.
         after: Duration,
     },
     /// The process that owns the log does not answer. What was put may be stored.
+    #[error(
+        "{}: the process that owns the queue has not answered for {after:?}: it may be stopped (SIGSTOP), or a child that it \
+         forked still has the lock; continue or end it. What was put may be stored",
+        .path.display()
+    )]
     NoAnswer {
         /// The directory of the queue.
         path: PathBuf,
@@ -41,6 +51,7 @@ pub enum Error {
         after: Duration,
     },
     /// The processes cannot be connected.
+    #[error("cannot {operation} {}: {source}", .path.display())]
     Socket {
         /// The operation, as a verb.
         operation: &'static str,
@@ -50,11 +61,16 @@ pub enum Error {
         source: io::Error,
     },
     /// The process that owns the log speaks another version of the protocol.
+    #[error(
+        "the process that owns the queue speaks version {owner} of the protocol, this one {}: use one version of the library",
+        crate::wire::VERSION
+    )]
     Version {
         /// Its version.
         owner: u32,
     },
     /// The queue was closed.
+    #[error("the queue was closed")]
     Closed,
 }
 
@@ -77,51 +93,5 @@ impl Error {
             Self::Version { .. } => "queue_version",
             Self::Closed => "closed",
         }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Log(error) => error.fmt(f),
-            Self::Owner { reason } => write!(f, "the process that owns the queue: {reason}"),
-            Self::NotAQueue { path } => {
-                write!(f, "{} holds a log that is not a queue: name another directory", path.display())
-            }
-            Self::Foreign => f.write_str("a record of the log is not one of a queue: salvage the log"),
-            Self::NoMessage { seq } => write!(f, "the queue never handed out a message {seq}"),
-            Self::TimedOut { after } => write!(f, "no message came within {after:?}"),
-            Self::NoAnswer { path, after } => write!(
-                f,
-                "{}: the process that owns the queue has not answered for {after:?}: it may be stopped (SIGSTOP), or a child that it \
-                 forked still has the lock; continue or end it. What was put may be stored",
-                path.display()
-            ),
-            Self::Socket { operation, path, source } => {
-                write!(f, "cannot {operation} {}: {source}", path.display())
-            }
-            Self::Version { owner } => write!(
-                f,
-                "the process that owns the queue speaks version {owner} of the protocol, this one {}: use one version of the library",
-                crate::wire::VERSION
-            ),
-            Self::Closed => f.write_str("the queue was closed"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Log(error) => Some(error),
-            Self::Socket { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<seawall::Error> for Error {
-    fn from(error: seawall::Error) -> Self {
-        Self::Log(error)
     }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -57,10 +57,17 @@ struct Inner {
 
 enum Role {
     Owner(Arc<Broker>, Option<Server>),
-    Client(Arc<Mutex<LocalSocket>>, LocalSocket),
+    Client(Arc<Connection>),
     /// Looks for an owner.
     Neither,
     Closed,
+}
+
+/// The connection to an owner in another process.
+struct Connection {
+    socket: LocalSocket,
+    /// What the socket had no room for, while a thread sends that.
+    unsent: Mutex<Option<Vec<u8>>>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -265,23 +272,18 @@ impl Handle {
                     None => {}
                 }
             }
-            Role::Client(..) | Role::Neither => {
-                let owner =
-                    if let Role::Client(owner, _) = &inner.role { Some(Arc::clone(owner)) } else { None };
-                match wire::frame(number, &request) {
-                    Ok(frame) => {
-                        inner.asked.insert(number, (frame.clone(), reply));
-                        drop(inner);
-                        if let Some(owner) = owner {
-                            send(&owner, &frame);
-                        }
+            Role::Client(..) | Role::Neither => match wire::frame(number, &request) {
+                Ok(frame) => {
+                    if let Role::Client(owner) = &inner.role {
+                        owner.send(&frame);
                     }
-                    Err(source) => {
-                        drop(inner);
-                        reply(Err(self.socket("write a message to", source)));
-                    }
+                    inner.asked.insert(number, (frame, reply));
                 }
-            }
+                Err(source) => {
+                    drop(inner);
+                    reply(Err(self.socket("write a message to", source)));
+                }
+            },
         }
         number
     }
@@ -291,8 +293,8 @@ impl Handle {
         let began = monotonic_ns();
         let mut pause = PAUSE;
         loop {
-            let refused = match LocalSocket::connect(&self.dir, SOCKET).and_then(|socket| self.greet(socket))
-            {
+            let connected = LocalSocket::connect(&self.dir, SOCKET, PAUSE_MAX);
+            let refused = match connected.and_then(|socket| self.greet(socket)) {
                 Ok(Ok(answers)) => return Ok(Some(answers)),
                 Ok(Err(error)) => return Err(error),
                 Err(error) => error,
@@ -353,11 +355,12 @@ impl Handle {
 
     /// Says to an owner what this handle is and has, and asks it what is not answered.
     fn greet(&self, mut socket: LocalSocket) -> std::io::Result<Result<LocalSocket>> {
-        socket.set_timeouts(Some(GREETING), Some(GREETING))?;
+        let greeting = Some(GREETING.min(self.options.answer_within));
+        socket.set_timeouts(greeting, greeting)?;
         let out = self.inner().out.iter().map(|(seq, attempts)| (*seq, *attempts)).collect();
         let redeliver_ms = self.options.redeliver_after.map(millis);
         wire::write(
-            &mut socket,
+            &mut &socket,
             0,
             &Request::Hello { version: VERSION, session: self.session, out, redeliver_ms },
         )?;
@@ -368,18 +371,15 @@ impl Handle {
             return Ok(Err(Error::Version { owner: version }));
         }
         socket.set_timeouts(None, Some(self.options.answer_within))?;
-        let (writes, ends) = (socket.try_clone()?, socket.try_clone()?);
-        let owner = Arc::new(Mutex::new(writes));
+        let owner = Arc::new(Connection { socket: socket.try_clone()?, unsent: Mutex::default() });
         let mut inner = self.inner();
         if matches!(inner.role, Role::Closed) {
             return Ok(Err(Error::Closed));
         }
-        inner.role = Role::Client(Arc::clone(&owner), ends);
-        let frames: Vec<_> = inner.asked.values().map(|(frame, _)| frame.clone()).collect();
-        drop(inner);
-        for frame in &frames {
-            send(&owner, frame);
+        for (frame, _) in inner.asked.values() {
+            owner.send(frame);
         }
+        inner.role = Role::Client(owner);
         Ok(Ok(socket))
     }
 
@@ -444,8 +444,8 @@ impl Handle {
                 }
                 closed
             }
-            Role::Client(_, ends) => {
-                ends.shutdown();
+            Role::Client(owner) => {
+                owner.socket.shutdown();
                 Ok(())
             }
             Role::Neither | Role::Closed => Ok(()),
@@ -459,12 +459,46 @@ impl Handle {
     }
 }
 
-/// Sends a frame; if that fails the connection ends, and what is asked is asked again.
-fn send(owner: &Mutex<LocalSocket>, frame: &[u8]) {
-    use std::io::Write as _;
-    let mut owner = owner.lock().unwrap_or_else(PoisonError::into_inner);
-    if owner.write_all(frame).is_err() {
-        owner.shutdown();
+impl Connection {
+    fn unsent(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a frame without waiting for the owner, which may be stopped: a thread sends what there is no room for. If that fails the
+    /// connection ends, and what is asked is asked again.
+    fn send(self: &Arc<Self>, frame: &[u8]) {
+        let mut unsent = self.unsent();
+        if let Some(unsent) = &mut *unsent {
+            return unsent.extend_from_slice(frame);
+        }
+        match self.socket.try_write(frame) {
+            Ok(sent) if sent == frame.len() => {}
+            Ok(sent) => {
+                *unsent = Some(frame[sent..].to_vec());
+                drop(unsent);
+                let of_thread = Arc::clone(self);
+                let thread = std::thread::Builder::new().name("seawall-send".into());
+                if thread.spawn(move || of_thread.send_rest()).is_err() {
+                    self.send_rest();
+                }
+            }
+            Err(_) => self.socket.shutdown(),
+        }
+    }
+
+    fn send_rest(&self) {
+        loop {
+            let mut unsent = self.unsent();
+            let Some(rest) = unsent.take_if(|unsent| !unsent.is_empty()) else {
+                *unsent = None;
+                return;
+            };
+            *unsent = Some(Vec::new());
+            drop(unsent);
+            if (&self.socket).write_all(&rest).is_err() {
+                self.socket.shutdown();
+            }
+        }
     }
 }
 

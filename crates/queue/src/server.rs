@@ -100,13 +100,13 @@ impl Accepting {
         };
         // Before the greeting, so that no handle counts on what cannot answer.
         let to = socket.try_clone()?;
-        wire::write(&mut socket, number, &Answer::Hello { version: VERSION })?;
+        wire::write(&mut &socket, number, &Answer::Hello { version: VERSION })?;
         if version != VERSION {
             return Ok(());
         }
         socket.set_timeouts(None, None)?;
         let (sender, receiver) = channel();
-        let writer = spawn("seawall-answer", move || write_answers(to, &receiver))?;
+        let writer = spawn("seawall-answer", move || write_answers(&to, &receiver))?;
         {
             let mut connections = self.connections();
             if self.stopped.load(Ordering::SeqCst) {
@@ -140,7 +140,7 @@ impl Accepting {
     }
 }
 
-fn write_answers(mut to: LocalSocket, answers: &Receiver<Sent>) {
+fn write_answers(mut to: &LocalSocket, answers: &Receiver<Sent>) {
     while let Ok(Sent::Answer(number, answer)) = answers.recv() {
         // Number 0 only asks whether this thread is there.
         if number > 0 && wire::write(&mut to, number, &answer).is_err() {

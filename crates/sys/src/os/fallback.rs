@@ -178,11 +178,12 @@ pub(crate) mod local_socket {
     absent! { LocalSocket;
         try_clone(&Self) -> io::Result<Self>;
         set_timeouts(&Self, Option<Duration>, Option<Duration>) -> io::Result<()>;
+        try_write(&Self, &[u8]) -> io::Result<usize>;
         shutdown(&Self);
     }
 
     impl LocalSocket {
-        refused! { WHY; connect(&Path, &str) -> Self; }
+        refused! { WHY; connect(&Path, &str, Duration) -> Self; }
     }
 
     impl io::Read for LocalSocket {
@@ -191,13 +192,13 @@ pub(crate) mod local_socket {
         }
     }
 
-    impl io::Write for LocalSocket {
+    impl io::Write for &LocalSocket {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            match *self {}
+            match **self {}
         }
 
         fn flush(&mut self) -> io::Result<()> {
-            match *self {}
+            match **self {}
         }
     }
 }

@@ -24,8 +24,11 @@ fn with_path<T>(dir: &Path, name: &str, mut call: impl FnMut(&Path) -> io::Resul
     take_low_descriptors();
     let path = dir.join(name);
     match call(&path) {
-        // The standard library refuses a path that the address has no room for before it makes a call.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput && error.raw_os_error().is_none() => {
+        // The address has no room for it, as the standard library says before it makes a call, or rustix.
+        Err(error)
+            if error.kind() == io::ErrorKind::InvalidInput && error.raw_os_error().is_none()
+                || error.kind() == io::ErrorKind::InvalidFilename =>
+        {
             let held = File::open(dir)?;
             let through = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
             if through.exists() { call(&through.join(name)) } else { Err(error) }
@@ -83,9 +86,28 @@ impl LocalListener {
         if cfg!(target_os = "linux") {
             shutdown(&self.0, Shutdown::Both).is_ok()
         } else {
-            LocalSocket::connect(dir, name).is_ok()
+            LocalSocket::connect(dir, name, Duration::from_secs(1)).is_ok()
         }
     }
+}
+
+/// What listens may be stopped: on Linux a connection that it has no room for waits for it.
+#[cfg(not(target_os = "macos"))]
+fn connected(path: &Path, within: Duration) -> io::Result<UnixStream> {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+    };
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(within))?;
+    connect(&socket, &address)?;
+    Ok(socket.into())
+}
+
+/// macOS refuses a connection that the listener has no room for.
+#[cfg(target_os = "macos")]
+fn connected(path: &Path, _: Duration) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
 }
 
 impl LocalSocket {
@@ -99,12 +121,12 @@ impl LocalSocket {
         Ok(Self(stream))
     }
 
-    /// Connects to whoever listens at `name` in `dir`.
+    /// Connects to whoever listens at `name` in `dir`, and bounds how long that, and a write, waits.
     ///
     /// # Errors
     /// The system's; `NotFound` and `ConnectionRefused`: nobody does.
-    pub fn connect(dir: &Path, name: &str) -> io::Result<Self> {
-        Self::new(with_path(dir, name, |path| UnixStream::connect(path))?)
+    pub fn connect(dir: &Path, name: &str, within: Duration) -> io::Result<Self> {
+        Self::new(with_path(dir, name, |path| connected(path, within))?)
     }
 
     /// The same once more, for another thread.
@@ -125,6 +147,23 @@ impl LocalSocket {
         self.0.set_write_timeout(write)
     }
 
+    /// Writes as many bytes as there is room for now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.send(bytes, SendFlags::DONTWAIT) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            sent => sent,
+        }
+    }
+
+    fn send(&self, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+        #[cfg(not(target_os = "macos"))]
+        let flags = flags | SendFlags::NOSIGNAL;
+        Ok(send(&self.0, bytes, flags)?)
+    }
+
     /// Ends the connection: reads of both sides end, those that wait included.
     pub fn shutdown(&self) {
         // It may have ended by itself.
@@ -138,13 +177,9 @@ impl Read for LocalSocket {
     }
 }
 
-impl Write for LocalSocket {
+impl Write for &LocalSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        #[cfg(target_os = "macos")]
-        let flags = SendFlags::empty();
-        #[cfg(not(target_os = "macos"))]
-        let flags = SendFlags::NOSIGNAL;
-        send(&self.0, bytes, flags).map_err(io::Error::from)
+        self.send(bytes, SendFlags::empty())
     }
 
     fn flush(&mut self) -> io::Result<()> {
