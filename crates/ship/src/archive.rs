@@ -266,14 +266,16 @@ impl<S: Store> Archive<S> {
     /// What the chain is where the oldest objects begin.
     ///
     /// # Errors
-    /// [`Error::Unavailable`], [`Error::Unfit`] if a start cannot be understood.
+    /// [`Error::Unavailable`], also if a retention has just replaced the start; [`Error::Unfit`] if a start cannot be understood.
     pub fn start(&mut self) -> Result<Chain> {
         let Some(position) = self.positions(STARTS, "")?.pop() else { return Ok(Chain::default()) };
         let name = start_name(position);
-        let text = self.store.get(&name, None)?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let parsed = Note::parse(&text).map(|note| note.chain);
-        parsed.ok_or_else(|| Error::unfit(format!("{name} in {} is not understood", self.store.address())))
+        let found = self.store.get(&name, None)?;
+        let address = self.store.address();
+        let gone = || Error::unavailable(format!("{name} in {address} was not read"), "it was just replaced");
+        let text = found.ok_or_else(gone)?;
+        let parsed = Note::parse(&String::from_utf8_lossy(&text)).map(|note| note.chain);
+        parsed.ok_or_else(|| Error::unfit(format!("{name} in {address} is not understood")))
     }
 }
 
@@ -292,11 +294,11 @@ impl<S: Store> Destination for Archive<S> {
             // The name may be one that a retention removed.
             Ok(true) => match self.refuse_removed(position) {
                 Ok(()) => Outcome::Stored,
-                Err(error @ Error::Unavailable { .. }) => Outcome::unknown(error),
-                Err(error) => match self.store.remove(&name) {
+                Err(error @ Error::Removed { .. }) => match self.store.remove(&name) {
                     Ok(()) => Outcome::refused(error),
                     Err(kept) => Outcome::unknown(format!("{error}; {kept}")),
                 },
+                Err(error) => Outcome::unknown(error),
             },
             Ok(false) => Outcome::refused(format!("{name} was refused: the store says that it exists")),
             Err(error) => Outcome::unknown(error),
@@ -331,9 +333,8 @@ impl<S: Store> Destination for Archive<S> {
 
     fn read(&mut self, position: u64) -> Result<Option<Vec<u8>>> {
         let found = self.store.get(&message_name(position), None)?;
-        if found.is_none() {
-            self.refuse_removed(position)?;
-        }
+        // Also what is there: it may have been created anew, and nothing said whether its name was free.
+        self.refuse_removed(position)?;
         Ok(found)
     }
 

@@ -11,7 +11,6 @@
 //! Invariant: both sides are read forwards, once, side by side; memory does not grow with the log.
 
 use crate::error::{Error, Result};
-use crate::message::Chain;
 use crate::note::Note;
 use crate::shipping::diverged;
 use seawall::{Lsn, SealedBatch, SealedFollower, View};
@@ -26,7 +25,7 @@ pub struct Between {
     pub end: Lsn,
     /// Records of the log that the destination does not have yet.
     pub behind: u64,
-    /// Whether another writer owns the destination: then nothing more of this log goes there.
+    /// Whether another writer owns the destination, or one of several: then nothing more of this log goes there.
     pub is_replaced: bool,
 }
 
@@ -81,18 +80,17 @@ impl Beside {
         Ok(())
     }
 
-    /// The destination ends with `chain`.
+    /// The destinations end here; the last epoch there, and whether another writer owns one of them.
     ///
     /// # Errors
     /// [`Error::Forked`] if the log has records that never come there.
-    pub(crate) fn end(mut self, chain: &Chain, note: &Note) -> Result<Between> {
+    pub(crate) fn end(mut self, epoch: u64, is_replaced: bool) -> Result<Between> {
         while let Some(batch) = self.next()? {
             self.records += u64::from(batch.records);
         }
         let (end, records) = (self.follower.lsn(), self.records);
-        let is_replaced = chain.owner != note.owner;
         if records > 0 && (self.is_forked || planted!(DrillForkUnseen, is_replaced)) {
-            return Err(Error::Forked { lsn: self.common, end, records, epoch: chain.epoch });
+            return Err(Error::Forked { lsn: self.common, end, records, epoch });
         }
         Ok(Between { end, behind: records, is_replaced })
     }

@@ -16,6 +16,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Where something was created that is not synced yet: until it is, nothing is read, because it would count as stored.
+    unsynced: Option<PathBuf>,
 }
 
 /// What lies in it.
@@ -75,7 +77,7 @@ impl Folder {
         }
         sync(&path)?;
         sync(path.parent().unwrap_or(&path))?;
-        let store = Self { path };
+        let store = Self { path, unsynced: None };
         store.sweep();
         Ok(store)
     }
@@ -103,11 +105,17 @@ impl Folder {
     pub fn existing(path: impl AsRef<Path>) -> Result<Self> {
         let path = normal(path.as_ref())?;
         if path.join(PARTS[0]).is_dir() {
-            Ok(Self { path })
+            Ok(Self { path, unsynced: None })
         } else {
             let path = path.display();
             Err(Error::unfit(format!("{path} holds no archive of a log: is its disk mounted?")))
         }
+    }
+
+    fn sync_created(&mut self) -> Result<()> {
+        self.unsynced.as_deref().map_or(Ok(()), sync)?;
+        self.unsynced = None;
+        Ok(())
     }
 
     /// Writes a file that is to become `path`, which a failure names: it is the same each time that it is tried.
@@ -150,6 +158,7 @@ impl Store for Folder {
     }
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.sync_created()?;
         let path = self.path.join(name);
         let staged = self.staged(bytes, &path)?;
         let linked = fs::hard_link(&staged, &path);
@@ -158,11 +167,13 @@ impl Store for Folder {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return removed.map(|()| false),
             linked => linked.map_err(|source| failed("create", &path, source))?,
         }
-        sync(path.parent().unwrap_or(&self.path))?;
+        self.unsynced = path.parent().map(Path::to_owned);
+        self.sync_created()?;
         removed.map(|()| true)
     }
 
     fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
+        self.sync_created()?;
         let path = self.path.join(name);
         let mut bytes = Vec::new();
         let read = fs::File::open(&path)
@@ -202,5 +213,26 @@ impl Store for Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|source| failed("remove", &path, source)),
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::Folder;
+    use crate::archive::Store as _;
+
+    /// A message whose folder could not be synced is looked for by its writer, for which it is stored once it is found.
+    #[test]
+    fn what_is_not_synced_is_not_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut folder = Folder::open(dir.path().join("kept")).expect("opens");
+        assert!(folder.create("messages/1", b"one").expect("creates"));
+        let away = dir.path().join("away");
+        folder.unsynced = Some(away.clone());
+        assert!(folder.get("messages/1", None).is_err_and(|error| error.is_passing()));
+        assert!(folder.create("messages/2", b"two").is_err());
+        std::fs::create_dir(away).expect("makes");
+        assert_eq!(folder.get("messages/1", None).expect("is synced first"), Some(b"one".to_vec()));
+        assert_eq!(folder.get("messages/2", None).expect("was not created"), None);
     }
 }

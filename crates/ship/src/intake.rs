@@ -285,30 +285,6 @@ fn take_epoch(
     Ok(writer.known().clone())
 }
 
-/// As [`take_epoch`], from one of `writers` alone; `end` may be a guess.
-pub(crate) fn take_epoch_from(
-    from: &mut dyn Destination,
-    owner: Owner,
-    end: Chain,
-    writers: &[Owner],
-) -> Result<Chain> {
-    let mut found = end;
-    loop {
-        let taken = take_epoch(from, owner, found.clone(), &mut |position, bytes| {
-            if position == found.position + 1 {
-                found.take(bytes)?;
-            }
-            let other = found.owner != owner && !writers.contains(&found.owner);
-            if other { Err(Error::Replaced { epoch: found.epoch }) } else { Ok(()) }
-        });
-        match taken {
-            // One of them was faster, and the right is taken from that one.
-            Err(Error::Replaced { .. }) if writers.contains(&found.owner) => {}
-            taken => return taken,
-        }
-    }
-}
-
 /// The note of the log in `dir` on `from`, which says what must be there.
 ///
 /// # Errors

@@ -20,7 +20,8 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
-    Config, DirectGetErrorKind, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType, Stream,
+    Config, DirectGetErrorKind, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy,
+    StorageType, Stream,
 };
 use async_nats::jetstream::{Context, ContextBuilder, ErrorCode};
 use seawall_sys::clock::monotonic_ns;
@@ -244,6 +245,10 @@ fn check(config: &Config, settings: &JetStreamSettings) -> Result<()> {
             "allows messages to be removed: set deny_delete and deny_purge",
         ),
         (!config.no_ack, "does not acknowledge messages: set no_ack to false"),
+        (
+            config.persist_mode != Some(PersistenceMode::Async),
+            "acknowledges messages before it writes them: set persist_mode to default",
+        ),
         (config.subjects == [subject(&settings.stream)], "accepts messages of other subjects"),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {

@@ -20,21 +20,11 @@
 //! failure that the destination outlives and that no commit of the log itself does; the lag is the same whatever it outlives. They are set once a second. Handles are taken when shipping starts, so
 //! the recorder must be installed before that.
 //!
-//! Invariants: the names are those of [`METRICS`] and nothing else is recorded; without the feature all of this is empty.
+//! Invariants: the names are those of [`COUNTERS`] and [`GAUGES`], and nothing else is recorded; without the feature all of this is empty.
 
 use crate::failure::Facts;
 use crate::shipping::AtRisk;
 use std::path::Path;
-
-/// What a metric does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-enum Kind {
-    /// It only grows.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-}
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -47,36 +37,35 @@ pub(crate) enum Metric {
     Refused,
 }
 
-/// Every metric: the counters in the order of [`Metric`], then the gauges.
+/// Every counter, in the order of [`Metric`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
-const METRICS: [(&str, Kind, &str); 13] = [
-    ("seawall_ship_messages_total", Kind::Counter, "messages that a destination acknowledged"),
-    ("seawall_ship_batches_total", Kind::Counter, "batches in them, marks left out"),
-    ("seawall_ship_records_total", Kind::Counter, "records in them"),
-    ("seawall_ship_bytes_total", Kind::Counter, "bytes in them, headers of messages left out"),
-    (
-        "seawall_ship_retries_total",
-        Kind::Counter,
-        "requests that failed, or had no answer, and are tried again",
-    ),
-    ("seawall_ship_refused_total", Kind::Counter, "messages refused because their position was taken"),
-    ("seawall_ship_lag_records", Kind::Gauge, "records that are durable here and not acknowledged there"),
-    ("seawall_ship_lag_bytes", Kind::Gauge, "bytes of the log that they lie in"),
-    ("seawall_ship_lag_seconds", Kind::Gauge, "seconds since the oldest of them became durable"),
-    ("seawall_ship_failing", Kind::Gauge, "1 while the last request to the destination failed"),
+const COUNTERS: [(&str, &str); 6] = [
+    ("seawall_ship_messages_total", "messages that a destination acknowledged"),
+    ("seawall_ship_batches_total", "batches in them, marks left out"),
+    ("seawall_ship_records_total", "records in them"),
+    ("seawall_ship_bytes_total", "bytes in them, headers of messages left out"),
+    ("seawall_ship_retries_total", "requests that failed, or had no answer, and are tried again"),
+    ("seawall_ship_refused_total", "messages refused because their position was taken"),
+];
+
+#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "only a recorder reads it"))]
+const GAUGES: [(&str, &str); 7] = [
+    ("seawall_ship_lag_records", "records that are durable here and not acknowledged there"),
+    ("seawall_ship_lag_bytes", "bytes of the log that they lie in"),
+    ("seawall_ship_lag_seconds", "seconds since the oldest of them became durable"),
+    ("seawall_ship_failing", "1 while the last request to the destination failed"),
     (
         "seawall_ship_acknowledged_timestamp_seconds",
-        Kind::Gauge,
         "when something was acknowledged last, seconds since 1970",
     ),
-    ("seawall_ship_at_risk_records", Kind::Gauge, "records that are durable here and lost by this failure"),
-    ("seawall_ship_at_risk_seconds", Kind::Gauge, "seconds that the oldest of them has been at risk"),
+    ("seawall_ship_at_risk_records", "records that are durable here and lost by this failure"),
+    ("seawall_ship_at_risk_seconds", "seconds that the oldest of them has been at risk"),
 ];
 
 /// The handles of one log at one destination.
 #[cfg(feature = "metrics")]
 pub(crate) struct MetricHandles {
-    counters: Vec<metrics::Counter>,
+    counters: [metrics::Counter; 6],
     /// Records, bytes and seconds of lag, failing, and when something was acknowledged last.
     lag: [metrics::Gauge; 5],
     /// Records and seconds, for each failure.
@@ -91,25 +80,20 @@ impl MetricHandles {
     pub(crate) fn new(dir: &Path, to: &str, facts: &Facts) -> Self {
         use crate::failure::Failure;
         let labels = || [("log", dir.display().to_string()), ("to", to.to_owned())];
-        let mut counters = Vec::new();
-        for (name, kind, meaning) in METRICS {
-            match kind {
-                Kind::Counter => {
-                    metrics::describe_counter!(name, meaning);
-                    counters.push(metrics::counter!(name, &labels()));
-                }
-                Kind::Gauge => metrics::describe_gauge!(name, meaning),
-            }
+        for (name, meaning) in COUNTERS {
+            metrics::describe_counter!(name, meaning);
         }
+        for (name, meaning) in GAUGES {
+            metrics::describe_gauge!(name, meaning);
+        }
+        let counters = COUNTERS.map(|(name, _)| metrics::counter!(name, &labels()));
         let beyond = |failure: &Failure| failure.local_class().is_none() && facts.outlives(*failure).is_ok();
         let gauge = |failure: Failure, name: &'static str| {
             let [log, to] = labels();
             metrics::gauge!(name, &[log, to, ("failure", failure.name().to_owned())])
         };
-        let [.., records_lag, bytes_lag, seconds_lag, failing, acknowledged, (records, ..), (seconds, ..)] =
-            METRICS;
-        let lag = [records_lag, bytes_lag, seconds_lag, failing, acknowledged];
-        let lag = lag.map(|(name, ..)| metrics::gauge!(name, &labels()));
+        let [lag @ .., (records, _), (seconds, _)] = GAUGES;
+        let lag: [_; 5] = lag.map(|(name, _)| metrics::gauge!(name, &labels()));
         lag[4].set(seawall_sys::clock::unix_seconds() as f64);
         let gauges = Failure::ALL.into_iter().filter(beyond);
         let gauges = gauges.map(|failure| [gauge(failure, records), gauge(failure, seconds)]).collect();
@@ -118,9 +102,7 @@ impl MetricHandles {
 
     /// Counts `by` more.
     pub(crate) fn count(&self, metric: Metric, by: u64) {
-        if let Some(counter) = self.counters.get(metric as usize) {
-            counter.increment(by);
-        }
+        self.counters[metric as usize].increment(by);
     }
 
     /// Whether requests fail.
@@ -173,15 +155,14 @@ impl MetricHandles {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, METRICS, Metric};
+    use super::{COUNTERS, GAUGES, Metric};
 
     #[test]
-    fn the_rows_stand_in_the_order_of_their_names_counters_first() {
-        assert_eq!(METRICS[Metric::Messages as usize].0, "seawall_ship_messages_total");
-        assert_eq!(METRICS[Metric::Refused as usize].0, "seawall_ship_refused_total");
-        for (name, kind, _) in METRICS {
-            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
-        }
+    fn the_counters_stand_in_the_order_of_their_names() {
+        assert_eq!(COUNTERS[Metric::Messages as usize].0, "seawall_ship_messages_total");
+        assert_eq!(COUNTERS[Metric::Refused as usize].0, "seawall_ship_refused_total");
+        assert!(COUNTERS.iter().all(|(name, _)| name.ends_with("_total")));
+        assert!(GAUGES.iter().all(|(name, _)| !name.ends_with("_total")));
     }
 
     #[test]
@@ -189,6 +170,7 @@ mod tests {
         let header: Vec<&str> =
             include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
         let drawn: Vec<&str> = header.iter().filter_map(|line| line.split('`').next()).collect();
-        assert_eq!(drawn, METRICS.map(|(name, _, _)| name));
+        let all: Vec<&str> = COUNTERS.iter().chain(&GAUGES).map(|(name, _)| *name).collect();
+        assert_eq!(drawn, all);
     }
 }

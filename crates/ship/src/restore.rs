@@ -29,7 +29,7 @@ use crate::destination::Destination;
 use crate::error::{Error, Result};
 use crate::guess;
 pub use crate::intake::Read;
-use crate::intake::{Intake, Sink, claim, empty, noted, take_epoch_from};
+use crate::intake::{Intake, Sink, claim, empty, noted};
 use crate::manifest::Indexed;
 use crate::message::{Chain, Owner};
 use crate::note::random;
@@ -304,11 +304,6 @@ impl<'a> Sources<'a> {
         if self.0.iter().all(|source| source.wrong.is_some()) { first().map_or(Ok(()), Err) } else { Ok(()) }
     }
 
-    /// Those of which nothing is wrong.
-    fn sound(&self) -> impl Iterator<Item = &Source<'a>> {
-        self.0.iter().filter(|source| source.wrong.is_none())
-    }
-
     fn wrong(&self) -> Vec<Wrong> {
         let wrong = |source: &Source<'_>| {
             let (address, is_taken) = (source.destination.address(), source.is_taken);
@@ -374,7 +369,8 @@ impl<'a> Sources<'a> {
 fn take_damaged(from: &mut dyn Destination, owner: Owner) -> Result<bool> {
     let Some(end) = guess::end(from)? else { return Ok(false) };
     let writers = [end.owner];
-    match take_epoch_from(from, owner, end, &writers) {
+    let mut intake = Intake::new(end, from);
+    match claim(from, &mut intake, (owner, Some(&writers)), &mut |_, _| Ok(true)) {
         Ok(_) => Ok(true),
         Err(Error::Damaged { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -561,19 +557,22 @@ pub fn drill(mut sources: Sources<'_>, dir: Option<&Path>, progress: Progress<'_
             Err(error) => *wrong = Some(error),
         }
     }
-    let Some(first) = sources.sound().next() else {
+    let Some(first) = sources.0.iter().find(|source| source.wrong.is_none()) else {
         return Err(sources.blame(Error::unfit("no source is valid")));
     };
-    let note = notes.into_iter().next().flatten();
-    let between =
-        beside.zip(note).map(|(beside, note)| beside.end(&first.intake.chain, &note)).transpose()?;
+    let epoch = sources.0.iter().map(|source| source.intake.chain.epoch).max().unwrap_or_default();
+    let is_replaced = sources.0.iter().zip(&notes).any(|(source, note)| {
+        let owner = source.intake.chain.owner;
+        source.wrong.is_none() && note.as_ref().is_some_and(|note| note.owner != owner)
+    });
+    let between = beside.map(|beside| beside.end(epoch, is_replaced)).transpose()?;
     let outcome = Drill {
         log_id: first.intake.chain.log_id.ok_or_else(|| empty(first.destination))?,
         first: check.first(),
         end: sources.end(),
         records: check.records(),
         time_us: check.time_us(),
-        epoch: sources.0.iter().map(|source| source.intake.chain.epoch).max().unwrap_or_default(),
+        epoch,
         manifests,
         between,
         read: sources.total(),

@@ -22,6 +22,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// How long a commit waits for one of several destinations before it looks at the next one.
+const TURN: Duration = Duration::from_millis(10);
+
 /// What a commit does while a destination does not acknowledge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -119,19 +122,19 @@ impl ShippedLog {
         if let Some(class) = self.local(failure) {
             return Ok(self.log.commit_as(lsn, class)?);
         }
-        let Some(ship) = self.furthest(failure) else { return Err(self.beyond(failure)) };
+        let ships: Vec<&Shipping> = self.outliving(failure).collect();
+        if ships.is_empty() {
+            return Err(self.beyond(failure));
+        }
         // What is shipped is what is durable here.
         self.log.commit(lsn)?;
         match self.policy {
-            Policy::Block => ship.wait(lsn, None),
-            Policy::FailAfter(limit) => ship.wait(lsn, Some(limit)),
-            Policy::GoOnWithin { records, time } => ship.wait_within(lsn, records, time, None),
+            Policy::Block => first_of(&ships, None, |ship, limit| ship.wait(lsn, limit)),
+            Policy::FailAfter(limit) => first_of(&ships, Some(limit), |ship, limit| ship.wait(lsn, limit)),
+            Policy::GoOnWithin { records, time } => {
+                first_of(&ships, None, |ship, limit| ship.wait_within(lsn, records, time, limit))
+            }
         }
-    }
-
-    /// The destination that outlives `failure` and has come furthest.
-    fn furthest(&self, failure: Failure) -> Option<&Shipping> {
-        self.outliving(failure).max_by_key(|ship| ship.acknowledged())
     }
 
     /// As [`ShippedLog::commit_as`] with the policy to wait, as a future, which needs no runtime.
@@ -140,10 +143,14 @@ impl ShippedLog {
     /// [`Error::BeyondPromise`]; the future returns the others.
     pub fn commit_async_as(&self, lsn: Lsn, failure: Failure) -> Result<ShippedCommit> {
         if let Some(class) = self.local(failure) {
-            return Ok(ShippedCommit { here: Some(self.log.commit_async_as(lsn, class)?), there: None });
+            let here = Some(self.log.commit_async_as(lsn, class)?);
+            return Ok(ShippedCommit { here, there: Vec::new() });
         }
-        let ship = self.furthest(failure).ok_or_else(|| self.beyond(failure))?;
-        Ok(ShippedCommit { here: Some(self.log.commit_async(lsn)), there: Some(ship.wait_async(lsn)) })
+        let there: Vec<_> = self.outliving(failure).map(|ship| ship.wait_async(lsn)).collect();
+        if there.is_empty() {
+            return Err(self.beyond(failure));
+        }
+        Ok(ShippedCommit { here: Some(self.log.commit_async(lsn)), there })
     }
 
     /// What a failure would lose now: what is durable here and does not outlive it. Nothing, if the log's own commits do.
@@ -154,7 +161,8 @@ impl ShippedLog {
         if self.local(failure).is_some() {
             return Ok(AtRisk::default());
         }
-        self.furthest(failure).ok_or_else(|| self.beyond(failure))?.at_risk()
+        let furthest = self.outliving(failure).max_by_key(|ship| ship.acknowledged());
+        furthest.ok_or_else(|| self.beyond(failure))?.at_risk()
     }
 
     /// Commits everything, ships it, waits at most for `limit` until it is acknowledged, and closes the log.
@@ -177,12 +185,40 @@ impl ShippedLog {
     }
 }
 
+/// Waits until one of `ships` is done, for at most `limit` if that is given, or all of them have ended.
+fn first_of(
+    ships: &[&Shipping],
+    limit: Option<Duration>,
+    wait: impl Fn(&Shipping, Option<Duration>) -> Result<()>,
+) -> Result<()> {
+    let begun = monotonic_ns();
+    loop {
+        let passed = Duration::from_nanos(monotonic_ns() - begun);
+        let left = limit.map(|limit| limit.saturating_sub(passed));
+        // In turns: the one that had come furthest may be away from now on.
+        let turn = if ships.len() == 1 { left } else { Some(left.map_or(TURN, |left| left.min(TURN))) };
+        let (mut late, mut ended) = (None, Ok(()));
+        for ship in ships {
+            match wait(ship, turn) {
+                Ok(()) => return Ok(()),
+                Err(error @ Error::TimedOut { .. }) => late = Some(error),
+                Err(error) => ended = Err(error),
+            }
+        }
+        match late {
+            None => return ended,
+            Some(late) if left.is_some() && left <= turn => return Err(late),
+            Some(_) => {}
+        }
+    }
+}
+
 /// See [`ShippedLog::commit_async_as`].
 #[derive(Debug)]
 #[must_use = "a future does nothing before it is polled"]
 pub struct ShippedCommit {
     here: Option<CommitFuture>,
-    there: Option<Acknowledged>,
+    there: Vec<Acknowledged>,
 }
 
 impl Future for ShippedCommit {
@@ -196,9 +232,14 @@ impl Future for ShippedCommit {
                 Poll::Ready(Ok(_)) => self.here = None,
             }
         }
-        match &mut self.there {
-            Some(there) => Pin::new(there).poll(context),
-            None => Poll::Ready(Ok(())),
+        let (mut waits, mut ended) = (false, Ok(()));
+        for there in &mut self.there {
+            match Pin::new(there).poll(context) {
+                Poll::Pending => waits = true,
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(error) => ended = error,
+            }
         }
+        if waits { Poll::Pending } else { Poll::Ready(ended) }
     }
 }

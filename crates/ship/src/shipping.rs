@@ -373,9 +373,7 @@ impl Shipping {
     }
 
     fn stop(&mut self) {
-        self.shared.lock().stop = true;
-        self.shared.work.notify_all();
-        self.shared.progress.notify_all();
+        self.shared.end(|state| state.stop = true);
         let begun_ns = monotonic_ns();
         for thread in self.threads.drain(..) {
             while !thread.is_finished() && passed(begun_ns) < ENDING {

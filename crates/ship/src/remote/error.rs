@@ -2,15 +2,15 @@
 //!
 //! Invariant: no error is recognised by its text; match on the variant.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a request to a cluster was refused or failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation.
+    #[error("cannot {operation} {}: {source}", .path.display())]
     Io {
         /// What was being done, as a verb.
         operation: &'static str,
@@ -20,8 +20,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The caller stopped it.
+    #[error("interrupted")]
     Interrupted,
     /// A request failed.
+    #[error("{}", with_remedy(.what, .source.as_ref(), .remedy))]
     Failed {
         /// What did not happen.
         what: String,
@@ -55,28 +57,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { operation, path, source } => {
-                write!(f, "cannot {operation} {}: {source}", path.display())
-            }
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Failed { what, source, remedy } => {
-                f.write_str(what)?;
-                source.iter().try_for_each(|source| write!(f, " ({source})"))?;
-                if remedy.is_empty() { Ok(()) } else { write!(f, ": {remedy}") }
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Failed { source, .. } => source.as_deref().map(|source| source as _),
-            Self::Interrupted => None,
-        }
-    }
+fn with_remedy(what: &str, source: Option<&Cause>, remedy: &str) -> String {
+    let cause = source.map_or_else(String::new, |source| format!(" ({source})"));
+    if remedy.is_empty() { format!("{what}{cause}") } else { format!("{what}{cause}: {remedy}") }
 }

@@ -208,9 +208,16 @@ impl Shared {
 
     pub(super) fn fail(&self, error: Error) {
         tracing::error!(%error, dir = %self.dir.display(), "shipping has ended");
+        self.end(|state| {
+            state.failed.get_or_insert(error);
+        });
+    }
+
+    /// Ends shipping by this change, and tells whoever waits.
+    pub(super) fn end(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        state.failed.get_or_insert(error);
-        let wakers: Vec<_> = state.wakers.drain(..).collect();
+        change(&mut state);
+        let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.work.notify_all();
         self.progress.notify_all();

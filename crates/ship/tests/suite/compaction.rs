@@ -1,9 +1,9 @@
 //! Tests compaction: a rebuild reads few objects and finds the same, whatever becomes of a pack.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{LIMIT, Watched, append, copy, drill, folders, options, rebuild, records};
+use crate::common::{LIMIT, Watched, append, copy, drill, files, folders, options, rebuild, records};
 use seawall::{Log, Lsn, RebuildTo};
 use seawall_ship::Error;
 use seawall_ship::archive::{Archive, ArchiveSettings};
@@ -21,13 +21,6 @@ fn dying(kept: &Path, changes_left: usize) -> Archive<Watched> {
     let folder = Watched::new(Folder::open(kept).expect("opens"));
     let settings = ArchiveSettings { object_bytes: 64 << 10, ..ArchiveSettings::default() };
     Archive::new(folder.ends_after(changes_left, ErrorKind::NotConnected), settings)
-}
-
-fn files(kept: &Path, part: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(kept.join(part)).expect("lists");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    paths
 }
 
 /// Ships a log that is quiet: an object for each record; a few of them are large.
@@ -58,14 +51,14 @@ fn reads_what_lies_there(kept: &Path, position: u64) -> bool {
         next += 1;
         Ok(same)
     });
-    let all = files(kept, "messages").len() as u64;
+    let all = files(kept.join("messages")).len() as u64;
     same && end.expect("reads") == all + 1
 }
 
 /// What a drill finds, and how many objects it reads.
 fn drilled(kept: &Path) -> (Drill, usize) {
     let mut archive = archive(kept);
-    let drilled = drill(&mut archive, None, &mut |_, _| {}).expect("is sound");
+    let drilled = drill(&mut archive, None).expect("is sound");
     let read = archive.store().read;
     (drilled, read)
 }
@@ -83,7 +76,7 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
     quiet(&from, &kept, 260);
     let (before, all) = drilled(&kept);
     let dry = archive(&kept).compact(true).expect("looks");
-    assert!(files(&kept, "packs").is_empty(), "a dry run makes nothing");
+    assert!(files(kept.join("packs")).is_empty(), "a dry run makes nothing");
     let made = archive(&kept).compact(false).expect("compacts");
     assert!(made == dry && made.packs >= 3 && made.messages > 150 && made.left > 0, "{made:?}");
     let (after, read) = drilled(&kept);
@@ -91,19 +84,19 @@ fn a_compacted_archive_is_read_in_few_objects_and_holds_the_same() {
     assert!(read < all / 2, "{read} of {all} objects");
     let again = archive(&kept).compact(false).expect("looks");
     assert_eq!((again.packs, again.left), (0, 0), "nothing is made twice");
-    let last = files(&kept, "messages").len() as u64;
+    let last = files(kept.join("messages")).len() as u64;
     for position in [1, 2, 31, 33, 34, 100, last - 1, last, last + 1] {
         assert!(reads_what_lies_there(&kept, position), "from {position} on");
     }
     // What is written on, taken over and rebuilt.
     let end = quiet(&from, &kept, 20);
-    let copied = copy(&mut archive(&kept), dir.path().join("copy"), RebuildTo::default(), &mut |_, _| {});
+    let copied = copy(&mut archive(&kept), dir.path().join("copy"), RebuildTo::default());
     assert_eq!(copied.expect("copies").report.end, end);
-    rebuild(&mut archive(&kept), &to, &mut |_, _| {}).expect("takes over");
+    rebuild(&mut archive(&kept), &to).expect("takes over");
     assert!(records(&to) == records(&from) && !records(&to).is_empty());
     quiet(&to, &kept, 90);
     archive(&kept).compact(false).expect("compacts across epochs");
-    drill(&mut archive(&kept), Some(&to), &mut |_, _| {}).expect("the chain holds");
+    drill(&mut archive(&kept), Some(&to)).expect("the chain holds");
 }
 
 /// A pack is a copy: without it, or with any byte of it changed, its messages are read.
@@ -113,7 +106,7 @@ fn a_pack_that_is_missing_or_changed_costs_nothing_but_reads() {
     quiet(&from, &kept, 200);
     archive(&kept).compact(false).expect("compacts");
     let (before, _) = drilled(&kept);
-    let packs: Vec<_> = files(&kept, "packs");
+    let packs: Vec<_> = files(kept.join("packs"));
     assert!(packs.len() >= 2, "{packs:?}");
     for (at, path) in packs.iter().enumerate() {
         let good = std::fs::read(path).expect("reads");
@@ -149,13 +142,13 @@ fn a_compaction_that_is_interrupted_anywhere_is_gone_on_with() {
     assert_eq!(whole.packs, 0, "what was made before is not made again");
     // Packs go with their messages.
     let removed = archive(&kept).retain(&Keep::default(), false).expect("looks");
-    let first = files(&kept, "messages")
+    let first = files(kept.join("messages"))
         .first()
         .and_then(|path| path.file_name())
         .map(|name| name.to_string_lossy().into_owned());
     let first: u64 = first.expect("some").parse().expect("a position");
     assert_eq!(removed.objects, first - 1);
-    for pack in files(&kept, "packs") {
+    for pack in files(kept.join("packs")) {
         let name = pack.file_name().expect("a name").to_string_lossy().into_owned();
         let to: u64 = name.split('-').nth(1).expect("an end").parse().expect("a position");
         assert!(to >= first, "{name} is left of what is gone");

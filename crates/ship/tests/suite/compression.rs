@@ -33,7 +33,7 @@ fn compressed_messages_are_shorter_and_hold_the_same() {
     shipped(&path("log"), Box::new(memory.clone()), true);
     let mut bytes = [0; 2];
     for (name, bytes) in ["plain", "packed"].iter().zip(&mut bytes) {
-        let drilled = drill(&mut archive(&path(name)), Some(&path("log")), &mut |_, _| {}).expect("is sound");
+        let drilled = drill(&mut archive(&path(name)), Some(&path("log"))).expect("is sound");
         *bytes = drilled.read.bytes;
         assert_eq!(drilled.records, 200);
         assert!(drilled.manifests.sound > 2 && drilled.manifests.lacking == 0, "{drilled:?}");
@@ -42,7 +42,7 @@ fn compressed_messages_are_shorter_and_hold_the_same() {
     let sources: [(&str, Box<dyn Destination>); 2] =
         [("again", Box::new(archive(&path("packed")))), ("memory", Box::new(memory))];
     for (name, mut from) in sources {
-        copy(from.as_mut(), path(name), RebuildTo::default(), &mut |_, _| {}).expect("copies");
+        copy(from.as_mut(), path(name), RebuildTo::default()).expect("copies");
         assert_eq!(records(&path(name)), records(&path("log")), "{name}");
     }
     // A retention reads them too, and a compaction copies them as they are.
@@ -51,7 +51,7 @@ fn compressed_messages_are_shorter_and_hold_the_same() {
     shipped(&path("log"), Box::new(archive(&path("packed"))), true);
     let removed = archive(&path("packed")).retain(&Keep::default(), false).expect("removes");
     assert!(removed.objects > 0 && !removed.all_read, "{removed:?}");
-    drill(&mut archive(&path("packed")), Some(&path("log")), &mut |_, _| {}).expect("the chain holds");
+    drill(&mut archive(&path("packed")), Some(&path("log"))).expect("the chain holds");
 }
 
 /// An earlier reader refuses the version; each changed byte is found; a payload that does not become shorter stays as it is.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{LIMIT, Memory, options, scratch};
+use crate::common::{LIMIT, Memory, folders, options, rebuild, scratch};
 use seawall::{Durability, Lsn};
 use seawall_ship::destination::Destination;
 use seawall_ship::shipping::Settings;
@@ -86,6 +86,35 @@ fn policies_wait_go_on_within_bounds_or_fail() {
     let log = log.policy(Policy::Block);
     commit(&log).1.expect("is acknowledged");
     assert_eq!(log.at_risk(Failure::Machine).expect("looks").records, 0);
+}
+
+/// Whichever had come furthest: one that is away, or has ended, keeps no commit waiting.
+#[test]
+fn a_commit_waits_for_the_first_destination_that_has_it() {
+    let (_dir, [from, again, other]) = folders(["log", "again", "other"]);
+    let memories = [Memory::new("a"), Memory::new("b")];
+    let log = open(&from, Durability::PowerLoss, &[&memories[0], &memories[1]]);
+    let log = log.policy(Policy::FailAfter(Duration::from_secs(20)));
+    for away in &memories {
+        away.with(|weather| weather.away = true);
+        let end = log.log().append(b"one").expect("appends").end;
+        log.commit_as(end, Failure::Machine).expect("the other one has it");
+        let end = log.log().append(b"two").expect("appends").end;
+        block_on(log.commit_async_as(end, Failure::Machine).expect("is promised")).expect("has it");
+        away.with(|weather| weather.away = false);
+        for ship in log.ships() {
+            ship.wait(end, LIMIT).expect("both have it");
+        }
+    }
+    let commit = || {
+        let end = log.log().append(b"three").expect("appends").end;
+        log.commit_as(end, Failure::Machine)
+    };
+    rebuild(&mut memories[0].clone(), &again).expect("takes one of them");
+    commit().expect("the other one goes on");
+    rebuild(&mut memories[1].clone(), &other).expect("takes the other one");
+    let replaced = commit();
+    assert!(matches!(replaced, Err(Error::Replaced { .. })), "{replaced:?}");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Tests shipping of real logs to a destination in memory: outages, lost answers, restarts, stale writers, trims, other logs.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::common::{
     LIMIT, Memory, Refusal, append, copy, drill, folders, options, rebuild, records, scratch, shipped,
-    shipping, silent, start,
+    shipping, start,
 };
 use seawall::{Hold, Log, Lsn, RebuildTo, View};
 use seawall_ship::note::hold_name;
+use seawall_ship::restore::{self, Sources};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::status::{Folder, Said, of_folder};
 use seawall_ship::{Error, Result};
@@ -20,9 +22,9 @@ fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
     let end = append(&log, 200);
     shipping.wait(end, LIMIT).expect("is acknowledged");
     assert_eq!((shipping.acknowledged(), shipping.at_risk().expect("looks").records), (end, 0));
-    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("drills");
+    let drilled = drill(&mut memory.clone(), Some(&from)).expect("drills");
     assert_eq!((drilled.end, drilled.records, drilled.epoch, drilled.read.ignored), (end, 200, 1, 0));
-    let rebuilt = rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    let rebuilt = rebuild(&mut memory.clone(), &to).expect("rebuilds");
     assert_eq!((rebuilt.report.end, rebuilt.epoch), (end, Some(2)));
     assert_eq!(records(&from), records(&to));
     // The old writer goes on here, and its destination refuses it.
@@ -37,7 +39,7 @@ fn a_shipped_log_is_rebuilt_and_the_old_writer_is_refused() {
     let shipping = start(&to, &memory).expect("starts");
     let end = append(&new, 50);
     shipping.wait(end, LIMIT).expect("is acknowledged");
-    let drilled = drill(&mut memory.clone(), Some(&to), &mut silent()).expect("drills");
+    let drilled = drill(&mut memory.clone(), Some(&to)).expect("drills");
     assert_eq!((drilled.end, drilled.records, drilled.epoch), (end, 250, 3));
 }
 
@@ -67,9 +69,9 @@ fn restarts_and_lost_answers_leave_every_batch_there_once() {
     assert_eq!(shipping.finish(LIMIT).expect("is acknowledged"), end);
     let appends = memory.weather.lock().expect("sound").appends;
     assert!(appends > memory.stored().len() as u64 + 20, "requests were lost: {appends}");
-    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("drills");
+    let drilled = drill(&mut memory.clone(), Some(&from)).expect("drills");
     assert_eq!((drilled.end, drilled.records), (end, appended));
-    rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    rebuild(&mut memory.clone(), &to).expect("rebuilds");
     log.close().expect("closes");
     assert_eq!(records(&from), records(&to));
 }
@@ -96,7 +98,7 @@ fn an_outage_of_any_length_ends_with_everything_shipped_in_bounded_memory() {
     shipping.wait(end, LIMIT).expect("is acknowledged");
     let risk = shipping.at_risk().expect("looks");
     assert_eq!((risk.records, risk.bytes, risk.time), (0, 0, Duration::ZERO));
-    assert_eq!(drill(&mut memory.clone(), None, &mut silent()).expect("drills").records, 420);
+    assert_eq!(drill(&mut memory.clone(), None).expect("drills").records, 420);
 }
 
 #[test]
@@ -167,8 +169,7 @@ fn another_destination_of_the_same_address_is_refused_by_what_tells_them_apart()
     let hold = Hold::read(&from, &name).expect("reads").expect("is there");
     assert!(hold.note.contains("\nat cluster one\n"), "{}", hold.note);
     is(&other, "cluster two");
-    let refused =
-        [start(&from, &other).map(drop), drill(&mut other.clone(), Some(&from), &mut silent()).map(drop)];
+    let refused = [start(&from, &other).map(drop), drill(&mut other.clone(), Some(&from)).map(drop)];
     for refused in refused {
         let told = matches!(&refused, Err(Error::Other { address, known, found })
             if address == "memory:a" && known == "cluster one" && found == "cluster two");
@@ -181,7 +182,7 @@ fn another_destination_of_the_same_address_is_refused_by_what_tells_them_apart()
     memory.with(|weather| weather.identity = None);
     start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
     is(&memory, "cluster one");
-    rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    rebuild(&mut memory.clone(), &to).expect("rebuilds");
     let refused = start(&to, &other).map(drop);
     assert!(matches!(refused, Err(Error::Other { .. })), "the hold of a rebuilt log: {refused:?}");
 }
@@ -200,9 +201,9 @@ fn what_the_destination_lost_is_noticed() {
     // It had noted how far the first one came.
     let refused = start(&from, &memory).map(drop);
     assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
-    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+    let drilled = drill(&mut memory.clone(), Some(&from));
     assert!(matches!(drilled, Err(Error::Lost { .. })), "{drilled:?}");
-    let drilled = drill(&mut memory.clone(), None, &mut silent()).expect("what is left is sound");
+    let drilled = drill(&mut memory.clone(), None).expect("what is left is sound");
     assert!(drilled.end < end);
 }
 
@@ -222,12 +223,12 @@ fn any_message_that_is_missing_or_changed_is_found_by_a_drill_and_a_rebuild() {
         changed[at] = Arc::from(bytes);
         for (what, stored) in [("missing", missing), ("changed", changed)] {
             memory.with(|weather| weather.stored.clone_from(&stored));
-            let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+            let drilled = drill(&mut memory.clone(), Some(&from));
             assert!(drilled.is_err(), "{what} message {at}: {drilled:?}");
         }
     }
     memory.with(|weather| weather.stored.clone_from(&sound));
-    drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound again");
+    drill(&mut memory.clone(), Some(&from)).expect("is sound again");
 }
 
 /// A message that is replaced by another sound one has all after it ignored: that is no shorter log.
@@ -240,10 +241,10 @@ fn a_message_that_is_replaced_by_another_sound_one_is_found() {
         let mut replaced = sound.clone();
         replaced[at] = Arc::clone(&sound[at - 1]);
         memory.with(|weather| weather.stored.clone_from(&replaced));
-        let drilled = drill(&mut memory.clone(), Some(&from), &mut silent());
+        let drilled = drill(&mut memory.clone(), Some(&from));
         assert!(matches!(drilled, Err(Error::Damaged { .. } | Error::Lost { .. })), "{at}: {drilled:?}");
         // Without the log's folder the last ones could be those of a writer that was cut off.
-        let alone = drill(&mut memory.clone(), None, &mut silent());
+        let alone = drill(&mut memory.clone(), None);
         let follow = sound.len() - at;
         assert!(follow <= 2 * 16 || matches!(alone, Err(Error::Damaged { .. })), "{at}: {alone:?}");
     }
@@ -264,7 +265,7 @@ fn a_message_that_is_replaced_is_found_by_the_next_one_that_knew_it_to_be_stored
         let mut replaced = sound.clone();
         replaced[at] = Arc::clone(&sound[at - 1]);
         memory.with(|weather| weather.stored.clone_from(&replaced));
-        let drilled = drill(&mut memory.clone(), None, &mut silent());
+        let drilled = drill(&mut memory.clone(), None);
         let found = matches!(drilled, Err(Error::Damaged { .. }));
         assert_eq!(found, at + 1 < sound.len(), "{at}: {drilled:?}");
     }
@@ -280,7 +281,7 @@ fn a_drill_beside_a_writer_reports_no_loss() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| append(&log, 1500));
         while !writer.is_finished() {
-            drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound");
+            drill(&mut memory.clone(), Some(&from)).expect("is sound");
         }
     });
     shipping.finish(LIMIT).expect("ships");
@@ -291,25 +292,24 @@ fn a_drill_beside_a_writer_reports_no_loss() {
 fn a_rebuild_takes_the_right_to_write_when_nothing_else_can_fail() {
     let (dir, [from, to]) = folders(["log", "again"]);
     let (log, memory, shipping) = shipping(&from);
-    let refused = rebuild(&mut memory.clone(), &to, &mut silent());
+    let refused = rebuild(&mut memory.clone(), &to);
     assert!(matches!(refused, Err(Error::Unfit { .. })), "there is an epoch, and no batch: {refused:?}");
     shipping.wait(append(&log, 100), LIMIT).expect("the writer is not refused");
     let sound = memory.stored();
     memory.with(|weather| drop(weather.stored.remove(40)));
-    let refused = rebuild(&mut memory.clone(), &to, &mut silent());
+    let refused = rebuild(&mut memory.clone(), &to);
     assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
     memory.with(|weather| weather.stored = sound);
     let missing = dir.path().join("mistyped/again");
-    assert!(
-        matches!(rebuild(&mut memory.clone(), &missing, &mut silent()), Err(Error::Log(_))),
-        "no parent is made"
-    );
+    assert!(matches!(rebuild(&mut memory.clone(), &missing), Err(Error::Log(_))), "no parent is made");
     assert!(!dir.path().join("mistyped").exists());
     let mut during = None;
     let mut look = |_: Lsn, _: u64| {
         during.get_or_insert_with(|| shipping.wait(append(&log, 1), LIMIT));
     };
-    let rebuilt = rebuild(&mut memory.clone(), &to, &mut look).expect("rebuilds");
+    let mut source = memory.clone();
+    let sources = Sources::new([&mut source as _]).expect("opens");
+    let rebuilt = restore::rebuild(sources, &to, &mut look).expect("rebuilds").outcome;
     assert!(matches!(during, Some(Ok(()))), "{during:?}");
     assert_eq!((rebuilt.report.records, rebuilt.epoch), (101, Some(2)), "what came while it read too");
     let refused = shipping.wait(append(&log, 1), LIMIT);
@@ -324,7 +324,7 @@ fn a_copy_to_a_position_leaves_the_writer_be() {
     let end = append(&log, 30);
     shipping.wait(end, LIMIT).expect("is acknowledged");
     let until = RebuildTo { lsn: middle, ..RebuildTo::default() };
-    let copied = copy(&mut memory.clone(), &to, until, &mut silent()).expect("copies");
+    let copied = copy(&mut memory.clone(), &to, until).expect("copies");
     assert_eq!((copied.report.end, copied.epoch), (middle, None));
     assert_eq!(records(&to).len(), 30);
     shipping.wait(append(&log, 5), LIMIT).expect("the writer is not refused");
@@ -340,7 +340,7 @@ fn of_two_that_take_over_at_once_one_wins() {
     for round in 0..8 {
         let take = |name: &str| {
             let to = dir.path().join(format!("{name}-{round}"));
-            rebuild(&mut memory.clone(), &to, &mut silent()).map(|_| to)
+            rebuild(&mut memory.clone(), &to).map(|_| to)
         };
         let both = std::thread::scope(|scope| {
             let one = scope.spawn(|| take("one"));
@@ -356,7 +356,7 @@ fn of_two_that_take_over_at_once_one_wins() {
     assert_eq!(winners, 8);
     assert_eq!(
         View::open(&from).expect("opens").log_id(),
-        drill(&mut memory.clone(), None, &mut silent()).expect("drills").log_id
+        drill(&mut memory.clone(), None).expect("drills").log_id
     );
 }
 
@@ -366,16 +366,19 @@ fn a_future_is_ready_when_the_destination_has_acknowledged() {
     let (log, memory, shipping) = shipping(dir.path());
     memory.with(|weather| weather.away = true);
     let end = append(&log, 3);
-    let mut waiting = Box::pin(shipping.wait_async(end));
+    let mut waiting = std::pin::pin!(shipping.wait_async(end));
     let (waker, woken) = waker();
-    let mut context = std::task::Context::from_waker(&waker);
-    assert!(std::future::Future::poll(waiting.as_mut(), &mut context).is_pending());
+    let mut context = Context::from_waker(&waker);
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
     memory.with(|weather| weather.away = false);
     woken.recv_timeout(Duration::from_mins(1)).expect("is woken");
-    assert!(matches!(
-        std::future::Future::poll(waiting.as_mut(), &mut context),
-        std::task::Poll::Ready(Ok(()))
-    ));
+    assert!(matches!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
+    memory.with(|weather| weather.away = true);
+    let mut waiting = std::pin::pin!(shipping.wait_async(append(&log, 3)));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    drop(shipping);
+    woken.recv_timeout(Duration::from_mins(1)).expect("is woken when shipping ends");
+    assert!(matches!(waiting.poll(&mut context), Poll::Ready(Err(Error::Closed))));
 }
 
 /// As an archive whose disk is not mounted, a bucket that was emptied, or one that was restored to an earlier moment.
@@ -400,7 +403,7 @@ fn a_destination_that_was_set_back_is_refused_before_anything_is_stored() {
     assert!(matches!(refused, Err(Error::Altered { .. })), "{refused:?}");
     memory.with(|weather| weather.stored.clone_from(&sound));
     start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
-    drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound");
+    drill(&mut memory.clone(), Some(&from)).expect("is sound");
 }
 
 /// What is lost, or taken over, while a log is shipped is said though nothing is sent.
@@ -427,7 +430,7 @@ fn an_idle_writer_looks_at_what_it_had_stored_and_for_another_one() {
         std::thread::sleep(Duration::from_millis(100));
         assert!(shipping.failed().is_none(), "{:?}", shipping.failed());
         if taken_over {
-            rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+            rebuild(&mut memory.clone(), &to).expect("rebuilds");
             assert!(matches!(ended(&shipping), Error::Replaced { .. }));
         } else {
             memory.with(|weather| weather.stored.truncate(3));
@@ -471,7 +474,7 @@ fn a_log_is_shipped_to_a_place_once_at_a_time_and_a_copy_of_it_takes_nothing_bef
     // Now the service is the one that went another way.
     append(&Log::open(&clone, options()).expect("opens"), 3);
     start(&clone, &memory).expect("starts").finish(LIMIT).expect("ships");
-    let forked = drill(&mut memory.clone(), Some(&from), &mut silent());
+    let forked = drill(&mut memory.clone(), Some(&from));
     assert!(matches!(forked, Err(Error::Forked { records: 1, .. })), "{forked:?}");
 }
 
@@ -482,12 +485,12 @@ fn a_drill_tells_a_fork_and_what_is_only_here() {
     let log = Log::open(&from, options()).expect("opens");
     let shared = append(&log, 30);
     start(&from, &memory).expect("starts").finish(LIMIT).expect("ships");
-    let drilled = |dir: &std::path::Path| drill(&mut memory.clone(), Some(dir), &mut silent());
+    let drilled = |dir: &std::path::Path| drill(&mut memory.clone(), Some(dir));
     let behind = |dir: &std::path::Path| drilled(dir).expect("is sound").between.expect("was named");
     assert_eq!((behind(&from).end, behind(&from).behind, behind(&from).is_replaced), (shared, 0, false));
     let end = append(&log, 7);
     assert_eq!((behind(&from).end, behind(&from).behind), (end, 7), "behind is not forked");
-    rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    rebuild(&mut memory.clone(), &to).expect("rebuilds");
     let here = |forked: Result<seawall_ship::restore::Drill>| match forked {
         Err(Error::Forked { lsn, end, records, epoch: 2.. }) => (lsn, end, records),
         other => panic!("{other:?}"),
@@ -513,9 +516,9 @@ fn what_is_no_message_is_passed_over_and_counted() {
     let end = append(&log, 10);
     shipping.wait(end, LIMIT).expect("goes on behind it");
     memory.with(|weather| weather.stored.push(Arc::from(&[0; 500][..])));
-    let drilled = drill(&mut memory.clone(), Some(&from), &mut silent()).expect("is sound");
+    let drilled = drill(&mut memory.clone(), Some(&from)).expect("is sound");
     assert_eq!((drilled.end, drilled.read.strays), (end, 2));
-    let rebuilt = rebuild(&mut memory.clone(), &to, &mut silent()).expect("rebuilds");
+    let rebuilt = rebuild(&mut memory.clone(), &to).expect("rebuilds");
     assert_eq!((rebuilt.report.records, rebuilt.read.strays), (20, 2));
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use crate::common::{LIMIT, Memory, append, folders, options, records, scratch, silent, start};
+use crate::common::{Deed, LIMIT, Memory, append, folders, options, records, scratch, silent, start};
 use seawall::{Log, Lsn, RebuildTo, View};
 use seawall_ship::destination::{Answer, Destination};
 use seawall_ship::restore::{Sources, Wrong, copy, drill, rebuild};
@@ -108,6 +108,24 @@ fn another_source_makes_up_for_damage_which_is_told() {
     assert!(rebuild(sources(&[&a, &b]), &to, &mut silent()).is_err() && !to.exists());
 }
 
+/// Each place is held against what the log knows of it, also where the first one is damaged.
+#[test]
+fn a_drill_of_several_tells_another_writer_at_one_of_them_and_no_other() {
+    let (_dir, [from, to]) = folders(["log", "again"]);
+    let (a, b) = (Memory::new("a"), Memory::new("b"));
+    shipped(&from, &[&a, &b], 60);
+    append(&Log::open(&from, options()).expect("opens"), 7);
+    let sound = a.stored();
+    flip(&a, 9);
+    let drilled = drill(sources(&[&a, &b]), Some(&from), &mut silent()).expect("one is sound");
+    let between = drilled.outcome.between.expect("was named");
+    assert_eq!((between.behind, between.is_replaced), (7, false));
+    a.with(|weather| weather.stored = sound);
+    rebuild(sources(&[&b]), &to, &mut silent()).expect("rebuilds");
+    let forked = drill(sources(&[&a, &b]), Some(&from), &mut silent());
+    assert!(matches!(forked, Err(Error::Forked { records: 7, epoch: 2, .. })), "{forked:?}");
+}
+
 /// What a source that is damaged early lacks is made up for as far as the other one goes, which is not to the end.
 #[test]
 fn a_source_that_is_away_or_empty_is_told() {
@@ -159,14 +177,12 @@ fn sources_that_hold_different_batches_are_refused() {
     }
 }
 
-type Deed = Option<Box<dyn FnOnce() + Send>>;
-
 /// Something happens once at this destination: before its first message is read, or about an append.
 struct Eventful {
     memory: Memory,
-    before_reading: Deed,
-    before_append: Deed,
-    after_append: Deed,
+    before_reading: Deed<()>,
+    before_append: Deed<()>,
+    after_append: Deed<()>,
 }
 
 impl Eventful {
@@ -175,7 +191,7 @@ impl Eventful {
     }
 }
 
-fn happen(deed: &mut Deed) {
+fn happen(deed: &mut Deed<()>) {
     if let Some(deed) = deed.take() {
         deed();
     }

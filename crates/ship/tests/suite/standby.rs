@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{LIMIT, Memory, append, folders, options, records, shipping, silent, start};
+use crate::common::{LIMIT, Memory, append, folders, options, records, shipping, silent, start, unavailable};
 use seawall::{Error as LogError, Log, Lsn, View, backup, salvage, verify};
 use seawall_ship::destination::{Answer, Destination};
+use seawall_ship::restore::Rebuilt;
 use seawall_ship::standby::{Standby, take_over};
 use seawall_ship::{Error, Facts, Result};
 
@@ -28,6 +29,10 @@ fn read(dir: &Path, memory: &Memory, save: bool) -> Lsn {
         standby.save(true).expect("saves");
     }
     standby.lsn()
+}
+
+fn promote(dir: &Path, memory: &Memory) -> Result<Rebuilt> {
+    take_over(dir, &mut memory.clone(), &mut [], &mut silent())
 }
 
 fn is_no_log(dir: &Path, beside: &Path) {
@@ -101,10 +106,10 @@ fn a_standby_goes_on_where_it_was_saved() {
     assert!(standby.lsn() > Lsn::ZERO && standby.lsn() < end, "{} of {end}", standby.lsn());
     standby.read(&mut memory.clone(), &mut silent()).expect("reads");
     drop(standby);
-    take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    promote(&to, &memory).expect("takes over");
     assert_eq!(records(&from), records(&to));
     assert_eq!(memory.stored().len(), read_before + 1, "an epoch");
-    let again = take_over(&to, &mut memory.clone(), &mut [], &mut silent());
+    let again = promote(&to, &memory);
     assert!(matches!(again, Err(Error::Log(_))), "it is a log now: {again:?}");
     assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))), "it is a log now");
 }
@@ -126,7 +131,7 @@ fn a_standby_keeps_what_its_last_save_needs() {
     let kept = closed_segments(&to).len();
     read(&to, &memory, true);
     assert!(closed_segments(&to).len() < kept, "what was trimmed goes");
-    let taken = take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    let taken = promote(&to, &memory).expect("takes over");
     let view = View::open(&from).expect("opens");
     assert_eq!((taken.report.first, taken.report.end), (view.first_lsn(), before));
     assert_eq!(records(&from), records(&to));
@@ -146,14 +151,14 @@ fn a_take_over_that_fails_leaves_a_standby() {
     let mut bad = good.clone();
     bad[3000] ^= 1;
     std::fs::write(&paths[0], bad).expect("writes");
-    let failed = take_over(&to, &mut memory.clone(), &mut [], &mut silent());
+    let failed = promote(&to, &memory);
     let is_damage =
         |error: &Error| matches!(error, Error::Log(error) if matches!(**error, LogError::Corrupt(_)));
     assert!(failed.as_ref().is_err_and(is_damage), "{failed:?}");
     is_no_log(&to, dir.path());
     // Nothing was lost by that.
     std::fs::write(&paths[0], good).expect("writes");
-    take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    promote(&to, &memory).expect("takes over");
     assert_eq!(records(&from), records(&to));
 }
 
@@ -176,7 +181,7 @@ fn a_standby_whose_disk_refused_once_goes_on_and_takes_over() {
     assert!(standby.read(&mut memory.clone(), &mut silent()).is_err(), "nor read");
     drop(standby);
     std::fs::remove_dir(to.join(&last)).expect("is gone");
-    take_over(&to, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    promote(&to, &memory).expect("takes over");
     assert_eq!(records(&from), records(&to));
 }
 
@@ -191,22 +196,22 @@ fn of_two_standbys_that_take_over_at_once_one_wins() {
     for standby in [&one, &other] {
         read(standby, &memory, true);
     }
-    take_over(&one, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    promote(&one, &memory).expect("takes over");
     // However often it tries.
     for _ in 0..3 {
-        let late = take_over(&other, &mut memory.clone(), &mut [], &mut silent());
+        let late = promote(&other, &memory);
         assert!(matches!(late, Err(Error::Replaced { epoch: 2 })), "{late:?}");
     }
     // Whoever follows the new writer may take over from it.
     read(&other, &memory, true);
-    take_over(&other, &mut memory.clone(), &mut [], &mut silent()).expect("takes over");
+    promote(&other, &memory).expect("takes over");
     for round in 0..6 {
         let names = ["a", "b", "c"].map(|name| dir.path().join(format!("{name}-{round}")));
         for name in &names {
             read(name, &memory, true);
         }
         let outcomes: Vec<Result<_>> = std::thread::scope(|scope| {
-            let take = |name| take_over(name, &mut memory.clone(), &mut [], &mut |_, _| ());
+            let take = |name| promote(name, &memory);
             let all: Vec<_> = names.iter().map(|name| scope.spawn(move || take(name))).collect();
             all.into_iter().map(|one| one.join().expect("ends")).collect()
         });
@@ -250,16 +255,16 @@ fn a_standby_is_made_in_a_new_folder_only() {
     let memory = Memory::new("a");
     shipped(&from, &memory, 5);
     for taken in [&from, &to] {
-        let refused = take_over(taken, &mut memory.clone(), &mut [], &mut silent());
+        let refused = promote(taken, &memory);
         assert!(matches!(refused, Err(Error::Log(_))), "{refused:?}");
     }
     assert!(matches!(Standby::open(&from, &mut memory.clone()), Err(Error::Log(_))));
     std::fs::create_dir(&to).expect("makes");
     std::fs::write(to.join("notes"), "mine").expect("writes");
     assert!(matches!(Standby::open(&to, &mut memory.clone()), Err(Error::Log(_))));
-    assert!(take_over(&to, &mut memory.clone(), &mut [], &mut silent()).is_err());
+    assert!(promote(&to, &memory).is_err());
     assert_eq!(std::fs::read_dir(&to).expect("lists").count(), 1, "a refusal leaves nothing behind");
-    let empty = take_over(dir.path().join("new"), &mut Memory::new("b"), &mut [], &mut silent());
+    let empty = promote(&dir.path().join("new"), &Memory::new("b"));
     assert!(empty.is_err(), "{empty:?}");
 }
 
@@ -339,8 +344,7 @@ impl Destination for Growing {
     fn last(&mut self) -> Result<u64> {
         self.asked += 1;
         if self.asked <= 2 {
-            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
-            return Err(Error::Unavailable { what: "the answer is lost".to_owned(), source });
+            return Err(unavailable("the answer is lost", std::io::ErrorKind::ConnectionReset));
         }
         self.shown = self.memory.last()?;
         Ok(self.shown)

@@ -9,7 +9,6 @@
 use crate::failure::Synced;
 use crate::remote::{Cause, Error, Policy, Result};
 use serde::Deserialize;
-use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -28,24 +27,15 @@ pub(super) struct Server {
 }
 
 /// Why a port's answer gives no sync policy.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Unreadable {
+    #[error("not a NATS server's answer: {0}")]
     NotVarz(serde_json::Error),
+    #[error("that server has no JetStream")]
     NoJetStream,
+    #[error("it reports no sync_interval")]
     NoInterval,
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotVarz(error) => write!(f, "not a NATS server's answer: {error}"),
-            Self::NoJetStream => f.write_str("that server has no JetStream"),
-            Self::NoInterval => f.write_str("it reports no sync_interval"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 #[derive(Deserialize)]
 struct Varz {

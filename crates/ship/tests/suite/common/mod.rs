@@ -11,7 +11,7 @@ use seawall::{Log, Lsn, Options, RebuildTo, View};
 use seawall_ship::archive::Store;
 use seawall_ship::destination::{Answer, Destination, Identity};
 use seawall_ship::folder::Folder;
-use seawall_ship::restore::{self, Drill, Progress, Rebuilt, Sources};
+use seawall_ship::restore::{self, Drill, Rebuilt, Sources};
 use seawall_ship::shipping::{Settings, Shipping};
 use seawall_ship::writer::Outcome;
 use seawall_ship::{Error, Facts, Result, Synced};
@@ -29,6 +29,14 @@ pub(crate) fn options() -> Options {
 /// A folder on the file system of the build.
 pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory on the file system of the build")
+}
+
+/// The paths of what lies in a folder, in order.
+pub(crate) fn files(dir: impl AsRef<Path>) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("lists");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
 }
 
 /// Paths of these names in a folder of their own.
@@ -57,25 +65,16 @@ pub(crate) fn shipped(dir: &Path, count: usize) -> (Log, Memory) {
     (log, memory)
 }
 
-pub(crate) fn rebuild(
-    from: &mut dyn Destination,
-    to: impl AsRef<Path>,
-    progress: Progress<'_>,
-) -> Result<Rebuilt> {
-    restore::rebuild(Sources::new([from])?, to, progress).map(|joined| joined.outcome)
+pub(crate) fn rebuild(from: &mut dyn Destination, to: impl AsRef<Path>) -> Result<Rebuilt> {
+    restore::rebuild(Sources::new([from])?, to, &mut silent()).map(|joined| joined.outcome)
 }
 
-pub(crate) fn copy(
-    from: &mut dyn Destination,
-    to: impl AsRef<Path>,
-    until: RebuildTo,
-    progress: Progress<'_>,
-) -> Result<Rebuilt> {
-    restore::copy(Sources::new([from])?, to, until, progress).map(|joined| joined.outcome)
+pub(crate) fn copy(from: &mut dyn Destination, to: impl AsRef<Path>, until: RebuildTo) -> Result<Rebuilt> {
+    restore::copy(Sources::new([from])?, to, until, &mut silent()).map(|joined| joined.outcome)
 }
 
-pub(crate) fn drill(from: &mut dyn Destination, dir: Option<&Path>, progress: Progress<'_>) -> Result<Drill> {
-    restore::drill(Sources::new([from])?, dir, progress).map(|joined| joined.outcome)
+pub(crate) fn drill(from: &mut dyn Destination, dir: Option<&Path>) -> Result<Drill> {
+    restore::drill(Sources::new([from])?, dir, &mut silent()).map(|joined| joined.outcome)
 }
 
 /// Hears of no progress.
@@ -100,9 +99,15 @@ pub(crate) fn records(dir: &Path) -> Vec<(Lsn, Vec<u8>)> {
     records.map(|record| (record.lsn, record.payload.to_vec())).collect()
 }
 
+/// Something that happens once.
+pub(crate) type Deed<T> = Option<Box<dyn FnOnce() -> T + Send>>;
+
 /// A folder that counts what is read of it and listed, and takes only this many changes.
 pub(crate) struct Watched {
     folder: Folder,
+    /// Before starts are listed, and before one is read.
+    pub(crate) before_starts: Deed<Result<()>>,
+    pub(crate) before_start: Deed<()>,
     pub(crate) read: usize,
     pub(crate) messages_read: u64,
     pub(crate) listed: usize,
@@ -113,7 +118,8 @@ pub(crate) struct Watched {
 impl Watched {
     pub(crate) fn new(folder: Folder) -> Self {
         let (changes_left, end) = (usize::MAX, ErrorKind::NotConnected);
-        Self { folder, read: 0, messages_read: 0, listed: 0, changes_left, end }
+        let (before_starts, before_start) = (None, None);
+        Self { folder, before_starts, before_start, read: 0, messages_read: 0, listed: 0, changes_left, end }
     }
 
     /// After this many changes each one fails so.
@@ -122,11 +128,14 @@ impl Watched {
     }
 
     fn change(&mut self) -> Result<()> {
-        let what = "it takes no more changes".to_owned();
-        let ended = Error::Unavailable { what, source: Arc::new(std::io::Error::from(self.end)) };
+        let ended = unavailable("it takes no more changes", self.end);
         self.changes_left = self.changes_left.checked_sub(1).ok_or(ended)?;
         Ok(())
     }
+}
+
+pub(crate) fn unavailable(what: &str, kind: ErrorKind) -> Error {
+    Error::Unavailable { what: what.to_owned(), source: Arc::new(std::io::Error::from(kind)) }
 }
 
 impl Store for Watched {
@@ -146,10 +155,14 @@ impl Store for Watched {
     fn get(&mut self, name: &str, limit: Option<usize>) -> Result<Option<Vec<u8>>> {
         self.read += 1;
         self.messages_read += u64::from(name.starts_with("messages/"));
+        if let Some(deed) = self.before_start.take_if(|_| name.starts_with("starts/")) {
+            deed();
+        }
         self.folder.get(name, limit)
     }
 
     fn list(&mut self, prefix: &str, after: &str) -> Result<Vec<String>> {
+        self.before_starts.take_if(|_| prefix == "starts/").map_or(Ok(()), |deed| deed())?;
         let names = self.folder.list(prefix, after)?;
         self.listed += names.len();
         Ok(names)
@@ -283,8 +296,7 @@ impl Destination for Memory {
         let mut weather = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
         weather.looks += 1;
         if weather.away {
-            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
-            return Err(Error::Unavailable { what: "it is away".to_owned(), source });
+            return Err(unavailable("it is away", ErrorKind::NotConnected));
         }
         let index = usize::try_from(position - 1).expect("small");
         Ok(weather.stored.get(index).map(|bytes| bytes.to_vec()))
