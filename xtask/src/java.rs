@@ -10,10 +10,10 @@
 
 use crate::error::{Error, Result};
 use crate::files::{empty_folder, make_folder, remove_folder, write};
-use crate::jdks::{FOREIGN, Jdk, find};
 use crate::shell::{captured, cargo, command, has, rest_and_print_load, root, status, target, tests};
 use crate::tally::Counts;
 use clap::{Args, Subcommand};
+use seawall_host::jdk::{FOREIGN, Jdk, find};
 use std::env::consts::{ARCH, DLL_PREFIX, DLL_SUFFIX, OS};
 use std::path::PathBuf;
 use std::process::Command;

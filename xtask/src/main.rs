@@ -14,11 +14,6 @@ mod files;
 #[cfg(test)]
 mod imports;
 mod java;
-/// The source of the gauge's own search, and not its crate: a change of the gauge would build this program again, and
-/// all that the gauge stands on, with other features than the tests.
-#[path = "../../crates/jvm/src/find.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the gauge uses the rest")]
-mod jdks;
 mod outcome;
 mod package;
 mod peers;

@@ -5,9 +5,9 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::jdks::{FOREIGN, find};
 use crate::python;
 use crate::shell::{cargo_by, command, find_program, has, is_root, output, root, status, target};
+use seawall_host::jdk::{FOREIGN, find};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

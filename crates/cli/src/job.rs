@@ -14,14 +14,13 @@ use seawall_gauge::rank::Ranking;
 use seawall_gauge::report;
 use seawall_gauge::require::{self, Checked, Requirement};
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::path::jvm::StartedJvms;
 use seawall_gauge::scenario::replicated::Engines;
 use seawall_gauge::scenario::settings::Settings;
 use seawall_gauge::scenario::{RunError, Scenario};
 use seawall_gauge::testbed::real::RealTestbed;
+use seawall_host::jdk::{Jdk, NO_JDK};
 use seawall_host::output::OutputFolder;
 use seawall_host::raw_device::RawDevice;
-use seawall_jvm::find::{self, Jdk};
 use seawall_replicated::Named;
 use seawall_sys::inspect::{self, Environment};
 use seawall_sys::residency::available_memory_bytes;
@@ -39,17 +38,14 @@ pub(crate) struct Job {
     needs_bytes: u64,
     /// Held from here on, so that no other program uses it before the run.
     device: Option<RawDevice>,
-    jdks: Vec<Jdk>,
     clusters: Named,
 }
 
 impl Job {
     /// Looks and refuses.
     pub(crate) fn prepare(common: &Common, wanted: Wanted) -> Result<Self, Failure> {
-        let Wanted { scenario, folders, settings, requirement, raw_device, machines, clusters } = wanted;
+        let Wanted { scenario, folders, settings, requirement, raw_device, clusters } = wanted;
         settings.check().map_err(Failure::usage)?;
-        let jdks =
-            if machines.jvm { find::find(&machines.jdk).map_err(Failure::message)? } else { Vec::new() };
         clusters.check().map_err(Failure::usage)?;
         if scenario.clusters && clusters.is_empty() {
             return Err(Failure::Usage(format!(
@@ -73,7 +69,7 @@ impl Job {
             preflight::check(scenario, &settings, needs_bytes, environment, common.allow_memory)
                 .map_err(Failure::message)?;
         }
-        Ok(Self { scenario, settings, requirement, places, needs_bytes, device, jdks, clusters })
+        Ok(Self { scenario, settings, requirement, places, needs_bytes, device, clusters })
     }
 
     pub(crate) fn announcement(&self) -> String {
@@ -81,8 +77,8 @@ impl Job {
         if let Some(device) = &self.device {
             words = format!("{}\n{words}", overwritten(device, self.settings.journal.bytes));
         }
-        if self.settings.jvms.is_some() {
-            words = format!("{words} {}", writers(&self.jdks));
+        if let Some(jdks) = &self.settings.jvms {
+            words = format!("{words} {}", writers(jdks));
         }
         if !self.clusters.is_empty() {
             let clusters = self.clusters.redacted();
@@ -116,10 +112,9 @@ impl Job {
             }
         }
         let mut progress = Progress::new(shown, kept).called(common.label.clone());
-        let mut settings = self.settings.clone();
         let mut testbed = if let (Some(device), [(_, environment)]) = (&self.device, &places[..]) {
             let device = device.try_clone().map_err(Failure::message)?;
-            RealTestbed::on_raw_device(device, environment.clone(), settings.journal.bytes)
+            RealTestbed::on_raw_device(device, environment.clone(), self.settings.journal.bytes)
                 .map_err(Failure::message)?
         } else {
             // What runs that were killed left behind.
@@ -129,12 +124,7 @@ impl Job {
             RealTestbed::in_folders(places)
         };
         testbed.attach(self.connect()?);
-        if settings.jvms.is_some() {
-            let (jvms, machines) = seawall_jvm::start(&self.jdks).into_iter().unzip();
-            settings.jvms = Some(jvms);
-            testbed.attach(StartedJvms(machines));
-        }
-        let result = (self.scenario.run)(&settings, &mut testbed, &mut progress);
+        let result = (self.scenario.run)(&self.settings, &mut testbed, &mut progress);
         let left = testbed.attached::<Engines>().map_or_else(Vec::new, Engines::close);
         let left: Vec<String> = left.iter().map(ToString::to_string).collect();
         progress.done();
@@ -190,7 +180,7 @@ fn overwritten(device: &RawDevice, lost_bytes: u64) -> String {
 
 fn writers(jdks: &[Jdk]) -> String {
     if jdks.is_empty() {
-        return format!("No JVM will write: {}.", find::NO_JDK);
+        return format!("No JVM will write: {NO_JDK}.");
     }
     let each: Vec<String> =
         jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
         wrapped(label, &" ".repeat(label.chars().count()), words, width).join("\n") + "\n"
     };
     if promised {
-        let condition = facts::condition_of(&environment);
+        let condition = facts::condition(&environment);
         text += &say("\n", "");
         text += &say(
             "",
@@ -85,7 +85,7 @@ fn listed(environment: &Environment) -> Result<ExitCode, Failure> {
             })
         })
         .collect();
-    let condition = facts::condition_of(environment);
+    let condition = facts::condition(environment);
     let document = json!({ "format": FORMAT, "version": 1, "power_loss": condition, "methods": rows });
     output::print(&output::json(&document))?;
     Ok(ExitCode::SUCCESS)

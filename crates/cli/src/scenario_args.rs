@@ -15,6 +15,7 @@ use seawall_gauge::scenario::settings::{Amount, Settings};
 use seawall_gauge::scenario::{
     self, SCENARIOS, Scenario, cached, commit, group, interfere, path, peers, replicated, stall,
 };
+use seawall_host::jdk;
 use seawall_replicated::Named;
 use seawall_sys::clock::nanoseconds;
 use std::path::PathBuf;
@@ -182,20 +183,13 @@ pub(crate) struct PathArgs {
     #[arg(long, value_name = "SIZE", value_parser = amounts::size, help_heading = "What")]
     fill_size: Option<ByteSize>,
 
-    #[command(flatten)]
-    machines: Machines,
-}
-
-/// The JVMs of `path`.
-#[derive(Debug, Default, Clone, Args)]
-pub(crate) struct Machines {
     /// Let JVMs write too; takes about 150 s and needs a JDK's compiler
     #[arg(long, help_heading = "What")]
-    pub(crate) jvm: bool,
+    jvm: bool,
 
     /// A JDK for --jvm; repeatable [default: one of each version found]
     #[arg(long, value_name = "DIR", requires = "jvm", help_heading = "What")]
-    pub(crate) jdk: Vec<PathBuf>,
+    jdk: Vec<PathBuf>,
 }
 
 /// Options of `group`.
@@ -327,7 +321,6 @@ pub(crate) struct Wanted {
     pub(crate) requirement: Requirement,
     /// The device that is overwritten instead of a folder.
     pub(crate) raw_device: Option<PathBuf>,
-    pub(crate) machines: Machines,
     pub(crate) clusters: Named,
 }
 
@@ -335,8 +328,8 @@ impl Wanted {
     fn new(common: &Common, scenario: &'static Scenario, folders: Vec<PathBuf>) -> Self {
         let settings = common.settings(scenario);
         let clusters = Named { ack_timeout: ACK_TIMEOUT, ..Named::default() };
-        let (requirement, machines) = (Requirement::default(), Machines::default());
-        Self { scenario, folders, settings, requirement, raw_device: None, machines, clusters }
+        let requirement = Requirement::default();
+        Self { scenario, folders, settings, requirement, raw_device: None, clusters }
     }
 }
 
@@ -394,16 +387,15 @@ impl Bench {
                 own.dir.clone()
             }
             ScenarioArgs::Path(own) => {
-                if own.machines.jvm {
+                if own.jvm {
                     // More rows: more time, shared among fewer rounds.
                     settings.amount = Amount::TimeNs(jvm::TIME_NS);
                     (settings.rounds, settings.warm_up) = (jvm::ROUNDS, jvm::WARM_UP);
-                    settings.jvms = Some(Vec::new());
+                    settings.jvms = Some(jdk::find(&own.jdk).map_err(Failure::message)?);
                 }
                 set(&mut settings.warm_up, own.warm_up);
                 set(&mut settings.write_sleep_ns, micros(own.write_sleep));
                 set(&mut settings.journal.fill_bytes, own.fill_size.map(|size| size.as_u64()));
-                wanted.machines = own.machines.clone();
                 own.base.apply(settings)
             }
             ScenarioArgs::Group(own) => {

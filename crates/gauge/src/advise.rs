@@ -20,10 +20,8 @@ use std::fmt;
 
 /// One product's setting.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setting {
-    /// The product.
+pub(crate) struct Setting {
     pub product: &'static str,
-    /// The versions that it is for.
     pub version: &'static str,
     /// Where it stands.
     pub source: &'static str,
@@ -45,29 +43,21 @@ pub struct Setting {
 
 /// A product that gets no setting.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Withheld {
-    /// The product.
+pub(crate) struct Withheld {
     pub product: &'static str,
-    /// Why.
     pub why: Reason,
 }
 
 /// Why a row, or a product by its rows, gets no advice. `Display` is a clause.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Reason {
-    /// The row was not measured.
+pub(crate) enum Reason {
     NotMeasured(String),
-    /// The row has fewer than [`COMMITS_MIN`] commits.
     TooFew {
-        /// The row.
         id: String,
-        /// How many it has.
         commits: u64,
     },
-    /// The row waited for a CPU.
     Waited {
-        /// The row.
         id: String,
         /// Share of its time, 0 to 1.
         share: f64,
@@ -76,7 +66,6 @@ pub enum Reason {
     NotDurable(String),
     /// The reason is the row of the product's default, and the product has other settings.
     Default(Box<Self>),
-    /// The product has no setting that the device takes.
     NoSetting,
 }
 
@@ -99,9 +88,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is recommended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// What is said of the run; without a recommended row there is nothing below.
     pub judgement: Judgement,
     /// What the rates below stand on; empty if there are none.
@@ -113,7 +101,7 @@ pub struct Advice {
 }
 
 /// The recommendation for the machine of `ranking`'s result, for every product.
-pub fn advise(ranking: &Ranking<'_>) -> Advice {
+pub(crate) fn advise(ranking: &Ranking<'_>) -> Advice {
     advise_for(ranking, &PRODUCTS.iter().collect::<Vec<_>>())
 }
 
@@ -162,10 +150,6 @@ pub(crate) fn by_reason<'a, R: PartialEq>(
     reasons.into_iter().map(|(why, names)| (why, listing(&names, names.len()))).collect()
 }
 
-fn few(row: &Ranked<'_>) -> Reason {
-    Reason::TooFew { id: row.id().to_owned(), commits: row.measured.commits }
-}
-
 fn basis(ranking: &Ranking<'_>) -> String {
     let plan = &ranking.result.plan;
     let writers = match plan.threads {
@@ -181,10 +165,8 @@ fn basis(ranking: &Ranking<'_>) -> String {
 
 /// One of a product's ways, its row, and how it came to be chosen.
 #[derive(Debug, Clone, Copy)]
-pub struct Choice<'a, 'b> {
-    /// The way.
+pub(crate) struct Choice<'a, 'b> {
     pub way: &'static Way,
-    /// Its row.
     pub row: &'b Ranked<'a>,
     /// Whether it is the product's default here.
     pub is_default: bool,
@@ -196,7 +178,7 @@ pub struct Choice<'a, 'b> {
 fn sound<'a, 'b>(ranking: &'b Ranking<'a>, id: &str) -> Result<&'b Ranked<'a>, Reason> {
     let row = ranking.find(id).ok_or_else(|| Reason::NotMeasured(id.to_owned()))?;
     if row.measured.commits < COMMITS_MIN {
-        return Err(few(row));
+        return Err(Reason::TooFew { id: id.to_owned(), commits: row.measured.commits });
     }
     if let Some(share) = disturbed::wait(row) {
         return Err(Reason::Waited { id: id.to_owned(), share });

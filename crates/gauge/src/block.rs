@@ -51,12 +51,12 @@ pub struct Sample {
     /// What slow commits waited for.
     pub tail: Tail,
     /// The longest commit of each span.
-    pub spans: Spans,
+    pub(crate) spans: Spans,
 }
 
 /// The longest of the commits that ended in each span of a block, and how many did: 100 ms, or twice that as often as a long block demands.
 #[derive(Debug)]
-pub struct Spans {
+pub(crate) struct Spans {
     /// How long a span is, nanoseconds.
     pub span_ns: u64,
     /// Span by span, nanoseconds; 0 where no commit ended.

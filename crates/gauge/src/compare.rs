@@ -82,10 +82,9 @@ pub enum Incomparable {
 
 /// Sides and their differences by one measure.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// The sides; the first is the base.
     pub sides: Vec<Side>,
-    /// By which figure.
     pub measure: Measure,
     /// The measures that could have been chosen instead.
     pub others: Vec<Measure>,
@@ -95,15 +94,14 @@ pub struct Comparison {
 
 /// One row over all sides.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub(crate) struct Line {
     /// One a side; `None` where the side lacks it.
     pub cells: Vec<Option<Cell>>,
 }
 
 /// A row's figure on one side.
 #[derive(Debug, Clone)]
-pub struct Cell {
-    /// The side's row.
+pub(crate) struct Cell {
     pub row: Row,
     /// Its figure, if it has one of this measure.
     pub figure: Option<Figure>,
@@ -113,7 +111,7 @@ pub struct Cell {
 
 /// A side's value against the base's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// The one by the other.
     pub ratio: f64,
     /// The same with its 95 % interval, if both sides kept rounds.
@@ -124,7 +122,7 @@ pub struct Difference {
 
 impl Difference {
     /// In per cent of the base; negative where the side's value is lower.
-    pub fn percent(&self) -> f64 {
+    pub(crate) fn percent(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
     }
 
@@ -140,7 +138,7 @@ impl Comparison {
     /// # Errors
     /// There are fewer than two sides, or their commits differ in the number of writes, or they have no measure in
     /// common, or not that one.
-    pub fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, Incomparable> {
+    pub(crate) fn new(sides: Vec<Side>, by: Option<&str>) -> Result<Self, Incomparable> {
         if sides.len() < 2 {
             return Err(Incomparable::Alone);
         }
@@ -161,12 +159,12 @@ impl Comparison {
     }
 
     /// What its sides did: the first one's scenario.
-    pub fn scenario(&self) -> &str {
+    pub(crate) fn scenario(&self) -> &str {
         self.sides.first().map_or("", |side| side.scenario.as_str())
     }
 
     /// `A`, `B`, …: how side `index` is called in tables.
-    pub fn letter(index: usize) -> String {
+    pub(crate) fn letter(index: usize) -> String {
         u8::try_from(index)
             .ok()
             .filter(|index| *index < 26)

@@ -66,7 +66,7 @@ pub(crate) const A_FEW_MISSING: &str = "the device counted a little less than th
 
 /// What the devices did per commit, without the idle baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PerCommit {
+pub(crate) struct PerCommit {
     /// Write requests.
     pub writes: f64,
     /// Sectors of 512 bytes.
@@ -83,7 +83,7 @@ pub struct PerCommit {
 
 impl PerCommit {
     /// KiB written to the devices.
-    pub fn kib(&self) -> f64 {
+    pub(crate) fn kib(&self) -> f64 {
         self.sectors * SECTOR_BYTES / 1024.0
     }
 }
@@ -111,7 +111,7 @@ pub enum EvidenceOutcome {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// The figures; `None` without counters.
-    pub per_commit: Option<PerCommit>,
+    pub(crate) per_commit: Option<PerCommit>,
     /// What they mean.
     pub outcome: EvidenceOutcome,
 }

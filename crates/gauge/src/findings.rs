@@ -58,12 +58,11 @@ pub struct Finding {
 }
 
 /// What a rule says: nothing, or weight, sentence and remedy.
-pub type Found = Option<(Severity, String, String)>;
+pub(crate) type Found = Option<(Severity, String, String)>;
 
 /// The results that a rule is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum About {
-    /// All.
+pub(crate) enum About {
     Every,
     /// Those whose figures mean nothing where nothing outlives a crash.
     Durable,
@@ -73,12 +72,9 @@ pub enum About {
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
-    /// Unique.
+pub(crate) struct Rule {
     pub id: &'static str,
-    /// Where it applies.
     pub about: About,
-    /// Looks for it.
     pub find: fn(&Ranking<'_>) -> Found,
 }
 
@@ -88,7 +84,7 @@ const fn rule(id: &'static str, about: About, find: fn(&Ranking<'_>) -> Found) -
 
 /// All rules; within a severity, findings come in this order.
 #[rustfmt::skip]
-pub const RULES: [Rule; 37] = [
+pub(crate) const RULES: [Rule; 37] = [
     rule("cpu-wait",             Every,   machine::cpu_wait),
     rule("ticks",                Ranked,  machine::ticks),
     rule("lies",                 Durable, trust::lies),

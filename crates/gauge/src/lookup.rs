@@ -5,7 +5,7 @@
 
 use crate::result::RunResult;
 use crate::row::Row;
-use seawall_sys::method::{Method, System};
+use seawall_sys::method::{Method, Set, System};
 use seawall_sys::methods;
 
 const SYSTEMS: [(System, &[&str]); 4] = [
@@ -41,6 +41,11 @@ pub(crate) fn method(result: &RunResult, row: &Row) -> Option<&'static Method> {
     find_in(system(result), row)
 }
 
+/// Whether the row's method is one that the published experiments measured.
+pub(crate) fn is_published(result: &RunResult, row: &Row) -> bool {
+    method(result, row).is_some_and(|method| method.set == Set::Published)
+}
+
 fn find_in(system: System, row: &Row) -> Option<&'static Method> {
     let name = row.method.as_ref()?;
     methods::of(system).iter().find(|method| method.id == name.id && method.calls == name.calls)
@@ -55,6 +60,17 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .filter(|(slips, _)| *slips <= slips_max)
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, name)| name)
+}
+
+/// Each of `all` once, in the order of first appearance.
+pub(crate) fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut unique = Vec::new();
+    for one in all {
+        if !unique.contains(&one) {
+            unique.push(one);
+        }
+    }
+    unique
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use crate::result::RunResult;
 use crate::row::{Measured, Row};
 use crate::stats::{Ratio, paired_ratio};
 use seawall_sys::durability::{Claim, Durability};
-use seawall_sys::method::Set;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -187,7 +186,7 @@ impl<'a> Ranking<'a> {
         let published = |row: &&Ranked<'_>| {
             row.to_best.within_noise()
                 && row.p50_ns() as f64 <= best.p50_ns() as f64 * TIMES_MAX
-                && lookup::method(self.result, row.row).is_some_and(|method| method.set == Set::Published)
+                && lookup::is_published(self.result, row.row)
         };
         Some(self.of(EffectiveClass::PowerLoss).find(published).unwrap_or(best))
     }

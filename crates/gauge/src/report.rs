@@ -11,7 +11,7 @@
 //! * [`preview`] describes what is under a folder before anything is measured.
 //! * [`columns`] is the table of columns of ranked methods; [`facts`] the lines above it.
 //!
-//! Invariants: reports are pure functions of a [`RunResult`] and print nothing themselves; no line of the terminal's
+//! Invariants: reports are pure functions of a [`RunResult`](crate::result::RunResult) and print nothing themselves; no line of the terminal's
 //! report is wider than the given width; colour adds nothing that the words do not state.
 
 pub mod advice;
@@ -31,8 +31,9 @@ pub mod summary;
 pub(crate) mod table;
 pub mod text;
 
+pub use table::terminal;
+
 use crate::require::{Checked, ConditionOutcome};
-use crate::result::RunResult;
 use anstyle::{AnsiColor, Effects};
 
 /// Columns assumed when the terminal does not say.
@@ -52,14 +53,12 @@ pub struct Style {
 
 /// What a piece of text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// A heading.
+pub(crate) enum Role {
     Heading,
     /// What is recommended.
     Good,
     /// What would lose data.
     Bad,
-    /// What to be careful with.
     Caution,
     /// What can be skipped.
     Dim,
@@ -85,11 +84,6 @@ impl Style {
         };
         if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
-}
-
-/// The whole report for a terminal of `width` columns.
-pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
-    table::report(result, width, style)
 }
 
 /// The lines about `--require`: each condition, its outcome and the figure.

@@ -9,6 +9,7 @@
 //! * [`process`] reads what this process takes, and sets how signals reach it and what it starts.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call: for the gauge's
 //!   scenarios.
+//! * [`jdk`] finds the JDKs of this machine.
 //! * [`machine`] says whether an address leads to this machine.
 //! * `isolation` sets a command apart; `seccomp` filters its system calls, `notification` answers them, `ptrace` follows a
 //!   program and its children (Linux).
@@ -18,6 +19,7 @@
 //! Invariants: as those of [`seawall_sys`].
 
 pub mod flush;
+pub mod jdk;
 pub mod journal;
 pub mod machine;
 mod os;

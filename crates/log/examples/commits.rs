@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seawall::{Durability, Log, Options, Result, Retention};
-use seawall_sys::clock::monotonic_ns;
 use seawall_host::thread::cpu_ns;
+use seawall_sys::clock::monotonic_ns;
 
 /// The log is trimmed to this many bytes.
 const RETENTION_BYTES: u64 = 256 << 20;

@@ -2,15 +2,15 @@
 //!
 //! Invariant: no error is recognised by its text; match on the variant.
 
-use crate::{EngineKind, Known};
+use crate::EngineKind;
 use seawall_ship::remote::{self, Cause};
-use std::fmt;
 
 /// Why something was refused or failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An option is out of bounds, or of no use without another.
+    #[error("{option} {reason}")]
     Option {
         /// The option, with its dashes.
         option: &'static str,
@@ -18,12 +18,20 @@ pub enum Error {
         reason: String,
     },
     /// This build has no client for the engine.
+    #[error(
+        "this build has no client for {}: build it with `cargo build --release --package seawall-cli --features {}`",
+        .0.known().title,
+        .0.known().name
+    )]
     NoClient(EngineKind),
     /// The caller stopped it.
+    #[error("interrupted")]
     Interrupted,
     /// A request to a cluster failed.
+    #[error(transparent)]
     Remote(remote::Error),
     /// The same of one of the named clusters.
+    #[error("{} at {address}: {source}", if *kind == EngineKind::Kafka { "Kafka" } else { "NATS" })]
     Cluster {
         /// Its engine.
         kind: EngineKind,
@@ -33,8 +41,10 @@ pub enum Error {
         source: Box<Self>,
     },
     /// A log could not be shipped to a cluster.
+    #[error(transparent)]
     Shipped(Cause),
     /// After an error something could not be cleaned up.
+    #[error("{source}; also: {}", left.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     LeftBehind {
         /// The first error.
         source: Box<Self>,
@@ -73,44 +83,5 @@ impl Error {
     /// This error, with what could not be cleaned up after it.
     pub(crate) fn and_left(self, left: Vec<Cause>) -> Self {
         if left.is_empty() { self } else { Self::LeftBehind { source: Box::new(self), left } }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Option { option, reason } => write!(f, "{option} {reason}"),
-            Self::NoClient(kind) => {
-                let Known { name, title, .. } = kind.known();
-                write!(
-                    f,
-                    "this build has no client for {title}: build it with `cargo build --release --package seawall-cli --features {name}`"
-                )
-            }
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Remote(error) => error.fmt(f),
-            Self::Shipped(error) => error.fmt(f),
-            Self::Cluster { kind, address, source } => {
-                let engine = if *kind == EngineKind::Kafka { "Kafka" } else { "NATS" };
-                write!(f, "{engine} at {address}: {source}")
-            }
-            Self::LeftBehind { source, left } => {
-                write!(f, "{source}; also")?;
-                left.iter()
-                    .enumerate()
-                    .try_for_each(|(n, left)| write!(f, "{} {left}", if n == 0 { ":" } else { ";" }))
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Remote(error) => error.source(),
-            Self::Shipped(error) => error.source(),
-            Self::Cluster { source, .. } | Self::LeftBehind { source, .. } => Some(source.as_ref()),
-            _ => None,
-        }
     }
 }

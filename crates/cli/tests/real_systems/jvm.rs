@@ -11,7 +11,7 @@ use crate::program::{Bench, names};
 use crate::trace::{Call, parse};
 use seawall_gauge::row::Outcome;
 use seawall_gauge::scenario::path::jvm::WAYS;
-use seawall_jvm::find::{FOREIGN, Jdk, find, labels};
+use seawall_host::jdk::{FOREIGN, Jdk, find, labels};
 use seawall_sys::skip::skipped;
 use std::collections::HashMap;
 

@@ -22,6 +22,7 @@
 use super::COMMITS_MIN;
 use crate::figures::{duration_ns, plural, rate, round_duration, significant};
 use crate::judgement::disturbed;
+use crate::lookup::unique;
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use seawall_sys::durability::FileState;
 use serde::Serialize;
@@ -39,7 +40,6 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// In words: `4,200 to 9,800`.
     pub(crate) fn words(&self) -> String {
         format!("{} to {}", rate(self.least_per_s), rate(self.most_per_s))
     }
@@ -341,12 +341,7 @@ fn basis(ranking: &Ranking<'_>, demand: &Demand) -> String {
 
 /// The rows that `expected` stands on, once: their figures, and the device's flushes where they are the row's own.
 pub(crate) fn rows_words(ranking: &Ranking<'_>, expected: &[&Expectation]) -> Vec<String> {
-    let mut ids: Vec<&str> = Vec::new();
-    for one in expected.iter().filter(|one| one.syncs[1] > 0) {
-        if !ids.contains(&one.method.as_str()) {
-            ids.push(&one.method);
-        }
-    }
+    let ids = unique(expected.iter().filter(|one| one.syncs[1] > 0).map(|one| one.method.as_str()));
     ids.into_iter().filter_map(|id| ranking.find(id)).map(row_words).collect()
 }
 

@@ -6,7 +6,7 @@
 use super::{Choice, Reason, Setting, choose, expect};
 use crate::Error;
 use crate::figures::duration_ns;
-use crate::lookup::{self, nearest};
+use crate::lookup::{self, nearest, unique};
 use crate::rank::Ranking;
 use crate::require::{self, ConditionOutcome};
 use seawall_sys::inspect::Environment;
@@ -15,23 +15,18 @@ use seawall_sys::method::System::{self, Illumos, Linux, MacOs, Windows};
 
 /// One of a product's settings on some systems, and the row that makes the same calls.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
-    /// Where there is this way.
+pub(crate) struct Way {
     pub on: &'static [System],
     /// The row of the method table.
     pub method: &'static str,
     /// What is put into the configuration; empty if there is nothing to set.
     pub lines: &'static [&'static str],
-    /// What the device must do for it.
     pub needs: Needs,
 }
 
-/// What a way needs of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// Nothing.
+pub(crate) enum Needs {
     Nothing,
-    /// Writes with FUA.
     Fua,
     /// A physical block of 64 to 4,096 bytes: elsewhere the product keeps the cache whatever is set.
     SmallBlocks,
@@ -76,17 +71,17 @@ pub struct Product {
     /// The preset of `--require` that says whether a disk is fit for it, where it has nothing to set.
     pub preset: Option<&'static str>,
     /// Its settings; on each system the default first.
-    pub ways: &'static [Way],
+    pub(crate) ways: &'static [Way],
 }
 
 impl Product {
     /// Its settings on a system, the default first; none where it does not run.
-    pub fn on(&self, system: System) -> impl Iterator<Item = &'static Way> + use<> {
+    pub(crate) fn on(&self, system: System) -> impl Iterator<Item = &'static Way> + use<> {
         self.ways.iter().filter(move |way| way.on.contains(&system))
     }
 
     /// Its setting for the machine at hand, or why there is none; `None` where it does not run.
-    pub fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, Reason>> {
+    pub(crate) fn answer(&self, ranking: &Ranking<'_>) -> Option<Result<Setting, Reason>> {
         let ways: Vec<&Way> = self.on(lookup::system(ranking.result)).collect();
         if ways.is_empty() {
             return None;
@@ -195,13 +190,7 @@ pub fn select(text: &str) -> Result<Vec<&'static Product>, Error> {
 
 /// The methods that these products' settings need on `system`, each once.
 pub fn methods_of(products: &[&Product], system: System) -> Vec<&'static str> {
-    let mut ids: Vec<&'static str> = Vec::new();
-    for way in products.iter().flat_map(|product| product.on(system)) {
-        if !ids.contains(&way.method) {
-            ids.push(way.method);
-        }
-    }
-    ids
+    unique(products.iter().flat_map(|product| product.on(system)).map(|way| way.method))
 }
 
 const UNIX: &[System] = &[Linux, Illumos];

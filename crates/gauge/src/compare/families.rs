@@ -12,19 +12,15 @@ use crate::figures::plural;
 #[derive(Debug, Clone)]
 pub struct Families {
     /// Sides that can be compared, of two and more each.
-    pub comparisons: Vec<Comparison>,
-    /// Sides that stand alone.
-    pub alone: Vec<Alone>,
+    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) alone: Vec<Alone>,
 }
 
 /// A side that nothing here can be compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alone {
-    /// What it is called.
+pub(crate) struct Alone {
     pub name: String,
-    /// Its scenario.
     pub scenario: String,
-    /// Why, in words.
     pub why: String,
 }
 

@@ -11,9 +11,8 @@ use crate::report::markdown::{add, escaped};
 use serde_json::{Value, json};
 
 /// The `format` of a comparison in JSON.
-pub const FORMAT: &str = "seawall-comparison";
-/// The version of that format.
-pub const VERSION: u32 = 1;
+pub(crate) const FORMAT: &str = "seawall-comparison";
+pub(crate) const VERSION: u32 = 1;
 
 /// The `format` of several comparisons in JSON.
 pub(crate) const FORMAT_SEVERAL: &str = "seawall-comparisons";

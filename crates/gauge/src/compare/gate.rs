@@ -31,7 +31,6 @@ pub struct Gate {
     /// Whether more than the bound fails; otherwise less.
     above: bool,
     bound: Bound,
-    /// As it was given.
     text: String,
 }
 

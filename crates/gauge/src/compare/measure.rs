@@ -9,12 +9,10 @@ use serde::{Serialize, Serializer};
 
 /// A figure that sides can share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// As `--by` takes it.
     pub id: String,
-    /// In words.
     pub title: String,
-    /// Its unit.
     #[serde(serialize_with = "by_sign")]
     pub unit: Unit,
 }
@@ -68,7 +66,7 @@ fn at(measured: &Measured, percent: f64) -> Option<f64> {
 
 impl Measure {
     /// `value` for a column.
-    pub fn cell(&self, value: f64) -> String {
+    pub(crate) fn cell(&self, value: f64) -> String {
         shown(Value { value, uncertain: false }, self.unit)
     }
 
@@ -77,7 +75,7 @@ impl Measure {
     }
 
     /// The measure of a commit run that is called `id`.
-    pub fn known(id: &str) -> Option<Self> {
+    pub(crate) fn known(id: &str) -> Option<Self> {
         OWN.iter().find(|own| own.id == id).map(Self::from)
     }
 }

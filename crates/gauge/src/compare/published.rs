@@ -85,7 +85,6 @@ pub(crate) struct Table {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Column {
-    /// The measure.
     pub id: String,
     /// Its head as printed.
     pub title: String,
@@ -105,7 +104,6 @@ impl Column {
     }
 }
 
-/// The unit of a printed cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum CellUnit {
     #[serde(rename = "ns")]
@@ -163,7 +161,6 @@ pub(crate) struct Computed {
 pub(crate) struct Row {
     /// What pairs it with a row of another table or result.
     pub method: String,
-    /// As printed.
     pub name: String,
     /// As printed, one a column.
     pub cells: Vec<String>,
@@ -174,7 +171,6 @@ pub(crate) struct Row {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claim {
     pub table: String,
-    /// The words.
     pub words: String,
     /// The column it is computed from,
     pub column: String,

@@ -21,32 +21,27 @@ use seawall_sys::methods;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     /// The file's name, or `published:` and the table's id.
-    pub name: String,
+    pub(crate) name: String,
     /// Machine, system, file system and device, in lines.
-    pub about: Vec<(&'static str, String)>,
-    /// The CPU's name, where it is known.
-    pub cpu: Option<String>,
-    /// The scenario.
-    pub scenario: String,
+    pub(crate) about: Vec<(&'static str, String)>,
+    pub(crate) cpu: Option<String>,
+    pub(crate) scenario: String,
     /// Whose methods its rows are, if they are methods.
-    pub system: Option<System>,
+    pub(crate) system: Option<System>,
     /// Whether it was published elsewhere: one run, without rounds.
-    pub published: bool,
-    /// Writes of a commit.
-    pub writes: u32,
+    pub(crate) published: bool,
+    pub(crate) writes: u32,
     /// The settings, as far as they decide the figures: label and words.
-    pub settings: Vec<(String, String)>,
-    /// Its rows.
-    pub rows: Vec<Row>,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) rows: Vec<Row>,
     /// What a reader must know.
-    pub remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// Why its figures decide nothing, if a finding says that they mean something else.
-    pub wrong: Option<String>,
+    pub(crate) wrong: Option<String>,
 }
 
-/// One row of a side.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub(crate) struct Row {
     /// What pairs it with rows of the same system.
     pub id: String,
     /// Its calls, or its name as printed.
@@ -55,14 +50,11 @@ pub struct Row {
     pub class: Option<EffectiveClass>,
     /// How deep its calls reach, if they are known.
     pub depth: Option<Depth>,
-    /// Its figures.
     pub figures: Vec<Figure>,
 }
 
-/// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// What it is.
+pub(crate) struct Figure {
     pub measure: Measure,
     /// Unrounded, in the measure's unit.
     pub value: f64,
@@ -73,8 +65,7 @@ pub struct Figure {
 }
 
 impl Row {
-    /// Its figure of `measure`.
-    pub fn figure(&self, measure: &str) -> Option<&Figure> {
+    pub(crate) fn figure(&self, measure: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.measure.id == measure)
     }
 }
@@ -156,13 +147,12 @@ impl Side {
         })
     }
 
-    /// The row called `id`.
-    pub fn row(&self, id: &str) -> Option<&Row> {
+    pub(crate) fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// The measures that at least one row has, in order.
-    pub fn measures(&self) -> Vec<&Measure> {
+    pub(crate) fn measures(&self) -> Vec<&Measure> {
         let mut measures: Vec<&Measure> = Vec::new();
         for figure in self.rows.iter().flat_map(|row| &row.figures) {
             if measures.iter().all(|known| known.id != figure.measure.id) {

@@ -5,6 +5,7 @@
 
 use super::families::Families;
 use super::{Cell, Comparison, Difference, Line, caveats, conclusion, published};
+use crate::lookup::unique;
 use crate::rank::EffectiveClass;
 use crate::report::markdown::add;
 use crate::report::text::{Page, elided, width_of, wrapped};
@@ -26,7 +27,7 @@ pub fn all(families: &Families, width: usize, style: Style) -> String {
 }
 
 /// One comparison for a terminal of `width` columns.
-pub fn text(comparison: &Comparison, width: usize, style: Style) -> String {
+pub(crate) fn text(comparison: &Comparison, width: usize, style: Style) -> String {
     let mut page = Page::new(width.max(WIDTH_MIN), style);
     head(&mut page, comparison);
     if comparison.sides.len() > 2 {
@@ -63,7 +64,7 @@ pub fn list(width: usize) -> String {
 }
 
 /// `-8.7 %`, `+140 %`, `13.0×`; a typographic minus, so that columns read well.
-pub fn percent(difference: f64) -> String {
+pub(crate) fn percent(difference: f64) -> String {
     let sign = if difference < 0.0 { "−" } else { "+" };
     let size = difference.abs();
     if size < 0.05 {
@@ -78,13 +79,13 @@ pub fn percent(difference: f64) -> String {
 }
 
 /// `≈` before a difference within noise.
-pub fn marked(difference: &Difference) -> String {
+pub(crate) fn marked(difference: &Difference) -> String {
     let mark = if difference.within_noise() == Some(true) { "≈" } else { "" };
     format!("{mark}{}", percent(difference.percent()))
 }
 
 /// The interval in per cent, or that there is none.
-pub fn interval(difference: &Difference) -> String {
+pub(crate) fn interval(difference: &Difference) -> String {
     difference.interval.map_or("not stated".to_owned(), |interval| {
         let bare = |ratio: f64| percent((ratio - 1.0) * 100.0).replace(" %", "");
         format!("{} … {}", bare(interval.low), bare(interval.high))
@@ -141,13 +142,7 @@ pub(crate) fn name(line: &Line) -> &str {
 
 /// The ids of a row on all sides, each once.
 pub(crate) fn ids(line: &Line) -> Vec<&str> {
-    let mut unique: Vec<&str> = Vec::new();
-    for cell in line.cells.iter().flatten() {
-        if !unique.contains(&cell.row.id.as_str()) {
-            unique.push(&cell.row.id);
-        }
-    }
-    unique
+    unique(line.cells.iter().flatten().map(|cell| cell.row.id.as_str()))
 }
 
 /// A side's value in a row, or `-`.

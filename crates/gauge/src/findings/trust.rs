@@ -22,33 +22,25 @@ pub(super) fn lies(ranking: &Ranking<'_>) -> Found {
         .filter(|found| found.lie != Lie::WineFlags || environment.wine.is_none())
         .collect();
     let first = lies.first()?;
-    let all: Vec<String> = lies
-        .iter()
-        .map(|found| {
-            let what = match found.lie {
-                Lie::Preload => "a preloaded library swallows sync calls",
-                Lie::BarriersOff => "the file system is mounted with barriers off and sends no flushes",
-                Lie::SyncDisabled => "the file system is set to ignore syncs",
-                Lie::WineFlags => "Wine ignores WRITE_THROUGH and NO_BUFFERING",
-                Lie::HiddenCache => {
-                    "the queue of a device hides its volatile cache, so that no flush is sent"
-                }
-            };
-            format!("{what} ({})", found.evidence)
-        })
-        .collect();
-    let remedy = match first.lie {
-        Lie::Preload => "run without LD_PRELOAD",
-        Lie::BarriersOff => "mount without `nobarrier` or `barrier=0`, unless the cache outlives a power cut",
-        Lie::SyncDisabled => {
-            "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)"
-        }
-        Lie::WineFlags => "measure on Windows itself",
-        Lie::HiddenCache => {
-            "write \"write back\" to queue/write_cache, unless the cache outlives a power cut"
-        }
+    let words = |lie: Lie| match lie {
+        Lie::Preload => ("a preloaded library swallows sync calls", "run without LD_PRELOAD"),
+        Lie::BarriersOff => (
+            "the file system is mounted with barriers off and sends no flushes",
+            "mount without `nobarrier` or `barrier=0`, unless the cache outlives a power cut",
+        ),
+        Lie::SyncDisabled => (
+            "the file system is set to ignore syncs",
+            "turn syncs on (ZFS: `zfs set sync=standard`; overlayfs: mount without `volatile`)",
+        ),
+        Lie::WineFlags => ("Wine ignores WRITE_THROUGH and NO_BUFFERING", "measure on Windows itself"),
+        Lie::HiddenCache => (
+            "the queue of a device hides its volatile cache, so that no flush is sent",
+            "write \"write back\" to queue/write_cache, unless the cache outlives a power cut",
+        ),
     };
-    say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), remedy)
+    let all: Vec<String> =
+        lies.iter().map(|found| format!("{} ({})", words(found.lie).0, found.evidence)).collect();
+    say(Severity::Wrong, format!("Syncs do nothing here: {}.", all.join("; ")), words(first.lie).1)
 }
 
 pub(super) fn wine(ranking: &Ranking<'_>) -> Found {
@@ -323,10 +315,6 @@ pub(super) fn direct_trap(ranking: &Ranking<'_>) -> Found {
     )
 }
 
-fn environment_is_virtual(ranking: &Ranking<'_>) -> bool {
-    ranking.result.environment.hypervisor.is_some()
-}
-
 pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     let best = ranking.best_durable()?;
     let expected = ranges::expected(ranking);
@@ -334,7 +322,7 @@ pub(super) fn outside_range(ranking: &Ranking<'_>) -> Found {
     match expected.position {
         ranges::Position::Below => {
             let range = expected.ranges.iter().min_by_key(|range| range.low_ns)?;
-            let remedy = if environment_is_virtual(ranking) {
+            let remedy = if ranking.result.environment.hypervisor.is_some() {
                 "`seawall powercut` shows by real power cuts what is kept; or ask the provider what has to happen before a flush is acknowledged"
             } else {
                 "find the model's data sheet: power-loss protection explains it, nothing else does"

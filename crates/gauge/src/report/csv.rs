@@ -110,18 +110,8 @@ pub fn csv(result: &RunResult) -> String {
 
 fn of_table(study: &Study) -> String {
     let lead = ["row", "group", "label", "outcome", "reason", "x"].map(str::to_owned);
-    let tail = [
-        "elapsed_ns",
-        "device_writes",
-        "device_sectors",
-        "device_flushes",
-        "cpu_user_ns",
-        "cpu_system_ns",
-        "cpu_wait_ns",
-        "rounds",
-    ];
     let heads = study.columns.iter().map(|column| column.key.clone());
-    let mut out = line(lead.into_iter().chain(heads).chain(tail.map(str::to_owned)));
+    let mut out = line(lead.into_iter().chain(heads).chain(ACCOUNTS.map(|(name, _)| name.to_owned())));
     for row in &study.rows {
         let (outcome, reason) = row.outcome.missing().unwrap_or(("measured", ""));
         let x = row.x.map_or(String::new(), |x| x.to_string());
@@ -131,27 +121,25 @@ fn of_table(study: &Study) -> String {
             .columns
             .iter()
             .map(|column| Study::value(row, column).map_or(String::new(), |value| value.value.to_string()));
-        out += &line(lead.into_iter().chain(values).chain(accounts(row.measured())));
+        let accounts = ACCOUNTS.map(|(_, account)| row.measured().and_then(account).unwrap_or_default());
+        out += &line(lead.into_iter().chain(values).chain(accounts));
     }
     out
 }
 
-fn accounts(measured: Option<&Measured>) -> [String; 8] {
-    let Some(measured) = measured else { return Default::default() };
-    let counted = |of: fn(&seawall_sys::counters::Counts) -> u64| {
-        measured.counts.as_ref().map_or(String::new(), |counts| of(counts).to_string())
-    };
-    [
-        measured.elapsed_ns.to_string(),
-        counted(|counts| counts.writes),
-        counted(|counts| counts.sectors),
-        counted(|counts| counts.flushes),
-        measured.cpu.user_ns.to_string(),
-        measured.cpu.system_ns.to_string(),
-        measured.cpu.wait_ns.map_or(String::new(), |ns| ns.to_string()),
-        measured.rounds.len().to_string(),
-    ]
-}
+/// A column of accounts behind a table's own; empty for what is not known.
+type Account = (&'static str, fn(&Measured) -> Option<String>);
+
+const ACCOUNTS: [Account; 8] = [
+    ("elapsed_ns", |m| Some(m.elapsed_ns.to_string())),
+    ("device_writes", |m| Some(m.counts?.writes.to_string())),
+    ("device_sectors", |m| Some(m.counts?.sectors.to_string())),
+    ("device_flushes", |m| Some(m.counts?.flushes.to_string())),
+    ("cpu_user_ns", |m| Some(m.cpu.user_ns.to_string())),
+    ("cpu_system_ns", |m| Some(m.cpu.system_ns.to_string())),
+    ("cpu_wait_ns", |m| Some(m.cpu.wait_ns?.to_string())),
+    ("rounds", |m| Some(m.rounds.len().to_string())),
+];
 
 fn line(fields: impl Iterator<Item = String>) -> String {
     fields.map(|field| quoted(&field)).collect::<Vec<_>>().join(",") + "\r\n"

@@ -189,12 +189,7 @@ pub fn promise(result: &RunResult) -> String {
 }
 
 /// On whose word it hangs, for the heading over the methods that outlive a power cut.
-pub fn condition(result: &RunResult) -> String {
-    condition_of(&result.environment)
-}
-
-/// The same of a place.
-pub fn condition_of(environment: &Environment) -> String {
+pub fn condition(environment: &Environment) -> String {
     match environment.promiser() {
         Promiser::Device => "if the device keeps its word".to_owned(),
         Promiser::Hypervisor => format!(

@@ -89,7 +89,7 @@ struct Band<'a> {
 pub fn scene(result: &RunResult, form: Form) -> Scene {
     let ranking = Ranking::new(result);
     let bands = if result.study.ranked { by_class(&ranking) } else { by_group(result) };
-    let mut drawing = Drawing { lengths: form.lengths(), form, shapes: Vec::new(), y: 0.0 };
+    let mut drawing = Drawing::new(form);
     let title = title(result);
     drawing.head(&title, result, &ranking);
     let axis = Axis::new(&bands, &drawing.lengths);
@@ -100,10 +100,7 @@ pub fn scene(result: &RunResult, form: Form) -> Scene {
     let bottom = drawing.y;
     drawing.shapes.splice(grid..grid, axis.grid(top, bottom, drawing.lengths.words));
     drawing.foot(result);
-    let size = [drawing.lengths.width, drawing.y.ceil()];
-    let ground = Shape::Rect { at: [0.0, 0.0], size, ink: Ink::Paper };
-    drawing.shapes.insert(0, ground);
-    Scene { size, title, shapes: drawing.shapes }
+    drawing.on_paper(title)
 }
 
 fn title(result: &RunResult) -> String {
@@ -126,7 +123,7 @@ fn by_class<'a>(ranking: &Ranking<'a>) -> Vec<Band<'a>> {
         let bars: Vec<Bar<'a>> = ranking.of(class).map(bar).collect();
         let heading = match class {
             EffectiveClass::PowerLoss => {
-                format!("outlives power loss, {}", facts::condition(ranking.result))
+                format!("outlives power loss, {}", facts::condition(&ranking.result.environment))
             }
             EffectiveClass::NotConfirmed => "claims power loss, not confirmed by the device".to_owned(),
             EffectiveClass::SystemCrash => "outlives a system crash only".to_owned(),
@@ -215,6 +212,16 @@ struct Drawing {
 }
 
 impl Drawing {
+    fn new(form: Form) -> Self {
+        Self { lengths: form.lengths(), form, shapes: Vec::new(), y: 0.0 }
+    }
+
+    fn on_paper(mut self, title: String) -> Scene {
+        let size = [self.lengths.width, self.y.ceil()];
+        self.shapes.insert(0, Shape::Rect { at: [0.0, 0.0], size, ink: Ink::Paper });
+        Scene { size, title, shapes: self.shapes }
+    }
+
     fn text(&mut self, x: f64, y: f64, face: Face, text: &str) {
         self.shapes.push(Shape::Text { at: [x, y], face, text: text.to_owned() });
     }

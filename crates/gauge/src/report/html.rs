@@ -19,7 +19,10 @@ mod versus;
 
 use crate::compare::families::Families;
 use crate::compare::side::Side;
-use crate::report::figure::scene::INKS;
+use crate::lookup::unique;
+use crate::report::figure::Form;
+use crate::report::figure::scene::{INKS, Scene};
+use crate::report::figure::svg::{Colours, element};
 use crate::report::markdown::add;
 use crate::result::RunResult;
 use document::Document;
@@ -106,12 +109,7 @@ fn several_title(sides: &[Side], families: Option<&Families>) -> String {
     if families.is_some_and(|families| families.alone.is_empty() && families.comparisons.len() == 1) {
         return format!("{number} compared");
     }
-    let mut scenarios: Vec<&str> = Vec::new();
-    for side in sides {
-        if !scenarios.contains(&side.scenario.as_str()) {
-            scenarios.push(&side.scenario);
-        }
-    }
+    let scenarios = unique(sides.iter().map(|side| side.scenario.as_str()));
     format!("{number}: {}", crate::figures::listing(&scenarios, scenarios.len()))
 }
 
@@ -189,6 +187,15 @@ impl Page {
         if nav {
             contents.push((id, words.to_owned()));
         }
+    }
+
+    /// A drawing, laid out for wide screens and for phones.
+    fn share(&mut self, scene: impl Fn(Form) -> Scene) {
+        self.out += "<figure class=\"share\">\n";
+        for (form, class) in [(Form::Wide, "for-wide"), (Form::Narrow, "for-narrow")] {
+            self.out += &element(&scene(form), Colours::OfPage, class);
+        }
+        self.out += "</figure>\n";
     }
 
     fn picture(&mut self, picture: Picture, caption: &Caption<'_>) {

@@ -20,7 +20,7 @@ use super::table::{heading, role, verdict};
 use super::text::{Page, elided, width_of};
 use super::{Role, Style, WIDTH_DEFAULT, WIDTH_MIN, facts};
 use crate::advise::products::PRODUCTS;
-use crate::figures::{listing, plural, rate_tight, tight};
+use crate::figures::{listing, plural, rate_tight, round_duration, tight};
 use crate::findings;
 use crate::judgement::{Answer, Judgement};
 use crate::lookup;
@@ -223,7 +223,8 @@ impl Layout {
         let mut axis: Vec<char> = vec![' '; self.range];
         let mut free = 0;
         for label_ns in self.marks() {
-            let label: Vec<char> = format!("|{}", tight_round(label_ns)).chars().collect();
+            let label: Vec<char> =
+                format!("|{}", round_duration(label_ns).replace(' ', "")).chars().collect();
             let at = self.at(label_ns as f64);
             if at >= free && at + label.len() <= self.range {
                 axis[at..at + label.len()].copy_from_slice(&label);
@@ -286,21 +287,10 @@ impl Layout {
     }
 }
 
-/// `10µs`, without the zeros that would make it look measured.
-fn tight_round(ns: u64) -> String {
-    crate::figures::round_duration(ns).replace(' ', "")
-}
-
 /// What failed, and which methods cannot be had: of a run that looked at all the published ones, else those asked for.
 fn not_here(page: &mut Page, result: &RunResult) {
     let looked_at_all = looked_at_all(result);
-    let published = |id: &&str| {
-        result
-            .study
-            .row(id)
-            .and_then(|row| lookup::method(result, row))
-            .is_some_and(|method| method.set == Set::Published)
-    };
+    let published = |id: &&str| result.study.row(id).is_some_and(|row| lookup::is_published(result, row));
     for one in missing(&result.study) {
         let failed = one.word == FAILED;
         let shown = |id: &&str| failed || !looked_at_all || published(id);

@@ -42,7 +42,8 @@ const DISPENSABLE: [&str; 6] = [
 /// By so much a row's name is cut at most before the table goes on below.
 const NAME_CUT_MAX: usize = 3;
 
-pub(crate) fn report(result: &RunResult, width: usize, style: Style) -> String {
+/// The whole report for a terminal of `width` columns.
+pub fn terminal(result: &RunResult, width: usize, style: Style) -> String {
     let ranking = Ranking::new(result);
     let judgement = Judgement::of(&ranking);
     let mut page = Page::new(width.max(WIDTH_MIN), style);
@@ -146,7 +147,9 @@ pub(super) fn heading(result: &RunResult, class: EffectiveClass, rows: &[&Ranked
     let shared = first.filter(|first| rows.iter().all(|row| row.durability.because.contains(first)));
     let because = shared.map_or(String::new(), |reason| format!(": {reason}"));
     match class {
-        EffectiveClass::PowerLoss => format!("outlives POWER LOSS, {}", facts::condition(result)),
+        EffectiveClass::PowerLoss => {
+            format!("outlives POWER LOSS, {}", facts::condition(&result.environment))
+        }
         EffectiveClass::NotConfirmed => {
             "claims power loss, NOT CONFIRMED: the device's counters disagree".to_owned()
         }

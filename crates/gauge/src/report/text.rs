@@ -6,33 +6,29 @@
 use super::{Role, Style};
 
 /// A report for a terminal, as it grows.
-pub struct Page {
-    /// What was written so far.
+pub(crate) struct Page {
     pub out: String,
-    /// Columns that there are.
     pub width: usize,
     style: Style,
 }
 
 impl Page {
-    /// An empty page of `width` columns.
-    pub fn new(width: usize, style: Style) -> Self {
+    pub(crate) fn new(width: usize, style: Style) -> Self {
         Self { out: String::new(), width, style }
     }
 
     /// A line as it is; the caller has seen to its width.
-    pub fn line(&mut self, role: Role, text: &str) {
+    pub(crate) fn line(&mut self, role: Role, text: &str) {
         self.out += &self.style.paint(role, text.trim_end());
         self.out.push('\n');
     }
 
-    /// An empty line.
-    pub fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         self.out.push('\n');
     }
 
     /// A paragraph after a label.
-    pub fn say(&mut self, role: Role, label: &str, text: &str) {
+    pub(crate) fn say(&mut self, role: Role, label: &str, text: &str) {
         let indent = " ".repeat(width_of(label));
         for line in wrapped(label, &indent, text, self.width) {
             self.line(role, &line);

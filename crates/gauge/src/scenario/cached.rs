@@ -34,7 +34,7 @@ pub const NAME: &str = "cached";
 
 /// How the file is read before a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadIn {
+enum ReadIn {
     /// Not at all: cold.
     Nothing,
     /// All of it, around the cache.
@@ -44,7 +44,7 @@ pub enum ReadIn {
 }
 
 /// The rows: id, label, in a sentence, how the file is read before.
-pub(crate) const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
+const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
     ("cold", "cold", "nothing is cached", ReadIn::Nothing),
     ("around", "read around", "the whole file was read around the cache", ReadIn::Around),
     ("through-25", "read in, 25 %", "a quarter was read in through the cache", ReadIn::Through(25)),
@@ -53,40 +53,26 @@ pub(crate) const VARIANTS: [(&str, &str, &str, ReadIn); 6] = [
     ("through-100", "read in, 100 %", "the whole file was read in through the cache", ReadIn::Through(100)),
 ];
 
-/// What a block is to do.
-#[derive(Debug, Clone, Copy)]
-pub struct BlockRequest {
-    /// Which folder.
-    pub place: usize,
-    /// How the file is read before.
-    pub read_in: ReadIn,
-    /// Size of the file, bytes.
-    pub file_bytes: u64,
-    /// Size of a rewrite, bytes.
-    pub bytes: usize,
-    /// Rewrites.
-    pub rewrites: u64,
-    /// Seed of the places and the data.
-    pub seed: u64,
-    /// CPU to pin the thread to.
-    pub cpu: Option<usize>,
+struct BlockRequest<'a> {
+    settings: &'a Settings,
+    place: usize,
+    read_in: ReadIn,
+    file_bytes: u64,
+    /// Of the places and the data.
+    seed: u64,
 }
 
 /// What a block measured.
-#[derive(Debug, Default)]
-pub struct Trace {
-    /// How long the rewrites took, nanoseconds.
-    pub elapsed_ns: u64,
+#[derive(Default)]
+struct Trace {
+    elapsed_ns: u64,
     /// The sync alone.
-    pub sync: Latency,
-    /// Call by call.
-    pub calls: Vec<CallTally>,
-    /// The thread's accounts.
-    pub times: Times,
+    sync: Latency,
+    calls: Vec<CallTally>,
+    times: Times,
     /// Bytes of the file in the cache before the first rewrite.
-    pub cached_bytes: Option<u64>,
-    /// What the devices counted.
-    pub counts: Option<Counts>,
+    cached_bytes: Option<u64>,
+    counts: Option<Counts>,
 }
 
 /// The largest file that is made by default, bytes.
@@ -119,15 +105,8 @@ pub fn run(
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
         let ((place, read_in), until) = (cases[turn.index], turn.until);
         block += 1;
-        let request = BlockRequest {
-            place,
-            read_in,
-            file_bytes,
-            bytes: settings.bytes,
-            rewrites: settings.rewrites,
-            seed: settings.seed << 32 | block,
-            cpu: settings.pin_to.first().copied(),
-        };
+        let seed = settings.seed << 32 | block;
+        let request = BlockRequest { settings, place, read_in, file_bytes, seed };
         let trace = testbed.real()?.block(|real| real::run(real, &request, until))?;
         Ok(tally(trace, file_bytes))
     })
@@ -159,9 +138,8 @@ fn tally(trace: Trace, file_bytes: u64) -> Measured {
 }
 
 /// The sync's name in the table of calls.
-pub const SYNC: &str = "fsync";
-/// The write's.
-pub const WRITE: &str = "write";
+const SYNC: &str = "fsync";
+const WRITE: &str = "write";
 
 /// Calls whose CPU time has a column of its own: the name of its sum, and of its share of one rewrite.
 const CPU_OF: [(&str, &str, &str); 2] =

@@ -31,14 +31,12 @@ use seawall_sys::method::Method;
 /// The scenario's name.
 pub const NAME: &str = "group";
 
-/// What the writers share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
+pub(crate) enum Sharing {
     /// One file, each writer with its own part, descriptor and sync.
     File,
     /// Nothing: one journal each.
     Nothing,
-    /// One Seawall log.
     Log,
 }
 
@@ -49,16 +47,12 @@ pub(crate) const SHARINGS: [(Sharing, &str, &str); 3] = [
     (Sharing::Log, "log", "one Seawall log"),
 ];
 
-/// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockRequest<'a> {
-    /// What the writers share.
+pub(crate) struct BlockRequest<'a> {
     pub sharing: Sharing,
-    /// How many.
     pub writers: usize,
     /// How they commit; the log chooses its own method.
     pub method: &'static Method,
-    /// The parameters.
     pub settings: &'a Settings,
 }
 

@@ -32,10 +32,8 @@ use seawall_sys::method::Method;
 /// The scenario's name.
 pub const NAME: &str = "interfere";
 
-/// The load that runs during the commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// Nothing.
+enum Load {
     None,
     /// Writes into the cache, in order.
     Buffered,
@@ -46,7 +44,7 @@ pub enum Load {
 }
 
 /// The loads: their names in ids and tables, and in a sentence.
-pub(crate) const LOADS: [(Load, &str, &str); 4] = [
+const LOADS: [(Load, &str, &str); 4] = [
     (Load::None, "none", "nothing beside the commits"),
     (Load::Buffered, "buffered", "1 MiB writes into the cache, in order"),
     (Load::RandomDirect, "random", "4 KiB writes around the cache, at random places"),
@@ -59,17 +57,11 @@ pub(crate) const LOAD_BYTES: u64 = 256 << 20;
 /// Size of the journal, bytes.
 pub const JOURNAL_BYTES: u64 = 64 << 20;
 
-/// What a block is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockRequest<'a> {
-    /// The load that runs during the commits.
-    pub load: Load,
-    /// How commits are made.
-    pub method: &'static Method,
-    /// The row's id.
-    pub id: &'a str,
-    /// The parameters.
-    pub settings: &'a Settings,
+struct BlockRequest<'a> {
+    load: Load,
+    method: &'static Method,
+    settings: &'a Settings,
 }
 
 /// Runs the scenario.
@@ -81,16 +73,13 @@ pub fn run(
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    let cases: Vec<(&'static Method, Load, String)> = settings
-        .methods
-        .iter()
-        .flat_map(|method| LOADS.iter().map(|(load, name, _)| (*method, *load, id(method, name))))
-        .collect();
+    let cases: Vec<(&'static Method, Load)> =
+        settings.methods.iter().flat_map(|method| LOADS.iter().map(|(load, ..)| (*method, *load))).collect();
     let around = testbed.environment(0).surroundings(FileState::ZeroFilled);
     let course = Course::new(NAME, settings, JOURNAL_BYTES, study(settings));
     rounds::run(course, testbed, observer, &finish, &mut |testbed, turn| {
-        let ((method, load, id), until) = (&cases[turn.index], turn.until);
-        let request = BlockRequest { load: *load, method, id, settings };
+        let ((method, load), until) = (cases[turn.index], turn.until);
+        let request = BlockRequest { load, method, settings };
         let block = testbed.real()?.block(|real| real::run(real, &request, until))?;
         let mut measured = tally(&block, settings.bytes as u64);
         measured.durability = Some(classify(method, &around));
@@ -99,16 +88,12 @@ pub fn run(
     })
 }
 
-fn id(method: &Method, load: &str) -> String {
-    format!("{}/{load}", method.id)
-}
-
 fn study(settings: &Settings) -> Study {
     let row = |method: &'static Method, name: &str, what: &str| Row {
         what: what.to_owned(),
         group: method.id.to_owned(),
         method: Some(method.into()),
-        ..Row::waiting(id(method, name), name)
+        ..Row::waiting(format!("{}/{name}", method.id), name)
     };
     Study {
         title: format!("commits of {} with other work on the same disk", bytes(settings.bytes as u64)),
@@ -187,8 +172,7 @@ fn against_none(study: &Study, row: &Row) -> Option<(f64, f64, f64)> {
 
 /// What a load does to commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
-    /// No noticeable effect.
+enum Effect {
     Harmless,
     /// Measurable by the users of the log, and within what databases ask of a disk.
     Felt,
@@ -197,16 +181,16 @@ pub enum Effect {
 }
 
 /// From here on p99 has grown by more than a change of hardware or a busy hour would explain.
-pub(crate) const FELT_RATIO: f64 = 1.5;
+const FELT_RATIO: f64 = 1.5;
 /// Less than this added to p99 disappears in a network round trip, nanoseconds.
-pub(crate) const FELT_NS: f64 = 100_000.0;
+const FELT_NS: f64 = 100_000.0;
 /// From here on the load, not the disk, decides.
-pub(crate) const HARMFUL_RATIO: f64 = 2.0;
+const HARMFUL_RATIO: f64 = 2.0;
 /// What etcd asks of p99, and CockroachDB calls good, nanoseconds.
-pub(crate) const HARMFUL_NS: f64 = 10_000_000.0;
+const HARMFUL_NS: f64 = 10_000_000.0;
 
 /// Judges a load: `ratio` is its p99 against `none`'s, `p99_ns` its p99, `added_ns` what it added.
-pub fn effect(ratio: f64, p99_ns: f64, added_ns: f64) -> Effect {
+fn effect(ratio: f64, p99_ns: f64, added_ns: f64) -> Effect {
     if ratio >= HARMFUL_RATIO && p99_ns >= HARMFUL_NS {
         Effect::Harmful
     } else if ratio >= FELT_RATIO && added_ns >= FELT_NS {

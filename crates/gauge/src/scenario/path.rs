@@ -34,26 +34,27 @@ use seawall_sys::counters::Counts;
 pub const NAME: &str = "path";
 
 /// Size of the file, bytes, as in the original.
-pub(crate) const FILE_BYTES: u64 = 1 << 20;
+const FILE_BYTES: u64 = 1 << 20;
 
 /// When the next write begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// So long after the last one ended, waiting by spinning: the original's.
-    Closed,
-    /// So long after the last one was due, whatever happened.
-    Scheduled,
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// In ids of rows and in orders to JVMs.
+    id: &'static str,
+    words: &'static str,
+    /// So long after the last one was due, whatever happened; else so long after the last one ended, waiting by spinning, as in
+    /// the original.
+    scheduled: bool,
 }
 
-/// The paces: their names in ids, and in words.
-pub const PACES: [(Pace, &str, &str); 2] = [
-    (Pace::Closed, "closed", "closed loop"),
-    (Pace::Scheduled, "scheduled", "scheduled arrivals, from arrival to end"),
+const PACES: [Pace; 2] = [
+    Pace { id: "closed", words: "closed loop", scheduled: false },
+    Pace { id: "scheduled", words: "scheduled arrivals, from arrival to end", scheduled: true },
 ];
 
 /// A native way of writing.
 #[derive(Debug, Clone, Copy)]
-pub enum NativeWrite {
+enum NativeWrite {
     /// Into the kernel's memory, and nothing more.
     Call(WriteCall),
     /// A commit: write and sync together are timed.
@@ -61,8 +62,7 @@ pub enum NativeWrite {
 }
 
 impl NativeWrite {
-    /// A stable name.
-    pub fn id(self) -> &'static str {
+    fn id(self) -> &'static str {
         match self {
             Self::Call(call) => call.id(),
             Self::Commit(method) => method.id,
@@ -70,44 +70,29 @@ impl NativeWrite {
     }
 }
 
-/// What a block is to do.
-#[derive(Debug, Clone, Copy)]
-pub struct BlockRequest {
-    /// The way of writing.
-    pub way: NativeWrite,
-    /// When the next write begins.
-    pub pace: Pace,
+struct BlockRequest<'a, W> {
+    settings: &'a Settings,
+    way: W,
+    pace: Pace,
     /// From write to write, nanoseconds.
-    pub interval_ns: u64,
-    /// Size of a write.
-    pub bytes: usize,
-    /// Size of the writes that fill the file.
-    pub fill_bytes: u64,
-    /// Whether what was written is brought to rest after the block, so that no other row's sync writes it.
-    pub quiesce: bool,
-    /// CPU to pin the thread to.
-    pub cpu: Option<usize>,
+    interval_ns: u64,
 }
 
-/// What a block measured.
-#[derive(Debug, Default)]
-pub struct Trace {
-    /// How long it took, nanoseconds.
-    pub elapsed_ns: u64,
+#[derive(Default)]
+struct Trace {
+    elapsed_ns: u64,
     /// From the call to its return.
-    pub service: Latency,
+    service: Latency,
     /// From arrival to return; only on a schedule.
-    pub response: Option<Latency>,
-    /// The thread's accounts.
-    pub times: Times,
-    /// What slow writes waited for.
-    pub tail: Tail,
+    response: Option<Latency>,
+    times: Times,
+    tail: Tail,
     /// What the devices counted, where the block asks for it.
-    pub counts: Option<Counts>,
+    counts: Option<Counts>,
     /// Leaving one file for the next, where that is a question.
-    pub roll: Option<Latency>,
+    roll: Option<Latency>,
     /// Bytes that the writes allocated on a heap, where there is one that counts.
-    pub allocated_bytes: Option<u64>,
+    allocated_bytes: Option<u64>,
 }
 
 /// Runs the scenario.
@@ -119,30 +104,26 @@ pub fn run(
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
-    if let Some(jvms) = &settings.jvms {
-        return jvm::run(settings, jvms, testbed, observer);
+    if let Some(jdks) = &settings.jvms {
+        return jvm::run(settings, jdks, testbed, observer);
     }
     let cases: Vec<(Pace, WriteCall)> =
-        PACES.iter().flat_map(|(pace, ..)| WriteCall::ALL.map(|call| (*pace, call))).collect();
+        PACES.iter().flat_map(|pace| WriteCall::ALL.map(|call| (*pace, call))).collect();
     let study = study(settings, testbed);
     let course = Course::new(NAME, settings, FILE_BYTES, study);
     rounds::run(course, testbed, observer, &|_| {}, &mut |testbed, turn| {
         let (pace, call) = cases[turn.index];
-        let cpu = settings.pin_to.first().copied();
-        let request = BlockRequest {
-            way: NativeWrite::Call(call),
-            pace,
-            interval_ns: settings.write_sleep_ns,
-            bytes: settings.bytes,
-            fill_bytes: settings.journal.fill_bytes,
-            quiesce: false,
-            cpu,
-        };
+        let (way, interval_ns) = (NativeWrite::Call(call), settings.write_sleep_ns);
+        let request = BlockRequest { settings, way, pace, interval_ns };
         block(testbed, &request, turn.until).map(tally)
     })
 }
 
-fn block(testbed: &mut dyn Testbed, request: &BlockRequest, until: Until<'_>) -> Result<Trace, BlockError> {
+fn block(
+    testbed: &mut dyn Testbed,
+    request: &BlockRequest<'_, NativeWrite>,
+    until: Until<'_>,
+) -> Result<Trace, BlockError> {
     testbed.real()?.block(|real| real::run(real, request, until))
 }
 
@@ -167,9 +148,9 @@ fn tally(trace: Trace) -> Measured {
 }
 
 fn study(settings: &Settings, testbed: &dyn Testbed) -> Study {
-    let row = |pace: &str, words: &str, call: WriteCall| Row {
-        group: words.to_owned(),
-        ..Row::waiting(format!("{}/{pace}", call.id()), call.id())
+    let row = |pace: &Pace, call: WriteCall| Row {
+        group: pace.words.to_owned(),
+        ..Row::waiting(format!("{}/{}", call.id(), pace.id), call.id())
     };
     let environment = testbed.environment(0);
     Study {
@@ -194,10 +175,7 @@ fn study(settings: &Settings, testbed: &dyn Testbed) -> Study {
             format!("{} ns, in every figure", significant(environment.clock.read_ns)),
         )],
         columns: columns(),
-        rows: PACES
-            .iter()
-            .flat_map(|(_, pace, words)| WriteCall::ALL.map(|call| row(pace, words, call)))
-            .collect(),
+        rows: PACES.iter().flat_map(|pace| WriteCall::ALL.map(|call| row(pace, call))).collect(),
         notes: vec!["Nothing here is durable: it is the way into the kernel's memory only.".to_owned()],
         ..Study::default()
     }

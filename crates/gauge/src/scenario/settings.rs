@@ -5,13 +5,13 @@
 
 use super::log::contest::Contestant;
 use super::log::workloads;
-use super::path::jvm::Jvm;
 use crate::error::{Error, Result};
 use crate::result::PlanRecord;
 use crate::testbed::FILL_BYTES;
 use crate::workload::Workload;
 use bytesize::ByteSize;
 use seawall::{EngineChoice, MethodChoice};
+use seawall_host::jdk::Jdk;
 use seawall_host::journal::Recipe;
 use seawall_sys::durability::FileState;
 use seawall_sys::method::{Method, OpenSync, Set, Sync};
@@ -74,8 +74,8 @@ pub struct Settings {
     pub file_bytes: Option<u64>,
     /// `cached`: rewrites a block.
     pub rewrites: u64,
-    /// `path`: the JVMs that write too; `None`: the native ways alone.
-    pub jvms: Option<Vec<Jvm>>,
+    /// `path`: the JDKs whose JVMs write too; `None`: the native ways alone.
+    pub jvms: Option<Vec<Jdk>>,
     /// `log`, `peers`: the workloads, without those that they are compared with; empty: all.
     pub workloads: Vec<String>,
     /// `log`: size of the records of a log that is read, bytes.

@@ -37,9 +37,8 @@ use seawall_sys::counters::Counts;
 /// The scenario's name.
 pub const NAME: &str = "stall";
 
-/// How appends are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appends {
+enum Appends {
     /// Buffered, into a file that grows.
     Buffered,
     /// Buffered, into one of two files that grow; the syncing thread says into which.
@@ -52,10 +51,9 @@ pub enum Appends {
 
 /// What the other thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Syncs {
+enum Syncs {
     /// Nothing: the kernel writes back as it likes.
     Never,
-    /// Syncs the file that is appended to.
     SameFile(Flush),
     /// Turns the appends to the other file and syncs the one they leave.
     OtherSegment,
@@ -63,21 +61,16 @@ pub enum Syncs {
     Log,
 }
 
-/// A row of the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Design {
-    /// Stable name.
-    pub id: &'static str,
-    /// Its heading.
-    pub label: &'static str,
-    /// In a sentence.
-    pub what: &'static str,
-    /// How it appends.
-    pub appends: Appends,
+struct Design {
+    id: &'static str,
+    label: &'static str,
+    what: &'static str,
+    appends: Appends,
     /// What the other thread does.
-    pub syncs: Syncs,
+    syncs: Syncs,
     /// Whether an append is, sooner or later, safe from a power cut.
-    pub durable: bool,
+    durable: bool,
 }
 
 const fn design(
@@ -92,7 +85,7 @@ const fn design(
 }
 
 #[rustfmt::skip]
-pub(crate) const DESIGNS: [Design; 6] = [
+const DESIGNS: [Design; 6] = [
     design("same-file-fsync",  "same-file fsync",  "another thread calls fsync on the file that is appended to, as in the original",
            Appends::Buffered,     Syncs::SameFile(Flush::Fsync), true),
     design("writeback-only", "writeback only",   "nobody syncs, the kernel writes back when it likes, as in the original's comparison",
@@ -107,54 +100,41 @@ pub(crate) const DESIGNS: [Design; 6] = [
            Appends::Log,          Syncs::Log,                    true),
 ];
 
-/// What a block of a design is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockRequest<'a> {
-    /// The design.
-    pub design: &'static Design,
-    /// The parameters.
-    pub settings: &'a Settings,
+struct BlockRequest<'a> {
+    design: &'static Design,
+    settings: &'a Settings,
 }
 
 /// One append, nanoseconds on the testbed's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Append {
-    /// When it was due.
-    pub due_ns: u64,
-    /// When it began.
-    pub start_ns: u64,
-    /// When it was done.
-    pub end_ns: u64,
+#[expect(clippy::struct_field_names, reason = "they are named by their unit")]
+struct Append {
+    due_ns: u64,
+    start_ns: u64,
+    end_ns: u64,
 }
 
 /// One sync, nanoseconds on the testbed's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// When it began.
-    pub start_ns: u64,
-    /// When it was done.
-    pub end_ns: u64,
+struct Span {
+    start_ns: u64,
+    end_ns: u64,
 }
 
 /// What happened in a block.
 #[derive(Debug, Default)]
-pub struct Trace {
-    /// When it began.
-    pub start_ns: u64,
-    /// How long it took.
-    pub elapsed_ns: u64,
-    /// The appends, in order.
-    pub appends: Vec<Append>,
+struct Trace {
+    start_ns: u64,
+    elapsed_ns: u64,
+    appends: Vec<Append>,
     /// Arrivals that were still waiting when the block's time was over.
-    pub missed: u64,
+    missed: u64,
     /// The syncs, in order and without overlap.
-    pub syncs: Vec<Span>,
-    /// The appending thread's accounts.
-    pub times: Times,
-    /// What slow appends waited for.
-    pub tail: Tail,
-    /// What the devices counted.
-    pub counts: Option<Counts>,
+    syncs: Vec<Span>,
+    times: Times,
+    tail: Tail,
+    counts: Option<Counts>,
 }
 
 /// Runs the scenario.
@@ -235,7 +215,7 @@ fn finish(study: &mut Study) {
 /// How many points a block's series has.
 const SERIES_POINTS: u64 = 40;
 
-pub(crate) fn analyse(trace: &Trace, design: &Design) -> Measured {
+fn analyse(trace: &Trace, design: &Design) -> Measured {
     let [mut all, mut in_flight, mut clear, mut service, mut sync] = [(); 5].map(|()| Latency::new());
     let span_ns = (trace.elapsed_ns / SERIES_POINTS).max(1);
     let mut points: Vec<SeriesPoint> = Vec::new();

@@ -311,9 +311,7 @@ pub(crate) enum Content {
     Written(u64),
     /// So many bytes of data by writes of a size, still in the cache.
     Filled {
-        /// How long.
         bytes: u64,
-        /// The size of the writes.
         fill_bytes: u64,
     },
     Growing,

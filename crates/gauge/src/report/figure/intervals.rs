@@ -36,7 +36,7 @@ impl Judgement {
 }
 
 pub(crate) fn scene(title: &str, rows: &[Interval], form: Form) -> Scene {
-    let mut drawing = Drawing { lengths: form.lengths(), form, shapes: Vec::new(), y: 0.0 };
+    let mut drawing = Drawing::new(form);
     drawing.y += drawing.lengths.margin * 0.2;
     let face = Face { bold: true, ..drawing.face(Ink::Text) };
     drawing.paragraph(face, title, 3);
@@ -63,9 +63,7 @@ pub(crate) fn scene(title: &str, rows: &[Interval], form: Form) -> Scene {
     let bottom = drawing.y;
     drawing.shapes.splice(grid..grid, axis.grid(top, bottom, drawing.lengths.words));
     drawing.y += drawing.lengths.margin * 0.6;
-    let size = [drawing.lengths.width, drawing.y.ceil()];
-    drawing.shapes.insert(0, Shape::Rect { at: [0.0, 0.0], size, ink: Ink::Paper });
-    Scene { size, title: title.to_owned(), shapes: drawing.shapes }
+    drawing.on_paper(title.to_owned())
 }
 
 /// The axis of ratios, with 1 at the same distance from both ends.

@@ -7,24 +7,17 @@ use crate::rank::EffectiveClass;
 
 /// What a colour stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
+pub(crate) enum Ink {
     /// The ground.
     Paper,
-    /// Words.
     Text,
     /// Words of less weight.
     Soft,
-    /// Lines of a grid.
     Grid,
-    /// A warning.
     Warning,
-    /// What outlives a power cut.
     PowerLoss,
-    /// What claims to, and is not confirmed.
     NotConfirmed,
-    /// What outlives a crash of the system.
     SystemCrash,
-    /// What outlives a crash of the process.
     ProcessCrash,
     /// A row without a class.
     Row,
@@ -49,8 +42,7 @@ impl Ink {
         INKS.into_iter().find(|(ink, ..)| *ink == self).unwrap_or(INKS[1])
     }
 
-    /// That of a class.
-    pub fn of(class: EffectiveClass) -> Self {
+    pub(crate) fn of(class: EffectiveClass) -> Self {
         match class {
             EffectiveClass::PowerLoss => Self::PowerLoss,
             EffectiveClass::NotConfirmed => Self::NotConfirmed,
@@ -62,69 +54,47 @@ impl Ink {
 
 /// Where a text stands from its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anchor {
-    /// It begins there.
+pub(crate) enum Anchor {
     Start,
-    /// Its middle is there.
     Middle,
-    /// It ends there.
     End,
 }
 
 /// How a text is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Face {
+pub(crate) struct Face {
     /// Height of a line's letters, pixels.
     pub size: f64,
-    /// Whether it is heavy.
     pub bold: bool,
     /// Whether all letters have one width.
     pub mono: bool,
-    /// Its colour.
     pub ink: Ink,
-    /// Where it stands.
     pub anchor: Anchor,
 }
 
-/// One shape.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
-    /// A filled rectangle.
+pub(crate) enum Shape {
     Rect {
         /// Left and upper edge.
         at: [f64; 2],
-        /// Width and height.
         size: [f64; 2],
-        /// Its colour.
         ink: Ink,
     },
-    /// A line with round ends.
     Line {
-        /// One end.
         from: [f64; 2],
-        /// The other.
         to: [f64; 2],
-        /// How thick it is.
         width: f64,
-        /// Its colour.
         ink: Ink,
     },
-    /// A filled circle.
     Dot {
-        /// Its centre.
         at: [f64; 2],
-        /// Its radius.
         radius: f64,
-        /// Its colour.
         ink: Ink,
     },
-    /// A line of text.
     Text {
         /// Where its base line is.
         at: [f64; 2],
-        /// How it is set.
         face: Face,
-        /// What it says.
         text: String,
     },
 }
@@ -133,11 +103,10 @@ pub enum Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     /// Width and height, pixels.
-    pub size: [f64; 2],
+    pub(crate) size: [f64; 2],
     /// What it shows, for those who do not see it.
-    pub title: String,
-    /// The shapes.
-    pub shapes: Vec<Shape>,
+    pub(crate) title: String,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 /// How wide a text may become in the widest of common fonts, pixels.

@@ -8,7 +8,7 @@ use super::{Caption, Page, table};
 use crate::figures::{count, duration, tight};
 use crate::findings;
 use crate::latency::Latency;
-use crate::lookup;
+use crate::lookup::{self, unique};
 use crate::rank::{EffectiveClass, Ranked, Ranking};
 use crate::report::columns::{percentile, shown};
 use crate::row::{Measured, Round, Row, Series};
@@ -41,13 +41,7 @@ fn against_axis(page: &mut Page, study: &Study) {
     if placed.len() < 2 {
         return;
     }
-    let mut groups: Vec<(String, Option<usize>)> = Vec::new();
-    for row in &placed {
-        let key = (row.group.clone(), row.place);
-        if !groups.contains(&key) {
-            groups.push(key);
-        }
-    }
+    let groups = unique(placed.iter().map(|row| (row.group.clone(), row.place)));
     let name = |(group, place): &(String, Option<usize>)| {
         let place = place.and_then(|place| study.places.get(place)).map(|place| place.label.as_str());
         let mut parts: Vec<&str> =
@@ -230,9 +224,7 @@ fn shown_at_first<'a>(
         }
     };
     if ranked {
-        let is_published = |row: &&Ranked<'_>| {
-            lookup::method(ranking.result, row.row).is_some_and(|method| method.set == Set::Published)
-        };
+        let is_published = |row: &&Ranked<'_>| lookup::is_published(ranking.result, row.row);
         let best = EffectiveClass::ALL.into_iter().filter_map(|class| ranking.of(class).next());
         best.chain(ranking.rows.iter().filter(is_published)).for_each(|ranked| add(ranked.row));
         first.truncate(METHODS_MANY);

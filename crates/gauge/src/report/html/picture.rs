@@ -59,13 +59,12 @@ impl Axis {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Line {
     pub(super) name: String,
     /// Which colour and dash it has: the same for the same row in every picture of a page.
     pub(super) look: usize,
     pub(super) on: bool,
-    /// Whether its points are marked.
     pub(super) points: bool,
     /// One an x value.
     pub(super) ys: Vec<Option<f64>>,
@@ -75,6 +74,14 @@ pub(super) struct Line {
     /// Up to where a whisker goes from each point; empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) highs: Vec<Option<f64>>,
+}
+
+/// Each value once.
+fn ascending(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
 }
 
 /// Points per factor of ten of the samples beyond.
@@ -94,19 +101,13 @@ fn longest_at(latency: &Latency) -> f64 {
 pub(super) type Distribution<'a> = (String, &'a Latency, bool);
 
 /// Latency by percentile: one curve a name.
-pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Picture {
+pub(super) fn percentiles(id: String, curves: &[Distribution<'_>]) -> Picture {
     let longest = curves.iter().map(|(_, latency, _)| longest_at(latency));
     let last = longest.clone().fold(longest_at(&Latency::new()), f64::max);
     // No histogram counts more than 2^64 samples, which is less than 20 nines.
-    let mut xs: Vec<f64> = (0..=20 * STEPS_PER_NINE)
-        .map(|step| f64::from(step) / f64::from(STEPS_PER_NINE))
-        .take_while(|x| *x < last)
-        .chain([nines(50.0)])
-        .chain(longest)
-        .collect();
-    xs.sort_by(f64::total_cmp);
-    xs.dedup();
-    let line = |(look, (name, latency, on)): (usize, &(String, &Latency, bool))| {
+    let steps = (0..=20 * STEPS_PER_NINE).map(|step| f64::from(step) / f64::from(STEPS_PER_NINE));
+    let xs = ascending(steps.take_while(|x| *x < last).chain([nines(50.0)]).chain(longest));
+    let line = |(look, (name, latency, on)): (usize, &Distribution<'_>)| {
         let (end, longest) = ((latency.count().max(1) as f64).log10(), longest_at(latency));
         let at = |x: &f64| match latency.count() {
             0 => None,
@@ -114,15 +115,7 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
             _ if *x > end + 1e-9 => None,
             _ => Some(latency.raw_percentile_ns(100.0 * (1.0 - 10_f64.powf(-x))) as f64),
         };
-        Line {
-            name: name.clone(),
-            look,
-            on: *on,
-            points: false,
-            ys: xs.iter().map(at).collect(),
-            gaps: Vec::new(),
-            highs: Vec::new(),
-        }
+        Line { name: name.clone(), look, on: *on, ys: xs.iter().map(at).collect(), ..Line::default() }
     };
     Picture {
         id,
@@ -137,14 +130,8 @@ pub(super) fn percentiles(id: String, curves: &[(String, &Latency, bool)]) -> Pi
 /// Median and longest commit of each block, over the time of the run.
 pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Picture {
     let at = |round: &Round| (round.start_ns as f64 + round.elapsed_ns as f64 / 2.0) / 1e9;
-    let mut xs: Vec<f64> = rows
-        .iter()
-        .flat_map(|(_, rounds, _)| rounds.iter())
-        .filter(|round| round.commits > 0)
-        .map(at)
-        .collect();
-    xs.sort_by(f64::total_cmp);
-    xs.dedup();
+    let ran = rows.iter().flat_map(|(_, rounds, _)| rounds.iter()).filter(|round| round.commits > 0);
+    let xs = ascending(ran.map(at));
     let line = |(look, (name, rounds, on)): (usize, &(String, &[Round], bool))| {
         let (mut ys, mut highs) = (vec![None; xs.len()], vec![None; xs.len()]);
         for round in rounds.iter().filter(|round| round.commits > 0) {
@@ -153,7 +140,7 @@ pub(super) fn over_time(id: String, rows: &[(String, &[Round], bool)]) -> Pictur
                 highs[index] = Some(round.max_ns as f64);
             }
         }
-        Line { name: name.clone(), look, on: *on, points: true, ys, gaps: Vec::new(), highs }
+        Line { name: name.clone(), look, on: *on, points: true, ys, highs, ..Line::default() }
     };
     let series = rows.iter().enumerate().map(line).collect();
     Picture {
@@ -170,9 +157,7 @@ pub(super) type Curve = (String, Vec<(f64, f64)>);
 
 /// Curves of named points, which need not share their x values.
 pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: bool) -> Picture {
-    let mut xs: Vec<f64> = curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)).collect();
-    xs.sort_by(f64::total_cmp);
-    xs.dedup();
+    let xs = ascending(curves.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)));
     let line = |(look, (name, values)): (usize, &Curve)| {
         let mut ys = vec![None; xs.len()];
         for (at, value) in values {
@@ -180,7 +165,7 @@ pub(super) fn curves(id: String, x: Axis, y: Axis, curves: &[Curve], points: boo
                 ys[index] = Some(*value);
             }
         }
-        Line { name: name.clone(), look, on: true, points, ys, gaps: Vec::new(), highs: Vec::new() }
+        Line { name: name.clone(), look, on: true, points, ys, ..Line::default() }
     };
     let series = curves.iter().enumerate().map(line).collect();
     Picture { id, x, y, xs, series, spans: Vec::new() }
@@ -208,9 +193,7 @@ impl Picture {
     /// The same with each line broken at these x values, which need not be points of any line.
     pub(super) fn broken(mut self, breaks: &[Vec<f64>]) -> Self {
         let old = std::mem::take(&mut self.xs);
-        self.xs = old.iter().chain(breaks.iter().flatten()).copied().collect();
-        self.xs.sort_by(f64::total_cmp);
-        self.xs.dedup();
+        self.xs = ascending(old.iter().chain(breaks.iter().flatten()).copied());
         let index = |x: &f64| self.xs.binary_search_by(|known| known.total_cmp(x)).ok();
         let moved: Vec<Option<usize>> = old.iter().map(index).collect();
         for (number, line) in self.series.iter_mut().enumerate() {

@@ -11,8 +11,7 @@ use crate::judgement::{Answer, Judgement};
 use crate::ranges;
 use crate::rank::Ranking;
 use crate::report::facts;
-use crate::report::figure::svg::{Colours, element};
-use crate::report::figure::{self, Form};
+use crate::report::figure;
 use crate::report::grid::missing;
 use crate::result::RunResult;
 use seawall_sys::inspect::Environment;
@@ -36,15 +35,6 @@ fn stamp(page: &mut Page, result: &RunResult) {
     page.add(&format!("<p class=\"soft\">{} · {}</p>\n", Text(&figure::stamp(result)), Text(&cpus)));
 }
 
-/// The picture that can be shared, laid out for wide screens and for phones.
-fn share(page: &mut Page, result: &RunResult) {
-    page.out += "<figure class=\"share\">\n";
-    for (form, class) in [(Form::Wide, "for-wide"), (Form::Narrow, "for-narrow")] {
-        page.out += &element(&figure::scene(result, form), Colours::OfPage, class);
-    }
-    page.out += "</figure>\n";
-}
-
 pub(super) fn section(
     page: &mut Page,
     result: &RunResult,
@@ -65,7 +55,7 @@ pub(super) fn section(
     let advice = study.ranked.then(|| advise::advise(&ranking));
     let has_figures = result.measured().next().is_some();
     if has_figures {
-        share(page, result);
+        page.share(|form| figure::scene(result, form));
     }
     if let Some(advice) = &advice {
         recommendation(page, &ranking, &advice.judgement);

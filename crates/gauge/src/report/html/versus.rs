@@ -10,9 +10,7 @@ use crate::compare::text::Group;
 use crate::compare::{Comparison, Difference, caveats, conclusion, kin, text};
 use crate::latency::Latency;
 use crate::lookup;
-use crate::report::figure::Form;
 use crate::report::figure::intervals::{Interval, Judgement, scene};
-use crate::report::figure::svg::{Colours, element};
 use crate::result::RunResult;
 use crate::study::Unit;
 
@@ -53,7 +51,7 @@ pub(super) fn section(
     overlays(page, &compared);
 }
 
-/// The differences of one side as a picture, laid out for wide screens and for phones.
+/// The differences of one side as a picture.
 fn intervals(page: &mut Page, comparison: &Comparison, side: usize) {
     let interval = |line: &crate::compare::Line| {
         let (group, cell) = (Group::of(line, side)?, line.cells[side].as_ref()?);
@@ -82,11 +80,7 @@ fn intervals(page: &mut Page, comparison: &Comparison, side: usize) {
     rows.sort_by_key(|(group, _)| *group);
     let rows: Vec<Interval> = rows.into_iter().map(|(_, row)| row).collect();
     let title = format!("{} of {} against A", comparison.measure.title, Comparison::letter(side));
-    page.out += "<figure class=\"share\">\n";
-    for (form, class) in [(Form::Wide, "for-wide"), (Form::Narrow, "for-narrow")] {
-        page.out += &element(&scene(&title, &rows, form), Colours::OfPage, class);
-    }
-    page.out += "</figure>\n";
+    page.share(|form| scene(&title, &rows, form));
 }
 
 /// Whether a difference is `faster` or `slower`, or, where it cannot be judged or is none, `same`.

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    request: &BlockRequest,
+    request: &BlockRequest<'_>,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
     let path = testbed.file(request.place, "cached", Content::Written(request.file_bytes), until)?;
@@ -81,24 +81,30 @@ fn read_through(file: &mut File, path: &Path, bytes: u64, until: Until<'_>) -> R
 /// The calls of a rewrite, in the order of the table.
 const CALLS: [&str; 4] = ["lseek", "read", WRITE, SYNC];
 
-fn rewrite(file: &mut File, path: &Path, request: &BlockRequest, until: Until<'_>) -> Result<Trace, Error> {
-    if let Some(cpu) = request.cpu {
-        pin(cpu)?;
+fn rewrite(
+    file: &mut File,
+    path: &Path,
+    request: &BlockRequest<'_>,
+    until: Until<'_>,
+) -> Result<Trace, Error> {
+    let settings = request.settings;
+    if let Some(cpu) = settings.pin_to.first() {
+        pin(*cpu)?;
     }
     let mut random = fastrand::Rng::with_seed(request.seed);
-    let data = Aligned::incompressible(request.bytes, request.seed);
-    let mut buffer = Aligned::zeroed(request.bytes);
-    let places = (request.file_bytes / request.bytes as u64).max(1);
+    let data = Aligned::incompressible(settings.bytes, request.seed);
+    let mut buffer = Aligned::zeroed(settings.bytes);
+    let places = (request.file_bytes / settings.bytes as u64).max(1);
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut trace = Trace::default();
     let mut counter = Counter::new();
     let start_ns = clock::monotonic_ns();
-    for _ in 0..request.rewrites {
+    for _ in 0..settings.rewrites {
         if until.stop.load(Ordering::Relaxed) {
             break;
         }
-        let at = SeekFrom::Start(random.u64(..places) * request.bytes as u64);
+        let at = SeekFrom::Start(random.u64(..places) * settings.bytes as u64);
         counter.call(path, 0, || file.seek(at))?;
         counter.call(path, 1, || file.read_exact(buffer.as_mut_slice()))?;
         // The original went back for each write, too.

@@ -12,7 +12,6 @@ const APART_BYTES_MIN: u64 = 4 << 20;
 /// A separate log is warmed with this many segments' worth of bytes: more than all its files hold.
 const APART_WARM_UP: u64 = 6;
 
-/// Stream number `number` of a workload.
 pub(super) fn stream(number: u32) -> Result<StreamId, Fault> {
     StreamId::new(number).ok_or_else(|| format!("{number} is no stream").into())
 }

@@ -99,7 +99,6 @@ pub(crate) struct Workload {
     /// The rows that it stands among, the floor first.
     pub(crate) group: &'static str,
     pub(crate) work: Work,
-    /// What commits.
     pub(crate) by: &'static Contestant,
     /// Bytes of a commit, an append or all that is read.
     pub(crate) bytes: usize,

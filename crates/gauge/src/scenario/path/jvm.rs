@@ -1,9 +1,9 @@
 //! Runs the `path` scenario's rows on JVMs and natively, in memory, past the cache and durably.
 //!
 //! ```text
-//!   settings.jvms ── one description a JVM: its rows, and why one cannot run
+//!   settings.jvms ── the JDKs: each is started, or is the reason why its rows cannot run
 //!   rows          ── pace × (into memory | past the cache | durable) × (native, then each JVM)
-//!   a block       ── native: this process; else the JVM that was started, through a Machine
+//!   a block       ── native: this process; else the JVM that was started
 //! ```
 //!
 //! Rows of JVMs and native ones take turns in the same rounds, on files made the same way. A JVM's row names the
@@ -14,24 +14,26 @@
 //! durable.
 
 mod analysis;
+mod java;
 mod real;
 
 pub use analysis::judge;
 
 use self::Shape::{Aligned, Fixed, Growing};
+use self::java::Jvm;
 use super::super::rounds::{self, Course, RunBlock};
 use super::super::settings::Settings;
 use super::super::{Observer, RunError};
-use super::{FILE_BYTES, NAME, NativeWrite, PACES, Pace, Trace};
+use super::{BlockRequest, FILE_BYTES, NAME, NativeWrite, PACES, Pace};
 use crate::figures::{bytes, significant};
 use crate::result::RunResult;
 use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
-use crate::testbed::{Testbed, Until};
+use crate::testbed::Testbed;
+use seawall_host::jdk::Jdk;
 use seawall_host::write_call::WriteCall;
 use seawall_sys::durability::{Claim, FileState, Medium, classify};
-use seawall_sys::{OpenError, methods};
-use std::path::PathBuf;
+use seawall_sys::methods;
 
 /// Time of a run with JVMs by default, nanoseconds: it has some 150 rows.
 pub const TIME_NS: u64 = 150_000_000_000;
@@ -46,19 +48,6 @@ pub const WARM_UP: u32 = 5;
 /// queue.
 pub(crate) const DURABLE_INTERVALS: u64 = 10;
 
-/// A JVM that writes too, in each of [`WAYS`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Jvm {
-    /// Short, unique, in front of its rows' names, such as `17`.
-    pub label: String,
-    /// What it is, for people, such as `17.0.15, Eclipse Adoptium, OpenJDK 64-Bit Server VM, G1`.
-    pub words: String,
-    /// What a reading of its clock costs, nanoseconds, if it runs.
-    pub clock_ns: Option<f64>,
-    /// Why it cannot run, with the remedy.
-    pub not_available: Option<String>,
-}
-
 /// A way in which a JVM writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way {
@@ -66,8 +55,7 @@ pub struct Way {
     pub id: &'static str,
     /// The native row that makes the same calls.
     pub like: &'static str,
-    /// How its file is made.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// What it does, for people.
     pub what: &'static str,
 }
@@ -99,7 +87,7 @@ pub const WAYS: [Way; 16] = [
 
 /// How the file of a row is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// Filled, and overwritten in place.
     Fixed,
     /// Empty, and growing.
@@ -108,40 +96,8 @@ pub enum Shape {
     Aligned,
 }
 
-/// What a JVM's block is to do.
-#[derive(Debug, Clone, Copy)]
-pub struct BlockRequest {
-    /// Index into [`Settings::jvms`].
-    pub machine: usize,
-    /// The way of writing.
-    pub way: &'static Way,
-    /// When the next write begins; `None`: at once, to warm up.
-    pub pace: Option<Pace>,
-    /// From write to write, nanoseconds.
-    pub interval_ns: u64,
-    /// Size of a write.
-    pub bytes: usize,
-    /// Size of the writes that fill the file.
-    pub fill_bytes: u64,
-}
-
-/// A JVM that was started.
-pub trait Machine {
-    /// Runs a block on `files`, which exist, are `file_bytes` long unless they grow, and are taken in turn.
-    ///
-    /// # Errors
-    /// Unavailable, with the reason, or the failed call.
-    fn write(
-        &mut self,
-        request: &BlockRequest,
-        file_bytes: u64,
-        files: &[PathBuf],
-        until: Until<'_>,
-    ) -> Result<Trace, OpenError>;
-}
-
-/// The JVMs of a run, attached to its testbed, in the order of [`Settings::jvms`]; none where one could not be started.
-pub struct StartedJvms(pub Vec<Option<Box<dyn Machine>>>);
+/// One write at once behind the other: a JVM warms up.
+const TIGHT: Pace = Pace { id: "tight", words: "", scheduled: false };
 
 struct Case {
     pace: Pace,
@@ -154,7 +110,7 @@ struct Case {
 
 /// How far a row's writes go; rows are grouped by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+enum Depth {
     Memory,
     PastTheCache,
     Durable,
@@ -195,7 +151,7 @@ fn cases(jvms: usize) -> Vec<Case> {
         ways.extend((0..jvms).map(|machine| (native(way.like), Some((machine, way)))));
     }
     let mut cases = Vec::new();
-    for (pace, ..) in PACES {
+    for pace in PACES {
         for (group, _) in DEPTHS {
             let here = ways.iter().filter(|(way, _)| depth(*way) == group);
             cases.extend(here.map(|&(native, jvm)| Case { pace, depth: group, native, jvm }));
@@ -206,12 +162,13 @@ fn cases(jvms: usize) -> Vec<Case> {
 
 pub(super) fn run(
     settings: &Settings,
-    jvms: &[Jvm],
+    jdks: &[Jdk],
     testbed: &mut dyn Testbed,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, RunError> {
+    let mut jvms = java::start(jdks);
     let cases = cases(jvms.len());
-    let study = study(settings, jvms, &cases, testbed);
+    let study = study(settings, &jvms, &cases, testbed);
     let classes: Vec<Option<Claim>> = cases.iter().map(|case| class(case, testbed)).collect();
     let mut warmed = vec![0; cases.len()];
     let native_of: Vec<Option<usize>> = cases.iter().map(|case| native_of(case, &study)).collect();
@@ -221,17 +178,15 @@ pub(super) fn run(
         let (case, until) = (&cases[turn.index], turn.until);
         let warming = warmed[turn.index] < settings.warm_up;
         warmed[turn.index] += 1;
-        let rare = case.pace == Pace::Scheduled && case.depth != Depth::Memory;
+        let rare = case.pace.scheduled && case.depth != Depth::Memory;
         let interval_ns = settings.write_sleep_ns * if rare { DURABLE_INTERVALS } else { 1 };
-        let (bytes, fill_bytes) = (settings.bytes, settings.journal.fill_bytes);
         let trace = if let Some((machine, way)) = case.jvm {
-            let pace = (!warming).then_some(case.pace);
-            let request = BlockRequest { machine, way, pace, interval_ns, bytes, fill_bytes };
-            testbed.real()?.block(|real| real::run(real, &request, until))?
+            let pace = if warming { TIGHT } else { case.pace };
+            let request = BlockRequest { settings, way, pace, interval_ns };
+            testbed.real()?.block(|real| real::run(real, &mut jvms[machine], &request, until))?
         } else {
             let way = case.native.expect("a native row has its way");
-            let (pace, quiesce, cpu) = (case.pace, true, None);
-            let request = super::BlockRequest { way, pace, interval_ns, bytes, fill_bytes, quiesce, cpu };
+            let request = BlockRequest { settings, way, pace: case.pace, interval_ns };
             super::block(testbed, &request, until)?
         };
         let mut measured = analysis::tally(trace);
@@ -249,13 +204,9 @@ pub(super) fn run(
 fn native_of(case: &Case, study: &Study) -> Option<usize> {
     let (_, way) = case.jvm?;
     let append = way.like == WriteCall::Append.id();
-    let id = format!("{}/{}", way.like, pace_words(case.pace).0);
+    let id = format!("{}/{}", way.like, case.pace.id);
     let at = study.rows.iter().position(|row| row.id == id)?;
     ((way.shape == Growing) == append).then_some(at)
-}
-
-fn pace_words(pace: Pace) -> (&'static str, &'static str) {
-    PACES.into_iter().find(|(one, ..)| *one == pace).map_or(("", ""), |(_, id, words)| (id, words))
 }
 
 /// What an acknowledged write outlives; `None` for what is no commit.
@@ -274,12 +225,12 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case], testbed: &dyn Testbe
     );
     let rows = cases.iter().map(|case| {
         let lacking = file_system.medium == Medium::Memory && case.depth != Depth::Memory;
-        row(case, jvms, lacking.then_some(&in_memory))
+        row(case, jvms, lacking.then(|| in_memory.clone()))
     });
     let versions = jvms.iter().map(|jvm| Fact::new(&format!("jdk_{}", jvm.label), "JDK", jvm.words.as_str()));
     let clocks = jvms.iter().filter_map(|jvm| {
         let title = format!("a reading of JDK {}'s clock", jvm.label);
-        let words = format!("{} ns", significant(jvm.clock_ns?));
+        let words = format!("{} ns", significant(jvm.java.as_ref().ok()?.clock_ns));
         Some(Fact::new(&format!("clock_read_{}", jvm.label), &title, words))
     });
     let fill = bytes(settings.journal.fill_bytes);
@@ -302,30 +253,29 @@ fn study(settings: &Settings, jvms: &[Jvm], cases: &[Case], testbed: &dyn Testbe
 }
 
 /// The row of a case, which cannot run for the reason that is given, or for one of its own.
-fn row(case: &Case, jvms: &[Jvm], reason: Option<&String>) -> Row {
+fn row(case: &Case, jvms: &[Jvm], reason: Option<String>) -> Row {
     let (id, label, what, own) = match case.jvm {
         None => {
             let id = case.native.map_or("", NativeWrite::id);
             (id.to_owned(), id.to_owned(), "native", None)
         }
         Some((machine, way)) => {
-            let Jvm { label, not_available, .. } = &jvms[machine];
+            let Jvm { label, java, .. } = &jvms[machine];
             let (id, label) = (format!("jdk{label}/{}", way.id), format!("{label} {}", way.id));
-            (id, label, way.what, not_available.as_ref())
+            (id, label, way.what, java.as_ref().err().map(ToString::to_string))
         }
     };
-    let (pace_id, pace_words) = pace_words(case.pace);
     let group = DEPTHS.into_iter().find(|(one, _)| *one == case.depth).map_or("", |(_, words)| words);
     let mut row = Row {
         what: what.to_owned(),
-        group: format!("{group}: {pace_words}"),
-        ..Row::waiting(format!("{id}/{pace_id}"), label)
+        group: format!("{group}: {}", case.pace.words),
+        ..Row::waiting(format!("{id}/{}", case.pace.id), label)
     };
     if let Some(NativeWrite::Commit(method)) = case.native {
         row.method = Some(method.into());
     }
     if let Some(reason) = reason.or(own) {
-        row.outcome = Outcome::NotAvailable { reason: reason.clone() };
+        row.outcome = Outcome::NotAvailable { reason };
     }
     row
 }
@@ -333,11 +283,10 @@ fn row(case: &Case, jvms: &[Jvm], reason: Option<&String>) -> Row {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::sample::samples;
     use crate::scenario::settings::Amount;
     use crate::testbed::real::RealTestbed;
     use crate::testbed::sim::SimTestbed;
-    use seawall_sys::Unavailable;
+    use std::path::Path;
 
     #[test]
     fn depth_is_that_of_the_native_row() {
@@ -352,52 +301,21 @@ mod tests {
         }
     }
 
-    /// Answers at once what a JVM would that writes in 1,300 ns.
-    struct Prompt;
-
-    impl Machine for Prompt {
-        fn write(
-            &mut self,
-            request: &BlockRequest,
-            _: u64,
-            files: &[PathBuf],
-            _: Until<'_>,
-        ) -> Result<Trace, OpenError> {
-            if request.machine == 0 && request.way.id == "ffm-pwrite" {
-                return Err(OpenError::Unavailable(Unavailable("needs JDK 22".to_owned())));
-            }
-            assert!(files.iter().all(|file| file.exists()), "{files:?}");
-            Ok(Trace {
-                elapsed_ns: 1_000_000,
-                service: samples(100, 1_300),
-                response: (request.pace == Some(Pace::Scheduled)).then(|| samples(100, 1_300)),
-                roll: (request.pace == Some(Pace::Closed)).then(|| samples(2, 30_000)),
-                allocated_bytes: Some(if request.way.id == "raf-rwd" { 4_000 } else { 0 }),
-                ..Trace::default()
-            })
-        }
-    }
-
-    /// Two JVMs, of which the older lacks a way, run in a folder that is said to be on such a medium.
+    /// Two JVMs, played by `tests/jdk`, of which the older lacks a way, run in a folder that is said to be on such a medium.
     fn run_on(medium: Medium) -> RunResult {
-        let jvm = |label: &str| Jvm {
-            label: label.to_owned(),
-            words: format!("{label}.0.1, not there"),
-            clock_ns: Some(25.0),
-            not_available: None,
-        };
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jdk");
+        let jdk = |major: u32| Jdk { home: home.clone(), version: major.to_string(), major, compiles: true };
         let settings = Settings {
             amount: Amount::TimeNs(1_000_000_000),
             rounds: 1,
             warm_up: 1,
-            jvms: Some(vec![jvm("17"), jvm("25")]),
+            jvms: Some(vec![jdk(17), jdk(25)]),
             ..Settings::default()
         };
         let folder = tempfile::tempdir().expect("a folder");
         let mut environment = SimTestbed::new(1, Vec::new()).environment(0).clone();
         environment.file_system.medium = medium;
         let mut testbed = RealTestbed::in_folder(folder.path(), environment);
-        testbed.attach(StartedJvms(vec![Some(Box::new(Prompt)), Some(Box::new(Prompt))]));
         super::super::run(&settings, &mut testbed, &mut crate::watcher::Watcher::default()).expect("a result")
     }
 

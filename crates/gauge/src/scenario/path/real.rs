@@ -3,7 +3,7 @@
 //! Invariant: files are opened before; between the two readings of the clock lies one write, with its sync if the way
 //! has one, and nothing else.
 
-use super::{BlockRequest, FILE_BYTES, NativeWrite, Pace, Trace};
+use super::{BlockRequest, FILE_BYTES, NativeWrite, Trace};
 use crate::latency::Latency;
 use crate::measure::Attribution;
 use crate::testbed::real::{Content, RealTestbed};
@@ -18,12 +18,13 @@ use std::sync::atomic::Ordering;
 
 pub(super) fn run(
     testbed: &mut RealTestbed,
-    request: &BlockRequest,
+    request: &BlockRequest<'_, NativeWrite>,
     until: Until<'_>,
 ) -> Result<Trace, BlockError> {
-    let bytes = request.bytes as u64;
+    let settings = request.settings;
+    let bytes = settings.bytes as u64;
     let file_bytes = FILE_BYTES.max(bytes);
-    let filled = Content::Filled { bytes: file_bytes, fill_bytes: request.fill_bytes };
+    let filled = Content::Filled { bytes: file_bytes, fill_bytes: settings.journal.fill_bytes };
     let path = match request.way {
         // It grows, so each block has a new one.
         NativeWrite::Call(WriteCall::Append) => testbed.fresh_file("append", Content::Growing, until)?,
@@ -33,15 +34,17 @@ pub(super) fn run(
         }
         _ => testbed.file(0, "path", filled, until)?,
     };
-    let target = Target { path, journal_bytes: file_bytes, write_bytes: request.bytes };
+    let target = Target { path, journal_bytes: file_bytes, write_bytes: settings.bytes };
     let mut writer = match request.way {
         NativeWrite::Call(call) => call.open(&target)?,
         NativeWrite::Commit(method) => seawall_sys::open(method, &target, None)?,
     };
     writer.warm(0..file_bytes)?;
-    let before = request.quiesce.then(|| testbed.counts_of(0)).flatten();
+    // What was written is brought to rest, so that no other row's sync writes it.
+    let quiesce = settings.jvms.is_some();
+    let before = quiesce.then(|| testbed.counts_of(0)).flatten();
     let mut trace = apart(|| time(&mut *writer, request, file_bytes / bytes, until))?;
-    if request.quiesce {
+    if quiesce {
         trace.counts = before.zip(testbed.counts_of(0)).map(|(before, after)| after.since(&before));
         RealTestbed::rest(&target.path)?;
     }
@@ -50,19 +53,20 @@ pub(super) fn run(
 
 fn time(
     writer: &mut dyn CommitHandle,
-    request: &BlockRequest,
+    request: &BlockRequest<'_, NativeWrite>,
     places: u64,
     until: Until<'_>,
 ) -> Result<Trace, Error> {
-    if let Some(cpu) = request.cpu {
-        pin(cpu)?;
+    if let Some(cpu) = request.settings.pin_to.first() {
+        pin(*cpu)?;
     }
-    let block = Aligned::incompressible(request.bytes, 1);
+    let bytes = request.settings.bytes;
+    let block = Aligned::incompressible(bytes, 1);
     let accounts = Accounts::open();
     let times = accounts.times();
     let mut attribution = Attribution::new(None, accounts.wait_ns());
     let synced = matches!(request.way, NativeWrite::Commit(method) if method.sync != Sync::None);
-    let scheduled = request.pace == Pace::Scheduled;
+    let scheduled = request.pace.scheduled;
     let mut trace = Trace { response: scheduled.then(Latency::new), ..Trace::default() };
     let start_ns = clock::monotonic_ns();
     let end_ns = start_ns + until.block_ns;
@@ -71,7 +75,7 @@ fn time(
     let mut done = 0;
     while due_ns < end_ns && done_ns < end_ns && !until.stop.load(Ordering::Relaxed) {
         clock::sleep_until(due_ns);
-        let offset = done % places * request.bytes as u64;
+        let offset = done % places * bytes as u64;
         let t0 = clock::monotonic_ns();
         writer.write(offset, block.as_slice())?;
         if synced {

@@ -1,4 +1,4 @@
-//! Finds the JDKs of a run: those named with `--jdk`, else one of each major version on this machine.
+//! Finds JDKs: those named with `--jdk`, else one of each major version on this machine.
 //!
 //! ```text
 //!   named with --jdk    each of them, or an error with the reason
