@@ -29,7 +29,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: StepOutcome,
-    pub(crate) wall_seconds: f64,
+    pub(crate) wall: Duration,
     /// Of the step and all its processes; unknown where the kernel does not list it in a file.
     pub(crate) cpu_seconds: Option<f64>,
 }
@@ -61,7 +61,7 @@ impl Starter {
         let _ = std::fs::remove_file(&written);
         let mut step = Command::new(&self.program);
         step.args(words).arg("--outcome").arg(&written);
-        let (ran, wall_seconds, cpu_seconds) = measured(|| ended(limited(&step, limit)));
+        let (ran, wall, cpu_seconds) = measured(|| ended(limited(&step, limit)));
         if STOPPED.load(Ordering::SeqCst) {
             let _ = std::fs::remove_dir_all(&self.folder);
             std::process::exit(130);
@@ -75,7 +75,7 @@ impl Starter {
                 .unwrap_or_else(|| StepOutcome::Broken(format!("the process ended with {status}"))),
             Err(error) => StepOutcome::Broken(error.to_string()),
         };
-        Ran { outcome, wall_seconds, cpu_seconds }
+        Ran { outcome, wall, cpu_seconds }
     }
 }
 
@@ -85,11 +85,11 @@ impl Drop for Starter {
     }
 }
 
-/// Runs `work`; also gives the seconds that it took, and the processor seconds of child processes.
-fn measured<T>(work: impl FnOnce() -> T) -> (T, f64, Option<f64>) {
+/// Runs `work`; also gives the time that it took, and the processor seconds of child processes.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, Duration, Option<f64>) {
     let (started_ns, before) = (seawall_sys::clock::monotonic_ns(), children_seconds());
     let result = work();
-    let wall = (seawall_sys::clock::monotonic_ns() - started_ns) as f64 / 1e9;
+    let wall = Duration::from_nanos(seawall_sys::clock::monotonic_ns() - started_ns);
     let cpu = before.and_then(|before| Some(children_seconds()? - before));
     (result, wall, cpu)
 }
@@ -177,6 +177,6 @@ mod tests {
     fn what_ends_in_time_tells_how() {
         let (status, wall, _) = measured(|| ended(limited(&shell("exit 3"), Duration::from_mins(1))));
         let status = status.expect("starts");
-        assert!(status.code() == Some(3) && !is_too_long(status) && wall > 0.0);
+        assert!(status.code() == Some(3) && !is_too_long(status) && !wall.is_zero());
     }
 }

@@ -37,7 +37,6 @@ pub(crate) fn provide() -> Result {
     status(install)
 }
 
-/// How and where the libraries are installed.
 #[derive(Args)]
 pub(crate) struct Installation {
     /// Where to, such as /usr/local

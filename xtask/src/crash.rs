@@ -23,7 +23,6 @@ const CAP_SECONDS: &str = "900";
 /// What the third program reports.
 const REPORT: &str = "target/crash/report";
 
-/// The words after the command.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Power cuts of Debian's kernel in an emulator

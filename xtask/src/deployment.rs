@@ -14,12 +14,12 @@
 
 use crate::error::{Error, Result};
 use crate::replicated::get;
-use crate::shell::{captured, command, find_program, has, is_root, output, root, target, within};
+use crate::shell::{Running, captured, command, find_program, has, is_root, output, root, target, within};
 use crate::{files, runner, tools};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 struct Deployed {
@@ -143,31 +143,23 @@ fn run_ship(program: &Path, work: &Path) -> Result<Vec<PathBuf>> {
 }
 
 struct Served {
-    child: Child,
+    _process: Running,
     address: String,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Served {
     fn start(program: &Path, words: &[&str]) -> Result<Self> {
         let mut start = command(program, words);
         start.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = start.spawn().map_err(Error::at(program.display()))?;
-        let said = child.stderr.take().ok_or_else(|| Error::check("no pipe"))?;
+        let mut process = Running::start(&mut start)?;
+        let said = process.0.stderr.take().ok_or_else(|| Error::check("no pipe"))?;
         let mut lines = BufReader::new(said).lines().map_while(std::result::Result::ok);
         let address = lines
             .find_map(|line| Some(line.strip_prefix("metrics at http://")?.split('/').next()?.to_owned()));
         // What it says later is read, so that it does not wait for its reader.
         std::thread::spawn(move || lines.for_each(drop));
-        let mut served = Self { child, address: String::new() };
-        served.address = address.ok_or_else(|| Error::check(format!("{words:?} serves nothing")))?;
-        Ok(served)
+        let address = address.ok_or_else(|| Error::check(format!("{words:?} serves nothing")))?;
+        Ok(Self { _process: process, address })
     }
 
     /// Waits until it says that all is well.

@@ -163,7 +163,6 @@ impl Imports {
     }
 }
 
-/// What can be reached from `from`.
 fn reached<'a>(edges: &'a BTreeMap<String, BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(file) = next.pop() {
@@ -220,10 +219,8 @@ fn layers(head: &str) -> BTreeMap<String, BTreeSet<String>> {
     layers
 }
 
-/// Where the folders of our crates are.
 const PARENTS: [&str; 4] = ["crates", "bindings", "adapters", "proof"];
 
-/// The folders of our crates.
 fn folders() -> impl Iterator<Item = std::path::PathBuf> {
     let entries = |parent| std::fs::read_dir(root().join(parent)).expect("folders of crates");
     let all = PARENTS.into_iter().flat_map(entries).map(|entry| entry.expect("an entry").path());

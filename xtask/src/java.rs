@@ -29,7 +29,6 @@ pub(crate) enum More {
     Bench(Order),
 }
 
-/// What `bench` is to do.
 #[derive(Args)]
 pub(crate) struct Order {
     /// Where it measures

@@ -123,7 +123,7 @@ fn main() -> ExitCode {
 
 fn setup() -> Result {
     let lacking = tools::lacking();
-    tools::provide(&tools::TESTS)?;
+    tools::provide(tools::For::Tests)?;
     ensure!(lacking == 0, "install the {lacking} tools listed above");
     Ok(())
 }

@@ -43,7 +43,6 @@ impl From<Error> for StepOutcome {
     }
 }
 
-/// One check.
 impl From<Result> for StepOutcome {
     fn from(result: Result) -> Self {
         result.map_or_else(Self::from, |()| Self::Held)

@@ -31,10 +31,12 @@ use targets::{TARGETS, Target};
 const FEATURES: &str = "nats,s3,azure,gcs,zstd";
 /// Where the files to publish are put.
 const OUT: &str = "out";
-/// Stands in the repository's address until there is one.
-const PLACEHOLDER: &str = "OWNER";
-/// Ends the maintainer's address until there is one.
-const NOBODY: &str = "@example.invalid";
+/// What must be set before anything is published: the file, what stands in it until then, and what that is.
+const UNSET: [(&str, &str, &str); 3] = [
+    ("crates/cli/Cargo.toml", "/OWNER/", "`repository`, which gives all addresses"),
+    ("packaging/nfpm.yaml", "@example.invalid", "the address of the `maintainer`"),
+    ("bindings/java/pom.xml", ".OWNER<", "`groupId`, the group of the jars, there and in its modules"),
+];
 
 /// What the packages of one commit have in common.
 #[derive(Debug, Default)]
@@ -42,8 +44,6 @@ pub(crate) struct Release {
     version: String,
     /// The address that `crates/cli/Cargo.toml` gives.
     repository: String,
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds it against the names of the files"))]
-    binstall: Value,
     /// The time that all files get: of `SOURCE_DATE_EPOCH`, else of the commit.
     seconds: u64,
     date: String,
@@ -51,11 +51,7 @@ pub(crate) struct Release {
 
 impl Release {
     pub(crate) fn read() -> Result<Self> {
-        let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
-        let metadata: Value = serde_json::from_str(&metadata).map_err(Error::at("cargo metadata"))?;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        let cli = packages.into_iter().find(|package| package["name"] == "seawall-cli");
-        let cli = cli.ok_or_else(|| Error::check("cargo metadata has no seawall-cli"))?;
+        let cli = manifest()?;
         let text = |name: &str| {
             let text = cli[name].as_str();
             text.map(str::to_owned)
@@ -67,8 +63,7 @@ impl Release {
         };
         let seconds = seconds.trim().parse().map_err(Error::at("the time of the packages"))?;
         let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
-        let binstall = cli["metadata"]["binstall"].clone();
-        Ok(Self { version: text("version")?, repository: text("repository")?, binstall, seconds, date })
+        Ok(Self { version: text("version")?, repository: text("repository")?, seconds, date })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -76,7 +71,15 @@ impl Release {
     }
 }
 
-/// The words after the command.
+/// What cargo knows of `crates/cli/Cargo.toml`.
+fn manifest() -> Result<Value> {
+    let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata: Value = serde_json::from_str(&metadata).map_err(Error::at("cargo metadata"))?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let cli = packages.find(|package| package["name"] == "seawall-cli");
+    cli.cloned().ok_or_else(|| Error::check("cargo metadata has no seawall-cli"))
+}
+
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Only for this target; otherwise for all that can be made here
@@ -115,32 +118,12 @@ pub(crate) fn run(options: &Options) -> Result {
         channels::write(&out(), &release)?;
     }
     // At the end, where it is read.
-    let nfpm = files::read(&root().join("packaging/nfpm.yaml"))?;
-    let pom = files::read(&root().join("bindings/java/pom.xml"))?;
-    for what in unset(&release.repository, &nfpm, &pom) {
-        println!("NOT TO BE PUBLISHED YET: {what}");
+    for (file, placeholder, what) in UNSET {
+        if files::read(&root().join(file))?.contains(placeholder) {
+            println!("NOT TO BE PUBLISHED YET: {what} in {file} is a placeholder");
+        }
     }
     Ok(())
-}
-
-/// What must be set before anything is published, and where.
-fn unset(repository: &str, nfpm: &str, pom: &str) -> Vec<String> {
-    let mut unset = Vec::new();
-    if repository.contains(PLACEHOLDER) {
-        unset.push(format!(
-            "{repository} is a placeholder: `repository` in crates/cli/Cargo.toml gives all addresses"
-        ));
-    }
-    if nfpm.contains(NOBODY) {
-        unset.push(format!("the maintainer's address ends in {NOBODY}: `maintainer` in packaging/nfpm.yaml"));
-    }
-    if pom.contains(PLACEHOLDER) {
-        unset.push(
-            "the group of the jars is a placeholder: `groupId` in bindings/java/pom.xml and its modules"
-                .to_owned(),
-        );
-    }
-    unset
 }
 
 /// The packages of this machine's own processor, made and tried: what CI does for every change.
@@ -179,52 +162,37 @@ fn out() -> PathBuf {
     builds().join("package").join(OUT)
 }
 
-/// Fills in what a template has between at-signs; a name that has no value is an error.
-fn filled(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<String> {
-    let mut text = String::new();
-    for line in template.split_inclusive('\n') {
-        // An address of mail has one at-sign, a line of a template pairs of them.
-        let mut parts = line.split('@');
-        if line.starts_with('#') || line.matches('@').count() % 2 == 1 {
-            text += line;
-            continue;
-        }
-        text += parts.next().unwrap_or_default();
-        while let (Some(name), Some(rest)) = (parts.next(), parts.next()) {
-            text += &value(name).ok_or_else(|| Error::check(format!("a template asks for @{name}@")))?;
-            text += rest;
-        }
+/// Fills in what a template has between at-signs; a line that is left with two is an error.
+fn filled(template: &str, values: &[(String, String)]) -> Result<String> {
+    let text = values
+        .iter()
+        .fold(template.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value));
+    // An address of mail has one.
+    let asks = |line: &&str| !line.starts_with('#') && line.matches('@').count() > 1;
+    match text.lines().find(asks) {
+        Some(line) => fail!("a template asks for {}", line.trim()),
+        None => Ok(text),
     }
-    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Release, filled, unset};
+    use super::{UNSET, filled};
     use crate::files;
     use crate::shell::root;
 
     #[test]
-    fn what_is_to_be_set_before_publication_is_said_until_it_is_set() {
-        assert_eq!(
-            unset("https://github.com/someone/seawall", "maintainer: A <a@b.c>\n", "<groupId>a.b</groupId>"),
-            [""; 0]
-        );
-        let release = Release::read().expect("cargo's metadata");
-        let nfpm = files::read(&root().join("packaging/nfpm.yaml")).expect("readable");
+    fn what_is_to_be_set_before_publication_is_on_the_page() {
         let page = files::read(&root().join("packaging/README.md")).expect("readable");
-        let pom = files::read(&root().join("bindings/java/pom.xml")).expect("readable");
-        for what in unset(&release.repository, &nfpm, &pom) {
-            let (_, place) = what.split_once(": ").expect("what, and where");
-            let file = place.split_whitespace().find(|word| word.contains('/')).expect("a file");
+        for (file, ..) in UNSET {
             assert!(page.contains(&format!("`{file}`")), "packaging/README.md does not name {file}");
         }
     }
 
     #[test]
     fn a_template_is_filled_or_refused() {
-        let value = |name: &str| (name == "VERSION").then(|| "1.2".to_owned());
-        assert_eq!(filled("v @VERSION@!\na@b.c\n", value).expect("known"), "v 1.2!\na@b.c\n");
-        assert!(filled("@OTHER@", value).is_err());
+        let values = [("VERSION".to_owned(), "1.2".to_owned())];
+        assert_eq!(filled("v @VERSION@!\na@b.c\n", &values).expect("known"), "v 1.2!\na@b.c\n");
+        assert!(filled("@OTHER@", &values).is_err());
     }
 }

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::files;
 use crate::shell::{cargo, command, rest_and_print_load, root, status, target};
-use crate::tools;
+use crate::tools::{self, For};
 use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -17,12 +17,11 @@ const NEWER_RUST: &str = "--ignore-rust-version";
 
 /// Provides what the program needs and builds it; gives its path.
 pub(crate) fn prepare() -> Result<PathBuf> {
-    tools::provide(&tools::PEERS)?;
+    tools::provide(For::Peers)?;
     status(here(&["build", "--release", "--locked", "--quiet", NEWER_RUST]))?;
     Ok(target().join("peers/release/seawall-peers"))
 }
 
-/// The words after the command.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Only builds it

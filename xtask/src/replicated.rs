@@ -21,14 +21,14 @@ mod syncs;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::runner;
-use crate::shell::{cargo, command, output, status, target, within};
-use crate::tools::{self, Tool};
+use crate::shell::{Running, cargo, command, output, status, target, within};
+use crate::tools::{self, For};
 use cluster::{Cluster, NODES, STORE};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use syncs::{Tracer, calls};
 
@@ -41,8 +41,6 @@ struct EngineTest {
     name: &'static str,
     /// The sync settings of the clusters started here, and what each holds.
     clusters: &'static [(&'static str, &'static [Promise])],
-    /// What it needs beside [`tools::REPLICATED`].
-    needs: &'static [Tool],
 }
 
 /// The sync policy that the rows of an engine in a cluster report.
@@ -61,7 +59,6 @@ const NATS: EngineTest = EngineTest {
         ("always", &[Promise { id: "nats/always", first: true, files: "" }]),
         ("default", &[Promise { id: "nats/2m", first: false, files: "" }]),
     ],
-    needs: &[],
 };
 
 /// In a cluster that does not sync a topic can ask for it by itself; in one that does there is no other topic.
@@ -77,7 +74,6 @@ const KAFKA: EngineTest = EngineTest {
         ),
         ("always", &[Promise { id: "kafka/flush-1", first: true, files: "-kafka-0-0/" }]),
     ],
-    needs: &tools::KAFKA,
 };
 
 /// Rows of logs that are shipped to the cluster, by what their commits wait for.
@@ -102,11 +98,10 @@ fn possible() -> Result {
 }
 
 fn check(engine: &EngineTest) -> Result {
-    tools::provide(&tools::REPLICATED)?;
-    tools::provide(engine.needs)?;
+    tools::provide(For::Replicated)?;
     // The tests have NATS' client; Kafka's is only linted there.
     if engine.name == KAFKA.name {
-        tools::provide(&tools::LIBRDKAFKA)?;
+        tools::provide(For::Kafka)?;
         status(cargo(&["test", "--quiet", "--package=seawall-replicated", "--features", engine.name]))?;
         status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features", engine.name]))?;
     } else {
@@ -209,13 +204,12 @@ impl Bench<'_> {
         let mut lone = Command::new(program);
         lone.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(&store);
         lone.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut lone = lone.spawn().map_err(Error::at("a NATS server"))?;
-        let outcome = listens(port).and_then(|()| {
-            let option = ["--nats".to_owned(), format!("127.0.0.1:{port}")];
-            refused(self.bench(&option, &["--time", "5s"]), &["too small", "three servers"])
-        });
-        let ended = lone.kill().and_then(|()| lone.wait()).and_then(|_| std::fs::remove_dir_all(&store));
-        outcome.and(ended.map_err(Error::at("a NATS server")))
+        let lone = Running::start(&mut lone)?;
+        listens(port)?;
+        let option = ["--nats".to_owned(), format!("127.0.0.1:{port}")];
+        refused(self.bench(&option, &["--time", "5s"]), &["too small", "three servers"])?;
+        drop(lone);
+        files::remove_folder(&store)
     }
 
     fn streams(&self, cluster: &Cluster) -> Result<u64> {
@@ -241,11 +235,10 @@ impl Bench<'_> {
     /// A run that is interrupted removes its stream.
     fn interrupted(&self, cluster: &Cluster) -> Result {
         let mut run = self.bench(&cluster.options(), &["--time", "10m"]);
-        let mut run =
-            run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(Error::at("the bench"))?;
+        let mut run = Running::start(run.stdout(Stdio::null()).stderr(Stdio::null()))?;
         let seen = within(120, || self.streams(cluster).is_ok_and(|streams| streams >= 1));
-        output(command("kill", &["-INT", &run.id().to_string()]))?;
-        let ended = run.wait().map_err(Error::at("the bench"))?;
+        output(command("kill", &["-INT", &run.0.id().to_string()]))?;
+        let ended = run.0.wait().map_err(Error::at("the bench"))?;
         ensure!(seen, "no stream of an interrupted run was ever seen");
         let left = self.left(cluster)?;
         println!("interrupted: ended with {ended}, {left} streams left");
@@ -265,13 +258,6 @@ fn kept(promise: &Promise, commits: f64, syncs: &[u64]) -> Result {
     let few = *first || syncs.iter().all(|syncs| *syncs as f64 <= commits / 10.0);
     ensure!(few, "{id} says that it syncs later, and nodes synced {syncs:?} times");
     Ok(())
-}
-
-fn end(child: &mut Option<Child>) {
-    if let Some(mut child) = child.take() {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
 }
 
 /// `N` ports on which no process listens.

@@ -27,12 +27,10 @@ pub(crate) struct Built {
     executable: PathBuf,
 }
 
-/// Builds the tests that `selection` names.
 pub(crate) fn build(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["test", "--no-run"], selection)
 }
 
-/// Builds the programs and examples that `selection` names.
 pub(crate) fn programs(selection: &[&str]) -> Result<Vec<Built>> {
     built_by(&["build"], selection)
 }
@@ -56,7 +54,6 @@ pub(crate) fn messages(words: &[&str]) -> Result<Vec<Value>> {
     Ok(output(build)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// The program that a message of cargo's reports.
 fn built(message: &Value) -> Option<Built> {
     let executable = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
@@ -65,7 +62,6 @@ fn built(message: &Value) -> Option<Built> {
     Some(Built { label: format!("{}/{name}", folder.file_name()?.to_string_lossy()), executable })
 }
 
-/// Which tests are run, and how.
 pub(crate) struct Plan<'a> {
     /// Nextest's filterset.
     pub(crate) filter: &'a str,

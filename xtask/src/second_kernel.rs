@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::runner;
 use crate::shell::{built_from, cargo, command, output, status, target};
-use crate::tools;
+use crate::tools::{self, For};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,7 +61,7 @@ pub(crate) fn prepare() -> Result<Prepared> {
 /// Provides what is not built here: programs, the target's standard library, the kernel. Every build of the guest's comes
 /// after it, because without that library the compiler says only that it "can't find crate for core".
 fn provide(kernel: &Kernel) -> Result {
-    tools::provide(&tools::SECOND_KERNEL)?;
+    tools::provide(For::SecondKernel)?;
     tools::provide_target(GUEST)?;
     let folder = target().join(kernel.folder);
     if folder.join("boot").is_dir() { Ok(()) } else { unpack_kernel(&folder, kernel.package) }

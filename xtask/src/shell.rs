@@ -8,7 +8,7 @@ use std::borrow::BorrowMut;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Above this the machine is at other work.
@@ -123,6 +123,23 @@ pub(crate) fn tests(mut command: impl BorrowMut<Command>) -> (Counts, Result) {
     });
     let last = printed.floor_char_boundary(printed.len().saturating_sub(REPEATED_BYTES));
     (counts, success(command, status, printed.split_off(last)))
+}
+
+/// A process that is ended when this is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let started = command.spawn();
+        started.map(Self).map_err(|cause| Error::Start { program: name_of(command), cause })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub(crate) fn built_from() -> String {

@@ -33,7 +33,6 @@ pub(crate) fn check() -> Result {
     Ok(())
 }
 
-/// The rows of the table.
 fn names(text: &str) -> Vec<&str> {
     let rows = text.lines().map(str::trim).skip_while(|line| *line != "table! {").skip(1);
     let names = rows.map(|row| row.split(" = ").next().unwrap_or(row));

@@ -40,7 +40,6 @@ const CUTS_A_MINUTE: u64 = 2;
 /// How long providing and building may take, and how much longer than asked a turn, which ends with a whole piece of work.
 const LONGER: Duration = Duration::from_hours(1);
 
-/// A row of the table.
 struct Part {
     name: &'static str,
     /// Of the minutes, in parts of the sum.
@@ -53,7 +52,6 @@ struct Part {
     run: fn(&Turn) -> Result<String>,
 }
 
-/// What a part is asked for.
 struct Turn {
     minutes: u64,
     seed: u64,
@@ -63,8 +61,8 @@ struct Turn {
 
 #[rustfmt::skip]
 const PARTS: [Part; 8] = [
-    Part { name: "simulated crashes", share: 4, least_minutes: 1, prepare: simulators, run: simulated },
-    Part { name: "logs at rest",      share: 2, least_minutes: 1, prepare: simulators, run: at_rest },
+    Part { name: "simulated crashes", share: 4, least_minutes: 1, prepare: simulators, run: |turn| simulate(turn, "crash", "simulated.txt", "--states", "states judged") },
+    Part { name: "logs at rest",      share: 2, least_minutes: 1, prepare: simulators, run: |turn| simulate(turn, "rot", "logs-at-rest.txt", "--logs", "mid-log:") },
     Part { name: "writers",           share: 2, least_minutes: 1, prepare: programs, run: writers },
     Part { name: "real programs",     share: 4, least_minutes: 1, prepare: programs_as_root, run: real_programs },
     Part { name: "fuzzing",           share: 4, least_minutes: 1, prepare: || explore::prepare_fuzzing(&explore::FUZZ_TARGETS), run: fuzzing },
@@ -128,9 +126,9 @@ fn soak(minutes: u64) -> Result {
     // Parts that cannot run here, and those that found something, which they would find again.
     let (mut skipped, mut found) = (BTreeMap::new(), BTreeSet::new());
     let mut broken = Vec::new();
-    let mut spent_seconds = 0.0;
+    let mut spent = Duration::ZERO;
     loop {
-        let left = minutes.saturating_sub(whole_minutes(spent_seconds));
+        let left = minutes.saturating_sub(spent.as_secs() / 60);
         let over: BTreeSet<&str> = skipped.keys().chain(&found).copied().collect();
         let Some(part) = standing.next(&over, left) else { break };
         let prepared = starter.run(&["soak", "--minutes", "1", "--part", part.name], LONGER);
@@ -151,7 +149,7 @@ fn soak(minutes: u64) -> Result {
             &[&["soak", "--part", part.name], &turn[..]].concat(),
             Duration::from_mins(minutes) + LONGER,
         );
-        spent_seconds += ran.wall_seconds;
+        spent += ran.wall;
         let held = matches!(ran.outcome, StepOutcome::HeldWith(_));
         println!("{}{}", if held { "" } else { "FINDING: " }, reason(&ran.outcome));
         if !held {
@@ -177,10 +175,6 @@ fn reason(outcome: &StepOutcome) -> String {
         StepOutcome::HeldWith(text) | StepOutcome::Broken(text) | StepOutcome::Skipped(text) => text.clone(),
         other => format!("{other:?}"),
     }
-}
-
-fn whole_minutes(seconds: f64) -> u64 {
-    Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs() / 60
 }
 
 impl Part {
@@ -226,7 +220,7 @@ impl Progress {
 
     fn add(&mut self, name: &str, seed: u64, build: &str, ran: Ran) {
         let done = self.parts.entry(name.to_owned()).or_default();
-        done.seconds += Duration::try_from_secs_f64(ran.wall_seconds).unwrap_or_default().as_secs();
+        done.seconds += ran.wall.as_secs();
         done.turns += 1;
         build.clone_into(&mut done.build);
         match ran.outcome {
@@ -283,21 +277,14 @@ fn turn_line(printed: &str, errors: &str, words: &str) -> Result<String> {
     Ok(skipped.fold(line.to_owned(), |text, skipped| text + "; " + skipped))
 }
 
-/// Runs a program on the simulated disk that keeps its own progress in `file`; gives the line that holds `words`.
-fn simulate(turn: &Turn, example: &str, file: &str, more: &[&str], words: &str) -> Result<String> {
+/// Runs a program on the simulated disk that keeps its own progress in `file`, without an end of what `counted` names; gives the
+/// line that holds `words`.
+fn simulate(turn: &Turn, example: &str, file: &str, counted: &str, words: &str) -> Result<String> {
     let program = runner::program(&runner::programs(&SIMULATORS)?, &format!("log/{example}"))?;
     let progress = turn.folder.join(file).display().to_string();
     let (minutes, seed) = (turn.minutes.to_string(), FIRST_SEED.to_string());
-    let timed = ["--progress", &progress, "--minutes", &minutes, "--seed", &seed];
-    line_of(command(program, &[&timed, more].concat()), words)
-}
-
-fn simulated(turn: &Turn) -> Result<String> {
-    simulate(turn, "crash", "simulated.txt", &["--states", WITHOUT_END], "states judged")
-}
-
-fn at_rest(turn: &Turn) -> Result<String> {
-    simulate(turn, "rot", "logs-at-rest.txt", &["--logs", WITHOUT_END], "mid-log:")
+    let options = ["--progress", &progress, "--minutes", &minutes, "--seed", &seed, counted, WITHOUT_END];
+    line_of(command(program, &options), words)
 }
 
 fn crash_program() -> Result<PathBuf> {
@@ -354,8 +341,8 @@ mod tests {
         Progress { next_seed: FIRST_SEED, parts: BTreeMap::new() }
     }
 
-    fn ran(outcome: StepOutcome, wall_seconds: f64) -> Ran {
-        Ran { outcome, wall_seconds, cpu_seconds: None }
+    fn ran(outcome: StepOutcome, seconds: u64) -> Ran {
+        Ran { outcome, wall: std::time::Duration::from_secs(seconds), cpu_seconds: None }
     }
 
     fn held(line: &str) -> StepOutcome {
@@ -379,7 +366,7 @@ mod tests {
         for _ in 0..shares * 10 {
             let part = standing.next(&BTreeSet::new(), 10).expect("fits");
             let seed = standing.take_seed();
-            standing.add(part.name, seed, "build", ran(held(""), 600.0));
+            standing.add(part.name, seed, "build", ran(held(""), 600));
         }
         for part in &PARTS {
             let turns = standing.parts[part.name].turns;
@@ -413,8 +400,8 @@ mod tests {
         let read = || Progress::read(folder.path()).expect("is read");
         assert_eq!(read(), new());
         let mut standing = new();
-        standing.add("fuzzing", 1, "abc", ran(held("seed 2"), 180.0));
-        standing.add("fuzzing", 2, "abd", ran(StepOutcome::Broken("findings in batch".to_owned()), 246.9));
+        standing.add("fuzzing", 1, "abc", ran(held("seed 2"), 180));
+        standing.add("fuzzing", 2, "abd", ran(StepOutcome::Broken("findings in batch".to_owned()), 246));
         standing.write(folder.path()).expect("writes");
         assert_eq!(read(), standing);
         assert!(

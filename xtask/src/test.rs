@@ -24,7 +24,6 @@ const LIMIT: Duration = Duration::from_mins(30);
 /// All steps together: what is ended from outside, without a summary, names no step. CI allows 90 minutes.
 const TOTAL: Duration = Duration::from_mins(80);
 
-/// The words after the command.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Every step, as in CI

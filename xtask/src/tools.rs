@@ -11,50 +11,75 @@ use seawall_host::jdk::{FOREIGN, find};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Tool {
-    /// A program on the path, or a file by its whole name; others after `|` do as well.
-    probe: &'static str,
-    package: &'static str,
-    purpose: &'static str,
+/// A program on the path, or a file by its whole name (others behind `|` do as well), its package on Debian, its purpose, and what
+/// needs it.
+type Tool = (&'static str, &'static str, &'static str, &'static [For]);
+
+/// What tools are provided for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum For {
+    Tests,
+    /// The tests of the C interface.
+    C,
+    /// The static program for this kind of processor.
+    Musl,
+    /// The static program for ARM, and what runs it.
+    Arm,
+    /// The Windows rows.
+    Windows,
+    /// Installing deb and rpm.
+    Packages,
+    Peers,
+    Replicated,
+    /// The nodes of Kafka, and its client: librdkafka is built from the sources in its crate.
+    Kafka,
+    KafkaClient,
+    SecondKernel,
 }
+use For::{Arm, C, Kafka, KafkaClient, Musl, Packages, Peers, Replicated, SecondKernel, Tests, Windows};
 
-const fn tool(probe: &'static str, package: &'static str, purpose: &'static str) -> Tool {
-    Tool { probe, package, purpose }
-}
-
-pub(crate) const TESTS: [Tool; 24] = [
-    tool("cc", "gcc", "linking"),
-    tool("strace", "strace", "call sequences of the commit methods"),
-    tool("losetup", "mount", "file systems of the tests' own"),
-    tool("mount", "mount", "file systems of the tests' own"),
-    tool("unshare", "util-linux", "a mount namespace for the tests"),
-    tool("setpriv", "util-linux", "runs without root's rights"),
-    tool("mkfs.ext4", "e2fsprogs", "flush counts on ext4"),
-    tool("mkfs.xfs", "xfsprogs", "flush counts on xfs"),
-    tool("mkfs.btrfs", "btrfs-progs", "flush counts on btrfs"),
-    tool("eatmydata", "eatmydata", "a lie to be caught"),
-    tool("fusermount3", "fuse3", "recording programs where namespaces are refused"),
-    tool("sqlite3", "sqlite3", "recipes of docs/crash-test.md, and `trace`"),
-    tool("curl", "curl", "recipes of docs/crash-test.md"),
-    tool("psql", "postgresql", "recipes of docs/crash-test.md"),
-    tool("jq", "jq", "the lines of docs/result.md"),
-    WINDOWS[0],
-    WINDOWS[1],
-    tool("javac", "default-jdk-headless", "the JVM part of `path`, and Java"),
-    tool("mvn", "maven", "Java"),
-    tool("openssl", "openssl", "certificates for `replicated`"),
-    tool("python3", "python3-venv", "the package of Python"),
-    tool("qemu-io", "qemu-utils", "a client for the block device of the tests"),
-    tool("groff", "groff-base", "the manual pages"),
-    tool("chromium", "chromium", "the HTML report in a browser"),
-];
-
-/// What the Windows tests need.
-pub(crate) const WINDOWS: [Tool; 2] = [
-    tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64", "the Windows build"),
+#[rustfmt::skip]
+const TOOLS: [Tool; 39] = [
+    ("cc",                         "gcc",                     "linking, and building what is in C",        &[Tests, C, Peers]),
+    ("c++",                        "g++",                     "programs in C++, and building librdkafka",  &[C, Kafka, KafkaClient]),
+    ("make",                       "make",                    "building librdkafka",                       &[Kafka, KafkaClient]),
+    ("pkg-config",                 "pkg-config",              "finding libraries",                         &[C, Kafka, KafkaClient]),
+    ("/usr/include/openssl/ssl.h", "libssl-dev",              "TLS of librdkafka",                         &[Kafka, KafkaClient]),
+    ("/usr/include/zlib.h",        "zlib1g-dev",              "compression of librdkafka",                 &[Kafka, KafkaClient]),
+    ("nm",                         "binutils",                "what the shared library exports",           &[C]),
+    ("strace",                     "strace",                  "system calls of methods and of nodes",      &[Tests, Replicated]),
+    ("losetup",                    "mount",                   "file systems of the tests' own",            &[Tests]),
+    ("mount",                      "mount",                   "file systems of the tests' own",            &[Tests]),
+    ("unshare",                    "util-linux",              "a mount namespace for the tests",           &[Tests]),
+    ("setpriv",                    "util-linux",              "runs without root's rights",                &[Tests]),
+    ("mkfs.ext4",                  "e2fsprogs",               "file systems of the tests' own",            &[Tests, SecondKernel]),
+    ("mkfs.xfs",                   "xfsprogs",                "flush counts on xfs",                       &[Tests]),
+    ("mkfs.btrfs",                 "btrfs-progs",             "flush counts on btrfs",                     &[Tests]),
+    ("eatmydata",                  "eatmydata",               "a lie to be caught",                        &[Tests]),
+    ("fusermount3",                "fuse3",                   "recording programs where namespaces are refused", &[Tests]),
+    ("sqlite3",                    "sqlite3",                 "recipes of docs/crash-test.md, and `trace`", &[Tests]),
+    ("curl",                       "curl",                    "recipes of docs/crash-test.md",             &[Tests]),
+    ("psql",                       "postgresql",              "recipes of docs/crash-test.md",             &[Tests]),
+    ("jq",                         "jq",                      "the lines of docs/result.md",               &[Tests]),
+    ("x86_64-w64-mingw32-gcc",     "gcc-mingw-w64-x86-64",    "the Windows build",                         &[Tests, Windows]),
     // Newer Wines have one loader for both kinds of programs.
-    tool("wine|wine64", "wine wine64", "the Windows tests"),
+    ("wine|wine64",                "wine wine64",             "the Windows tests",                         &[Tests, Windows]),
+    ("javac",                      "default-jdk-headless",    "the JVM part of `path`, Java, and Kafka",   &[Tests, Kafka]),
+    ("mvn",                        "maven",                   "Java, and fetching Kafka",                  &[Tests, Kafka]),
+    ("openssl",                    "openssl",                 "certificates for `replicated`",             &[Tests, Replicated]),
+    ("python3",                    "python3-venv",            "the package of Python",                     &[Tests]),
+    ("qemu-io",                    "qemu-utils",              "a client for the block device of the tests", &[Tests]),
+    ("groff",                      "groff-base",              "the manual pages",                          &[Tests]),
+    ("chromium",                   "chromium",                "the HTML report in a browser",              &[Tests]),
+    ("musl-gcc",                   "musl-tools",              "the C and assembler of a crate",            &[Musl]),
+    ("aarch64-linux-gnu-gcc",      "gcc-aarch64-linux-gnu",   "the C and assembler of a crate",            &[Arm]),
+    ("qemu-aarch64-static",        "qemu-user-static",        "programs for ARM",                          &[Arm]),
+    ("dpkg",                       "dpkg",                    "installing the deb",                        &[Packages]),
+    ("rpm",                        "rpm",                     "installing the rpm",                        &[Packages]),
+    ("chroot",                     "coreutils",               "running a program with nothing else",       &[Packages]),
+    ("qemu-system-x86_64",         "qemu-system-x86",         "the emulated machine",                      &[SecondKernel]),
+    ("busybox",                    "busybox-static",          "what runs in it",                           &[SecondKernel]),
+    ("dmsetup",                    "dmsetup",                 "stacks of devices in it",                   &[SecondKernel]),
 ];
 
 /// What a step of `test` needs and Debian 12 has not, or too old: it is named, and the step counts as skipped; in CI, as failed.
@@ -147,75 +172,23 @@ fn minor(text: &str) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// What only `cargo xtask replicated` needs beside Go.
-pub(crate) const REPLICATED: [Tool; 2] = [
-    tool("strace", "strace", "the syncs of an engine's nodes"),
-    tool("openssl", "openssl", "certificates of the tests' own"),
-];
-
-/// What only `cargo xtask replicated --kafka` needs beside it and [`LIBRDKAFKA`].
-pub(crate) const KAFKA: [Tool; 2] =
-    [tool("javac", "default-jdk-headless", "the nodes of Kafka"), tool("mvn", "maven", "fetching Kafka")];
-
-/// What the client of Kafka needs: librdkafka is built from the sources in its crate.
-pub(crate) const LIBRDKAFKA: [Tool; 5] = [
-    tool("make", "make", "building librdkafka"),
-    tool("c++", "g++", "building librdkafka"),
-    tool("pkg-config", "pkg-config", "finding OpenSSL for librdkafka"),
-    tool("/usr/include/openssl/ssl.h", "libssl-dev", "TLS of librdkafka"),
-    tool("/usr/include/zlib.h", "zlib1g-dev", "compression of librdkafka"),
-];
-
-pub(crate) const C: [Tool; 4] = [
-    tool("cc", "gcc", "programs in C"),
-    tool("c++", "g++", "the same programs in C++"),
-    tool("nm", "binutils", "what the shared library exports"),
-    tool("pkg-config", "pkg-config", "finding what was installed"),
-];
-
-/// What the static program for this kind of processor needs.
-pub(crate) const MUSL: [Tool; 1] = [tool("musl-gcc", "musl-tools", "the C and assembler of a crate")];
-
-/// What the static program for ARM needs, and what runs it.
-pub(crate) const ARM: [Tool; 2] = [
-    tool("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "the C and assembler of a crate"),
-    tool("qemu-aarch64-static", "qemu-user-static", "programs for ARM"),
-];
-
-/// What deb and rpm are tried with.
-pub(crate) const PACKAGES: [Tool; 3] = [
-    tool("dpkg", "dpkg", "installing the deb"),
-    tool("rpm", "rpm", "installing the rpm"),
-    tool("chroot", "coreutils", "running a program with nothing else"),
-];
-
-/// What only `cargo xtask crash --second-kernel` needs.
-pub(crate) const SECOND_KERNEL: [Tool; 4] = [
-    tool("qemu-system-x86_64", "qemu-system-x86", "the emulated machine"),
-    tool("busybox", "busybox-static", "what runs in it"),
-    tool("mkfs.ext4", "e2fsprogs", "its file system"),
-    tool("dmsetup", "dmsetup", "stacks of devices in it"),
-];
-
-/// What only `cargo xtask peers` needs.
-pub(crate) const PEERS: [Tool; 1] = [tool("cc", "gcc", "building SQLite")];
-
-/// Provides these and prints what was done; the error names what is missing, by package.
-pub(crate) fn provide(tools: &[Tool]) -> Result {
+/// Provides what this needs and prints what was done; the error names what is missing, by package.
+pub(crate) fn provide(what: For) -> Result {
     if !cfg!(target_os = "linux") {
         println!("the tests on real file systems need Linux; nothing to install");
         return Ok(());
     }
-    let missing: Vec<&Tool> = tools.iter().filter(|tool| !present(tool)).collect();
+    let tools = || TOOLS.iter().filter(|(.., needed)| needed.contains(&what));
+    let missing: Vec<&Tool> = tools().filter(|tool| !present(tool)).collect();
     if missing.is_empty() {
-        println!("all {} tools are here", tools.len());
+        println!("all {} tools are here", tools().count());
         return Ok(());
     }
-    for tool in &missing {
-        println!("missing: {} (Debian's package {}), needed for {}", tool.probe, tool.package, tool.purpose);
+    for (probe, package, purpose, _) in &missing {
+        println!("missing: {probe} (Debian's package {package}), needed for {purpose}");
     }
-    let probes = |tools: Vec<&Tool>| tools.iter().map(|tool| tool.probe).collect::<Vec<_>>().join(", ");
-    let mut packages: Vec<&str> = missing.iter().flat_map(|tool| tool.package.split(' ')).collect();
+    let probes = |tools: Vec<&Tool>| tools.iter().map(|tool| tool.0).collect::<Vec<_>>().join(", ");
+    let mut packages: Vec<&str> = missing.iter().flat_map(|tool| tool.1.split(' ')).collect();
     packages.dedup();
     if !(is_root() && has("apt-get")) {
         return Err(Error::lacking(format!(
@@ -260,8 +233,8 @@ fn install(packages: &[&str]) -> Result {
     status(apt(&[&["install", "-q", "-y", "--no-install-recommends"], packages].concat()))
 }
 
-fn present(tool: &Tool) -> bool {
-    tool.probe.split('|').any(has)
+fn present((probe, ..): &Tool) -> bool {
+    probe.split('|').any(has)
 }
 
 /// Adds the standard library of a foreign target to this toolchain, if it is missing.

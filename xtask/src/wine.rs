@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{cargo, command, has, output, root, status, tests};
 use crate::tally::Counts;
-use crate::tools;
+use crate::tools::{self, For};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,29 +40,25 @@ pub(crate) fn test() -> Result<(Counts, Result)> {
     counts.passed += u64::from(measured.is_ok());
     counts.failed += u64::from(measured.is_err());
     // The server of this prefix would outlive the tests otherwise.
-    let ended = status(wine.command("--kill"));
+    let ended = status(wine.program("wineboot".as_ref(), &["--kill"]));
     Ok((counts, tested.and(log_tested).and(measured).and(ended)))
 }
 
 impl Wine {
     /// Finds the tools, builds the fixture and makes the prefix.
     pub(crate) fn prepare() -> Result<Self> {
-        tools::provide(&tools::WINDOWS)?;
+        tools::provide(For::Windows)?;
         tools::provide_target(TARGET)?;
         let program = if has("wine") { "wine" } else { "wine64" };
         let wine = Self { program, folder: root().join("target/wine") };
         files::make_folder(&wine.folder)?;
-        wine.build_fixture()?;
-        status(wine.command("--init"))?;
-        Ok(wine)
-    }
-
-    fn build_fixture(&self) -> Result {
         let (source, library) =
-            (root().join("xtask/wine/bcryptprimitives.c"), self.folder.join("bcryptprimitives.dll"));
+            (root().join("xtask/wine/bcryptprimitives.c"), wine.folder.join("bcryptprimitives.dll"));
         let mut compiler = command(COMPILER, &["-shared", "-O2", "-Wall", "-Werror", "-o"]);
         compiler.args([&library, &source]).arg("-ladvapi32");
-        status(compiler)
+        status(compiler)?;
+        status(wine.program("wineboot".as_ref(), &["--init"]))?;
+        Ok(wine)
     }
 
     /// Runs `seawall bench` with the methods of the published experiment; it must measure each, know where it is,
@@ -89,13 +85,6 @@ impl Wine {
         run.args(words);
         self.surround(&mut run);
         run
-    }
-
-    /// `wineboot` with one option.
-    fn command(&self, option: &str) -> Command {
-        let mut wine = command(self.program, &["wineboot", option]);
-        self.surround(&mut wine);
-        wine
     }
 
     fn surround(&self, command: &mut Command) {

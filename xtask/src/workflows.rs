@@ -9,7 +9,6 @@ use crate::{files, tools};
 const ACTIONLINT: (&str, &str) = ("github.com/rhysd/actionlint/cmd/actionlint", "v1.7.12");
 const WORKFLOWS: &str = ".github/workflows";
 
-/// Lints them all.
 pub(crate) fn check() -> Result {
     let actionlint = tools::go_program(ACTIONLINT.0, ACTIONLINT.1)?;
     status(command(actionlint, &["-no-color"]).args(files::list(&root().join(WORKFLOWS))?))?;

@@ -21,7 +21,6 @@ use seawall_gauge::testbed::real::RealTestbed;
 use seawall_host::journal::Recipe;
 use seawall_sys::clock::nanoseconds;
 use seawall_sys::durability::FileState;
-use seawall_sys::method::Method;
 use seawall_sys::methods;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +32,6 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 /// Sentences are hard to read on wider lines.
 const WIDTH_MAX: usize = 120;
 
-/// Options of `seawall advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
     /// A result of `seawall bench --json`; without one, the disk under --dir is measured briefly
@@ -100,19 +98,15 @@ fn ended(interrupted: bool, cannot_tell: bool) -> ExitCode {
     }
 }
 
-/// The methods that these products call, so that each has its share of the time.
-fn methods_for(only: Option<&[&'static Product]>) -> Result<Vec<&'static Method>, Failure> {
+/// Of the methods that these products call, so that each has its share of the time.
+fn settings(time: Duration, only: Option<&[&'static Product]>) -> Result<Settings, Failure> {
     let all: Vec<&'static Product> = products::PRODUCTS.iter().collect();
     let ids = products::methods_of(only.unwrap_or(&all), methods::system());
     if ids.is_empty() {
         return Err(Failure::Usage("--only: none of these products runs on this system".to_owned()));
     }
-    choose_methods(&ids.join(",")).map_err(Failure::usage)
-}
-
-fn settings(time: Duration, only: Option<&[&'static Product]>) -> Result<Settings, Failure> {
     Ok(Settings {
-        methods: methods_for(only)?,
+        methods: choose_methods(&ids.join(",")).map_err(Failure::usage)?,
         others: Vec::new(),
         bytes: TRANSACTION_BYTES,
         journal: Recipe {
@@ -139,7 +133,7 @@ fn measure(options: &Advise, only: Option<&[&'static Product]>) -> Result<RunRes
     options.settle.before(settings.time_ns(), &mut environment, false)?;
     leftovers::sweep(dir);
     let mut testbed = RealTestbed::in_folder(dir, environment);
-    let mut progress = Progress::new(true, None);
+    let mut progress = Progress::new(true, None, None);
     let result = commit::run(&settings, &mut testbed, &mut progress);
     progress.done();
     result.map_err(|error| match error {

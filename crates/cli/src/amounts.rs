@@ -15,7 +15,6 @@ use std::time::Duration;
 
 const UNITS: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50), ('e', 60)];
 
-/// A size.
 pub(crate) fn size(text: &str) -> Result<ByteSize, Failure> {
     let refused = || Failure::usage("not a size such as 4k, 16KiB or 2300");
     let text = text.trim();
@@ -56,7 +55,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, Failure> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
-/// CPUs by number and range.
 pub(crate) fn cpus(text: &str) -> Result<Cpus, Failure> {
     /// More than any machine has.
     const CPU_MAX: usize = 1 << 16;

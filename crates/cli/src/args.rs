@@ -1,7 +1,6 @@
-//! Defines the command line of `seawall`: its commands, and the arguments of the small ones.
+//! Defines the command line of `seawall`: its commands, whose arguments each of them defines.
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use std::path::PathBuf;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Measure durable commits by every method, and check what each outlives on this machine.
 #[derive(Debug, Parser)]
@@ -22,13 +21,13 @@ pub(crate) enum Command {
     /// Measure every commit method on the disk under a folder
     Bench(Box<crate::bench_args::Bench>),
     /// Compare results, machines and published tables, method by method
-    Compare(crate::compare_args::Compare),
+    Compare(crate::compare::Compare),
     /// Test whether a program keeps what it acknowledged when the power fails (Linux; no root needed)
     CrashTest(Box<crate::crash_test::CrashTest>),
     /// Write, read and check transaction logs
     Log(crate::log_command::LogArgs),
     /// List the commit methods of this system, their calls, and what each outlives in a folder
-    Methods(Methods),
+    Methods(crate::methods::Methods),
     /// Test whether acknowledged data survives real power cuts, with a witness on another host
     Powercut(crate::powercut::PowercutArgs),
     /// Measure commit latency in at most 1 s; always returns a result (for the start of services)
@@ -42,16 +41,5 @@ pub(crate) enum Command {
     /// Print the manual page
     Man(crate::pages::ManArgs),
     /// Write an HTML page with charts of one or several results
-    Report(crate::report_args::Report),
-}
-
-/// Options of `seawall methods`.
-#[derive(Debug, Args)]
-pub(crate) struct Methods {
-    /// Folder whose durability is computed
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) folder: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    Report(crate::report::Report),
 }

@@ -14,7 +14,6 @@ use seawall_gauge::report::html::Named;
 use seawall_gauge::report::{self, Style};
 use seawall_gauge::require::Checked;
 use seawall_gauge::result::RunResult;
-use seawall_gauge::scenario::Scenario;
 use seawall_host::output::OutputFolder;
 use seawall_host::starting_line::spawn_scoped;
 use seawall_host::text::printable;
@@ -70,19 +69,6 @@ fn by_other_program() -> Result<ExitCode, Failure> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The scenarios that `all` cannot run.
-fn left_out(scenarios: &[&Scenario]) -> String {
-    let line = |scenario: &&Scenario| format!(" Leaves out `{}`: {}.", scenario.name, scenario.alone);
-    scenarios.iter().map(line).collect::<Vec<_>>().concat()
-}
-
-/// Prints what is about to happen; with `--quiet` only what is destroyed.
-fn announce(common: &Common, job: &Job) {
-    if !common.quiet || job.destroys() {
-        tell!("{}", job.announcement());
-    }
-}
-
 fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
     for cpu in cpus.iter().copied() {
         // In a thread of its own, because this one must not stay pinned.
@@ -101,7 +87,10 @@ fn check_pins(cpus: &[usize]) -> Result<(), Failure> {
 }
 
 fn one(options: &Bench, job: &Job, targets: &[Option<Target>]) -> Result<ExitCode, Failure> {
-    announce(&options.common, job);
+    // With `--quiet` only what is destroyed is announced.
+    if !options.common.quiet || job.destroys() {
+        tell!("{}", job.announcement());
+    }
     if options.common.dry_run {
         output::print(&job.preview(output::width()))?;
         return Ok(ExitCode::SUCCESS);
@@ -118,7 +107,8 @@ fn all(options: &Bench, all: &AllArgs) -> Result<ExitCode, Failure> {
     let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
     if !common.quiet {
         let shares: Vec<Share> = jobs.iter().map(Job::share).collect();
-        tell!("{}{}", preflight::joint_announcement(&shares), left_out(&left));
+        let left = left.iter().map(|one| format!(" Leaves out `{}`: {}.", one.name, one.alone));
+        tell!("{}{}", preflight::joint_announcement(&shares), left.collect::<String>());
     }
     if common.dry_run {
         jobs.iter().try_for_each(|job| output::print(&job.preview(output::width())))?;

@@ -27,7 +27,6 @@ use seawall_sys::durability::FileState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Options of `seawall bench`.
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
@@ -151,7 +150,6 @@ impl Outputs {
     }
 }
 
-/// Options of the scenario `commit`.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct CommitArgs {
     /// Folder whose disk is measured [default: .]; files are created there and removed again. Write ./NAME for a

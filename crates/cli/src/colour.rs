@@ -2,7 +2,6 @@
 
 use clap::ValueEnum;
 
-/// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     /// On terminals

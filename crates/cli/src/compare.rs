@@ -2,9 +2,10 @@
 //!
 //! Invariant: a side that cannot be read ends the command; no side is omitted silently.
 
-use crate::compare_args::Compare;
+use crate::colour::Colour;
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::{self, Files};
+use clap::Args;
 use seawall_gauge::compare::families::Families;
 use seawall_gauge::compare::gate::{self, Gate};
 use seawall_gauge::compare::side::Side;
@@ -14,6 +15,43 @@ use seawall_gauge::result::RunResult;
 use seawall_host::text::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// Results of `seawall bench`; the others are compared with the first
+    #[arg(value_name = "RESULT.json")]
+    results: Vec<PathBuf>,
+
+    /// Published tables to compare them with, by id (see --list), separated by commas
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    with: Vec<String>,
+
+    /// The figure to compare by: cost, p50, p99, p99.9, p99.99, max, min, rate, or a column of a scenario
+    /// [default: the first that all have]
+    #[arg(long, value_name = "FIGURE")]
+    by: Option<String>,
+
+    /// Exit with code 3 if this is true of any row: 'p99>+20%' against the first, 'p99>5ms', 'dsync:commits/s<1000';
+    /// several separated by commas. Without a method it applies to all rows that outlive a power cut; a difference
+    /// within noise does not fail
+    #[arg(long, value_name = "CONDITION", conflicts_with = "list")]
+    fail_if: Vec<String>,
+
+    /// Write the outcome of --fail-if as JUnit XML to this file (- for standard output)
+    #[arg(long, value_name = "FILE", requires = "fail_if", help_heading = "Output")]
+    junit: Option<PathBuf>,
+
+    /// List the published tables
+    #[arg(long, conflicts_with_all = ["results", "with", "by"])]
+    list: bool,
+
+    #[command(flatten)]
+    files: Files,
+
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    color: Colour,
+}
 
 pub(crate) fn run(options: &Compare) -> Result<ExitCode, Failure> {
     options.color.choose();

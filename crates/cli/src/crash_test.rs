@@ -86,7 +86,6 @@ pub(crate) struct CrashTest {
     junit: Option<PathBuf>,
 }
 
-/// Runs `seawall crash-test`.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn run(_: &CrashTest) -> Result<ExitCode, Failure> {
     Err(Failure::Coded(
@@ -95,7 +94,6 @@ pub(crate) fn run(_: &CrashTest) -> Result<ExitCode, Failure> {
     ))
 }
 
-/// Runs `seawall crash-test`.
 #[cfg(target_os = "linux")]
 pub(crate) fn run(args: &CrashTest) -> Result<ExitCode, Failure> {
     use seawall_crash_test::check::Answer;

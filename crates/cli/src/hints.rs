@@ -13,7 +13,6 @@ use seawall_sys::durability::FileState;
 use seawall_sys::methods;
 use std::ffi::OsStr;
 
-/// A parser of strings that offers `values`.
 #[derive(Clone)]
 pub(crate) struct Offered {
     values: fn() -> Vec<&'static str>,
@@ -50,13 +49,9 @@ pub(crate) fn products() -> Offered {
 }
 
 pub(crate) fn states() -> impl TypedValueParser<Value = FileState> {
-    let values = || FileState::ALL.map(FileState::name).to_vec();
-    Offered { values }.try_map(|text| file_state(&text))
-}
-
-fn file_state(text: &str) -> Result<FileState, Failure> {
-    FileState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
-        let known: Vec<&str> = FileState::ALL.into_iter().map(FileState::name).collect();
-        Failure::Usage(format!("the file states are {}", known.join(", ")))
+    const NAMES: fn() -> Vec<&'static str> = || FileState::ALL.map(FileState::name).to_vec();
+    Offered { values: NAMES }.try_map(|text| {
+        let found = FileState::ALL.into_iter().find(|state| state.name() == text);
+        found.ok_or_else(|| Failure::Usage(format!("the file states are {}", NAMES().join(", "))))
     })
 }

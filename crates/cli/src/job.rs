@@ -111,7 +111,7 @@ impl Job {
                 other.pressure = first.pressure;
             }
         }
-        let mut progress = Progress::new(shown, kept).called(common.label.clone());
+        let mut progress = Progress::new(shown, kept, common.label.clone());
         let mut testbed = if let (Some(device), [(_, environment)]) = (&self.device, &places[..]) {
             let device = device.try_clone().map_err(Failure::message)?;
             RealTestbed::on_raw_device(device, environment.clone(), self.settings.journal.bytes)
@@ -135,7 +135,9 @@ impl Job {
     /// Connects to the clusters that were named, if any: with their own clients, and with logs that are shipped there.
     fn connect(&self) -> Result<Engines, Failure> {
         let folder = self.places.first().map(|(folder, _)| folder.as_path());
-        seawall_replicated::connect(&self.clusters, folder, &STOP).map_err(not_connected)
+        let connected = seawall_replicated::connect(&self.clusters, folder, &STOP);
+        let interrupted = STOP.load(Ordering::Relaxed);
+        connected.map_err(|error| if interrupted { Failure::Interrupted } else { Failure::message(error) })
     }
 
     pub(crate) fn check(&self, result: &RunResult) -> Vec<Checked> {
@@ -185,11 +187,6 @@ fn writers(jdks: &[Jdk]) -> String {
     let each: Vec<String> =
         jdks.iter().map(|jdk| format!("JDK {} ({})", jdk.version, jdk.home.display())).collect();
     format!("Beside the native ways: {}.", each.join(", "))
-}
-
-/// A cluster that could not be had; an interrupt is why, if there was one.
-fn not_connected(error: impl std::fmt::Display) -> Failure {
-    if STOP.load(Ordering::Relaxed) { Failure::Interrupted } else { Failure::message(error) }
 }
 
 pub(crate) fn exit_code(result: &RunResult, checked: &[Checked]) -> ExitCode {

@@ -1,9 +1,9 @@
 //! `seawall methods`: prints this system's method table, with the class of each row in a folder and the names of its calls
 //! in C, Go, Java, Python and Rust.
 
-use crate::args::Methods;
 use crate::exit::Failure;
 use crate::{output, paths};
+use clap::Args;
 use seawall_gauge::method_names::{ALIASES, LANGUAGES, spelled, spellings};
 use seawall_gauge::report::facts;
 use seawall_gauge::report::text::wrapped;
@@ -12,9 +12,20 @@ use seawall_sys::inspect::Environment;
 use seawall_sys::method::Set;
 use seawall_sys::methods;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const FORMAT: &str = "seawall-methods";
+
+#[derive(Debug, Args)]
+pub(crate) struct Methods {
+    /// Folder whose durability is computed
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 pub(crate) fn run(options: &Methods) -> Result<ExitCode, Failure> {
     let environment = paths::folder(&options.folder, "name one on the disk in question")?;

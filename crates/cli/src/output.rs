@@ -43,7 +43,6 @@ impl Files {
 /// What makes a form: text, or a picture.
 pub(crate) type Form<'a> = &'a dyn Fn() -> Result<Vec<u8>, Failure>;
 
-/// The pictures of a result.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Pictures {
     /// Draw the rows as an SVG chart to this file (- for standard output)

@@ -12,7 +12,6 @@ use clap_mangen::roff::{Roff, bold, roman};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Options of `seawall completions`.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell
@@ -20,7 +19,6 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Options of `seawall man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// The command, such as `log append` [default: seawall itself]

@@ -31,7 +31,6 @@ use std::time::Duration;
 
 const FORMAT: &str = "seawall-probe";
 
-/// Options of `seawall probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     /// Folder whose disk is measured; a file of 256 KiB is created there and removed again

@@ -21,18 +21,14 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// `shown`: draw on terminals at all. `keep_in`: the folder whose result is rewritten after each round.
-    pub(crate) fn new(shown: bool, keep_in: Option<&'a OutputFolder>) -> Self {
+    /// `shown`: draw on terminals at all. `keep_in`: the folder whose result is rewritten after each round, with the run's `label`.
+    pub(crate) fn new(shown: bool, keep_in: Option<&'a OutputFolder>, label: Option<String>) -> Self {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, keep_in, label: None }
-    }
-
-    pub(crate) fn called(self, label: Option<String>) -> Self {
-        Self { label, ..self }
+        Self { bar, keep_in, label }
     }
 
     pub(crate) fn done(&self) {

@@ -3,9 +3,9 @@
 //! Invariant: a result that cannot be read ends the command before anything is written.
 
 use crate::exit::Failure;
-use crate::output::{self, Form, Target};
+use crate::output::{self, Form, Pictures, Target};
 use crate::progress::RESULT;
-use crate::report_args::Report;
+use clap::Args;
 use seawall_gauge::compare::side::Side;
 use seawall_gauge::report::html::{self, Named};
 use seawall_gauge::report::{self, Style};
@@ -17,6 +17,29 @@ use std::process::ExitCode;
 
 /// The page, if nothing else is asked for.
 const PAGE: &str = "report.html";
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Results of `seawall bench`
+    #[arg(value_name = "RESULT.json", required = true)]
+    results: Vec<PathBuf>,
+
+    /// The page to write (- for standard output)
+    /// [default: report.html, unless --text or --svg is given]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print the whole report of each as text instead of writing a page
+    #[arg(long, conflicts_with = "with")]
+    text: bool,
+
+    #[command(flatten)]
+    pictures: Pictures,
+
+    /// Published tables to compare them with, by id (see `seawall compare --list`), separated by commas
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    with: Vec<String>,
+}
 
 pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
     let is_page = options.out.is_some() || !(options.text || options.pictures.are_wanted());
@@ -48,7 +71,6 @@ pub(crate) fn run(options: &Report) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A way to name a result by its path.
 type Way<'a> = &'a dyn Fn(&PathBuf) -> Option<String>;
 
 /// What results are called: by the first of their files' names, their folders' names, and both, that differs for all of

@@ -48,7 +48,6 @@ pub(crate) enum ScenarioArgs {
     All(AllArgs),
 }
 
-/// The folder of a scenario.
 #[derive(Debug, Args)]
 pub(crate) struct FolderArg {
     /// Folder whose disk is measured; files are created there and removed again
@@ -129,7 +128,6 @@ impl Chosen {
     }
 }
 
-/// Options of `stall`.
 #[derive(Debug, Args)]
 pub(crate) struct StallArgs {
     #[command(flatten)]
@@ -144,7 +142,6 @@ pub(crate) struct StallArgs {
     sync_sleep: Option<u64>,
 }
 
-/// Options of `cached`.
 #[derive(Debug, Args)]
 pub(crate) struct CachedArgs {
     /// Folders whose disks are measured and compared; files are created there and removed again
@@ -165,7 +162,6 @@ pub(crate) struct CachedArgs {
     outputs: Outputs,
 }
 
-/// Options of `path`.
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {
     #[command(flatten)]
@@ -192,7 +188,6 @@ pub(crate) struct PathArgs {
     jdk: Vec<PathBuf>,
 }
 
-/// Options of `group`.
 #[derive(Debug, Args)]
 pub(crate) struct GroupArgs {
     #[command(flatten)]
@@ -205,7 +200,6 @@ pub(crate) struct GroupArgs {
     writers: Option<Vec<usize>>,
 }
 
-/// Options of `interfere`.
 #[derive(Debug, Args)]
 pub(crate) struct InterfereArgs {
     #[command(flatten)]
@@ -214,7 +208,6 @@ pub(crate) struct InterfereArgs {
     chosen: Chosen,
 }
 
-/// Options of `log` and `peers`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(flatten)]
@@ -262,7 +255,6 @@ impl LogArgs {
     }
 }
 
-/// Options of `replicated`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplicatedArgs {
     #[command(flatten)]
@@ -300,7 +292,6 @@ pub(crate) struct ReplicatedArgs {
     ack_timeout: Option<Duration>,
 }
 
-/// Options of `all`.
 #[derive(Debug, Args)]
 pub(crate) struct AllArgs {
     #[command(flatten)]
@@ -333,7 +324,6 @@ impl Wanted {
     }
 }
 
-/// What `bench` runs.
 #[derive(Debug)]
 pub(crate) enum Choice<'a> {
     One(Box<Wanted>),
@@ -341,7 +331,6 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Bench {
-    /// What is run.
     pub(crate) fn choice(&self) -> Result<Choice<'_>, Failure> {
         let Some(named) = &self.scenario else {
             let several = self.commit.dir.first().filter(|_| self.commit.dir.len() > 1);
@@ -356,13 +345,12 @@ impl Bench {
             }
             return self.commit_in(&self.commit);
         };
+        let (name, _) = named.parts();
         if self.commit != CommitArgs::default() {
             return Err(Failure::Usage(format!(
-                "arguments before `{0}` belong to `commit`: put the folder and the options of `{0}` after its name",
-                named.name()
+                "arguments before `{name}` belong to `commit`: put the folder and the options of `{name}` after its name"
             )));
         }
-        let name = named.name();
         if let ScenarioArgs::Commit(own) = named {
             return self.commit_in(own);
         }
@@ -415,7 +403,14 @@ impl Bench {
             ScenarioArgs::Replicated(own) => {
                 own.chosen.apply(settings)?;
                 set(&mut settings.writers, own.writers.clone());
-                wanted.clusters = own.clusters();
+                wanted.clusters = Named {
+                    kafka: own.kafka.clone(),
+                    kafka_config: own.kafka_config.clone(),
+                    nats: own.nats.clone(),
+                    nats_monitors: own.nats_monitor.clone(),
+                    nats_plain_password: own.nats_plain_password,
+                    ack_timeout: own.ack_timeout.unwrap_or(ACK_TIMEOUT),
+                };
                 own.base.apply(settings)
             }
         };
@@ -448,18 +443,7 @@ impl Bench {
     }
 
     pub(crate) fn outputs(&self) -> Option<&Outputs> {
-        Some(match &self.scenario {
-            None => &self.commit.outputs,
-            Some(ScenarioArgs::Commit(own)) => &own.outputs,
-            Some(ScenarioArgs::Stall(own)) => &own.base.outputs,
-            Some(ScenarioArgs::Cached(own)) => &own.outputs,
-            Some(ScenarioArgs::Path(own)) => &own.base.outputs,
-            Some(ScenarioArgs::Group(own)) => &own.base.outputs,
-            Some(ScenarioArgs::Interfere(own)) => &own.base.outputs,
-            Some(ScenarioArgs::Log(own) | ScenarioArgs::Peers(own)) => &own.outputs,
-            Some(ScenarioArgs::Replicated(own)) => &own.base.outputs,
-            Some(ScenarioArgs::All(_)) => return None,
-        })
+        self.scenario.as_ref().map_or(Some(&self.commit.outputs), |named| named.parts().1)
     }
 }
 
@@ -468,32 +452,19 @@ fn micros(us: Option<u64>) -> Option<u64> {
 }
 
 impl ScenarioArgs {
-    fn name(&self) -> &'static str {
+    /// Its name, and where its result goes besides the terminal.
+    fn parts(&self) -> (&'static str, Option<&Outputs>) {
         match self {
-            Self::Commit(_) => commit::NAME,
-            Self::Stall(_) => stall::NAME,
-            Self::Cached(_) => cached::NAME,
-            Self::Path(_) => path::NAME,
-            Self::Group(_) => group::NAME,
-            Self::Interfere(_) => interfere::NAME,
-            Self::Log(_) => scenario::log::NAME,
-            Self::Peers(_) => peers::NAME,
-            Self::Replicated(_) => replicated::NAME,
-            Self::All(_) => "all",
-        }
-    }
-}
-
-impl ReplicatedArgs {
-    /// The clusters that were named, unchecked.
-    fn clusters(&self) -> Named {
-        Named {
-            kafka: self.kafka.clone(),
-            kafka_config: self.kafka_config.clone(),
-            nats: self.nats.clone(),
-            nats_monitors: self.nats_monitor.clone(),
-            nats_plain_password: self.nats_plain_password,
-            ack_timeout: self.ack_timeout.unwrap_or(ACK_TIMEOUT),
+            Self::Commit(own) => (commit::NAME, Some(&own.outputs)),
+            Self::Stall(own) => (stall::NAME, Some(&own.base.outputs)),
+            Self::Cached(own) => (cached::NAME, Some(&own.outputs)),
+            Self::Path(own) => (path::NAME, Some(&own.base.outputs)),
+            Self::Group(own) => (group::NAME, Some(&own.base.outputs)),
+            Self::Interfere(own) => (interfere::NAME, Some(&own.base.outputs)),
+            Self::Log(own) => (scenario::log::NAME, Some(&own.outputs)),
+            Self::Peers(own) => (peers::NAME, Some(&own.outputs)),
+            Self::Replicated(own) => (replicated::NAME, Some(&own.base.outputs)),
+            Self::All(_) => ("all", None),
         }
     }
 }

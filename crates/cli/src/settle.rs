@@ -15,7 +15,6 @@ use std::time::Duration;
 /// How often the machine is looked at; a signal is heard as late.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// How long to wait.
 #[derive(Debug, Args)]
 pub(crate) struct Settle {
     /// Wait up to TIME for background load to settle, such as that of a build; 0 begins at once [default: 30s before runs of 10 s or more, otherwise 0]

@@ -13,10 +13,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// The `format` of a report in JSON.
 const FORMAT: &str = "seawall-trace";
 
-/// Options of `seawall trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
     /// Predict the run on the disk of this result of `seawall bench --json`; of several, the one of the nearest --size counts

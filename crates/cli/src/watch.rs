@@ -44,7 +44,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Options of `seawall watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// Folder whose disk is watched; a file of 4 MiB is created there, overwritten in a circle, and removed at the end
@@ -184,7 +183,6 @@ fn lock(metrics: &Mutex<Metrics>) -> MutexGuard<'_, Metrics> {
     metrics.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A watch at work.
 struct Watching<'a> {
     options: &'a WatchArgs,
     policy: Policy,

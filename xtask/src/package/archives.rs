@@ -19,7 +19,6 @@ pub(crate) fn pack(target: &Target, release: &Release, from: &Path) -> Result<Pa
     Ok(archive)
 }
 
-/// `SHA256SUMS` of these files.
 pub(crate) fn sums(all: &[PathBuf]) -> Result<String> {
     let mut sums = script()?;
     sums.arg("--sums").args(all);

@@ -17,7 +17,6 @@ const BETWEEN: char = '\t';
 
 type Crate = (String, String, String);
 
-/// The document as text.
 pub(crate) fn of(target: &Target, release: &Release) -> Result<String> {
     // The depth of a line stands right before its name.
     let format = format!("{BETWEEN}{{p}}{BETWEEN}{{l}}");

@@ -8,7 +8,6 @@ use crate::files;
 use crate::shell::root;
 use std::path::Path;
 
-/// The files with templates, below `packaging/`.
 const TEMPLATES: [&str; 4] = [
     "homebrew/seawall.rb",
     "winget/Seawall.Seawall.yaml",
@@ -20,18 +19,18 @@ const SUMS: &str = "SHA256SUMS";
 /// Writes them beside the files that they are of.
 pub(crate) fn write(folder: &Path, release: &Release) -> Result {
     let mut all = files::list(folder)?;
-    let ours = |path: &std::path::PathBuf| path.is_file() && !path.ends_with(SUMS);
-    all.retain(ours);
     // What an earlier run has written of the archives at that time.
-    all.retain(|path| !TEMPLATES.iter().any(|name| path.file_name() == Path::new(name).file_name()));
+    let written = |path: &Path| TEMPLATES.iter().any(|name| path.file_name() == Path::new(name).file_name());
+    all.retain(|path| path.is_file() && !path.ends_with(SUMS) && !written(path));
     all.sort();
     let sums = archives::sums(&all)?;
     files::write(&folder.join(SUMS), &sums)?;
     print!("{sums}");
+    let values = values(&sums, release);
     for name in TEMPLATES {
         let written = folder.join(Path::new(name).file_name().unwrap_or_default());
         let template = files::read(&root().join("packaging").join(name))?;
-        match filled(&template, |name| value(name, &sums, release)) {
+        match filled(&template, &values) {
             Ok(text) => files::write(&written, text)?,
             Err(reason) => {
                 println!("packaging/{name} was not filled in: {reason}, which is not made here");
@@ -42,23 +41,23 @@ pub(crate) fn write(folder: &Path, release: &Release) -> Result {
     Ok(())
 }
 
-fn value(name: &str, sums: &str, release: &Release) -> Option<String> {
-    let (what, triple) = name.split_once(':').unwrap_or((name, ""));
-    let archive = || Some(TARGETS.iter().find(|target| target.triple == triple)?.archive(&release.version));
-    let of = |archive: String| sums.lines().find_map(|line| line.strip_suffix(&format!("  {archive}")));
-    match what {
-        "VERSION" => Some(release.version.clone()),
-        "REPOSITORY" => Some(release.repository.clone()),
-        "URL" => Some(release.url()),
-        "ARCHIVE" => archive(),
-        "SHA256" => Some(of(archive()?)?.to_ascii_uppercase()),
-        _ => None,
+/// What templates ask for; no sum of an archive that is not there.
+fn values(sums: &str, release: &Release) -> Vec<(String, String)> {
+    let own = [("VERSION", &release.version), ("REPOSITORY", &release.repository), ("URL", &release.url())];
+    let mut values: Vec<(String, String)> =
+        own.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    for target in TARGETS {
+        let archive = target.archive(&release.version);
+        let sum = sums.lines().find_map(|line| line.strip_suffix(&format!("  {archive}")));
+        values.extend(sum.map(|sum| (format!("SHA256:{}", target.triple), sum.to_ascii_uppercase())));
+        values.push((format!("ARCHIVE:{}", target.triple), archive));
     }
+    values
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Release, TARGETS, TEMPLATES, value};
+    use super::{Release, TARGETS, TEMPLATES, values};
     use crate::files;
     use crate::package::filled;
     use crate::shell::root;
@@ -76,11 +75,11 @@ mod tests {
         for name in TEMPLATES {
             let template = files::read(&root().join("packaging").join(name)).expect(name);
             assert!(!template.contains("github.com"), "{name} has an address of its own");
-            let text = filled(&template, |name| value(name, &sums, &release)).expect(name);
+            let text = filled(&template, &values(&sums, &release)).expect(name);
             assert!(!text.lines().any(|line| !line.starts_with('#') && line.contains('@')), "{text}");
             let needs_sums = template.contains("@SHA256:");
             with_sums += usize::from(needs_sums);
-            assert_eq!(filled(&template, |name| value(name, "", &release)).is_err(), needs_sums, "{name}");
+            assert_eq!(filled(&template, &values("", &release)).is_err(), needs_sums, "{name}");
         }
         assert_eq!(with_sums, 2);
     }

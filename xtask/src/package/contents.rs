@@ -32,7 +32,7 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub(crate) fn prepare(target: &Target) -> Result<Self> {
-        tools::provide(target.tools)?;
+        target.tools.map_or(Ok(()), tools::provide)?;
         tools::provide_target(target.triple)?;
         let qemu = match target.runner {
             Runner::Qemu { arch } if arch != std::env::consts::ARCH => Some(format!("qemu-{arch}-static")),
@@ -42,7 +42,6 @@ impl Runs {
         Ok(Self { wine, qemu })
     }
 
-    /// Its emulator, if it has one.
     pub(crate) fn qemu(&self) -> Option<&str> {
         self.qemu.as_deref()
     }

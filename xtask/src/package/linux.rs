@@ -6,7 +6,7 @@ use super::{Release, archives, contents, contents::Runs, filled, folder, out, ta
 use crate::error::{Error, Result};
 use crate::files;
 use crate::shell::{command, find_program, root, status};
-use crate::tools;
+use crate::tools::{self, For};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,18 +63,18 @@ pub(crate) fn make(
 ) -> Result {
     let nfpm = tools::go_program(NFPM.0, NFPM.1)?;
     let config = folder(target).join("nfpm.yaml");
-    let value = |name: &str| match name {
-        "VERSION" => Some(release.version.clone()),
-        "REPOSITORY" => Some(release.repository.clone()),
-        "DATE" => Some(release.date.clone()),
-        "FOLDER" => Some(from.to_string_lossy().into_owned()),
-        "DEBIAN_ARCH" => Some(debian.to_owned()),
-        "RPM_ARCH" => Some(rpm.to_owned()),
-        _ => None,
-    };
-    files::write(&config, filled(&files::read(&root().join("packaging/nfpm.yaml"))?, value)?)?;
+    let values = [
+        ("VERSION", release.version.as_str()),
+        ("REPOSITORY", &release.repository),
+        ("DATE", &release.date),
+        ("FOLDER", &from.to_string_lossy()),
+        ("DEBIAN_ARCH", debian),
+        ("RPM_ARCH", rpm),
+    ];
+    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    files::write(&config, filled(&files::read(&root().join("packaging/nfpm.yaml"))?, &values)?)?;
     if runs.is_some() {
-        tools::provide(&tools::PACKAGES)?;
+        tools::provide(For::Packages)?;
     }
     let names = [
         format!("seawall_{}-1_{debian}.deb", release.version),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `cargo binstall`, Homebrew and winget look for the names that [`Target::archive`] gives.
 
-use crate::tools::{self, Tool};
+use crate::tools::For;
 
 /// By what a program of a target runs on the machine that packages it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Target {
     /// What cargo needs to know of compilers and linkers.
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// What Debian has for it.
-    pub(crate) tools: &'static [Tool],
+    pub(crate) tools: Option<For>,
 }
 
 pub(crate) const TARGETS: [Target; 5] = [
@@ -36,7 +36,7 @@ pub(crate) const TARGETS: [Target; 5] = [
         ending: "tar.gz",
         runner: Runner::Itself { os: "linux", arch: "x86_64" },
         environment: &[],
-        tools: &tools::MUSL,
+        tools: Some(For::Musl),
     },
     Target {
         triple: "aarch64-unknown-linux-musl",
@@ -48,7 +48,7 @@ pub(crate) const TARGETS: [Target; 5] = [
             // musl's own start files and library come with the target; only a linker is needed.
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
         ],
-        tools: &tools::ARM,
+        tools: Some(For::Arm),
     },
     Target {
         triple: "x86_64-pc-windows-gnu",
@@ -56,7 +56,7 @@ pub(crate) const TARGETS: [Target; 5] = [
         ending: "zip",
         runner: Runner::Wine,
         environment: &[],
-        tools: &tools::WINDOWS,
+        tools: Some(For::Windows),
     },
     macos("aarch64-apple-darwin", "aarch64"),
     macos("x86_64-apple-darwin", "x86_64"),
@@ -65,7 +65,7 @@ pub(crate) const TARGETS: [Target; 5] = [
 /// Built on macOS only: Apple's linker and libraries are nowhere else.
 const fn macos(triple: &'static str, arch: &'static str) -> Target {
     let runner = Runner::Itself { os: "macos", arch };
-    Target { triple, linux: None, ending: "tar.gz", runner, environment: &[], tools: &[] }
+    Target { triple, linux: None, ending: "tar.gz", runner, environment: &[], tools: None }
 }
 
 impl Target {
@@ -94,7 +94,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::TARGETS;
-    use crate::package::Release;
+    use crate::package::{Release, manifest};
 
     /// As cargo-binstall fills in its templates.
     fn filled(template: &str, release: &Release, triple: &str, ending: &str) -> String {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn binstall_finds_what_is_packaged() {
         let release = Release::read().expect("cargo's metadata");
-        let binstall = &release.binstall;
+        let binstall = &manifest().expect("cargo's metadata")["metadata"]["binstall"];
         for target in TARGETS {
             let own = &binstall["overrides"][target.triple];
             let value =

@@ -13,19 +13,18 @@ use super::network::Network;
 use super::{free_ports, get, listens};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{command, output, status, target, within};
+use crate::shell::{Running, command, output, status, target, within};
 use crate::tools;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) const NODES: usize = 3;
 /// Ports of a node: for clients, for the other nodes, for monitoring.
 const PER_NODE: usize = 3;
-/// The store of a node, below its folder.
 pub(super) const STORE: &str = "store";
 
 const NATS_SERVER: (&str, &str) = ("github.com/nats-io/nats-server/v2", "v2.15.2");
@@ -178,7 +177,7 @@ transaction.state.log.min.isr=2
 
 struct Node {
     home: PathBuf,
-    process: Option<Child>,
+    process: Option<Running>,
 }
 
 pub(super) struct Cluster {
@@ -256,12 +255,12 @@ impl Cluster {
         let mut command = self.network.as_ref().map(inside).unwrap_or(command);
         let copy = log.try_clone().map_err(Error::at(home.display()))?;
         command.current_dir(&home).stdin(Stdio::null()).stdout(copy).stderr(log);
-        self.nodes[node].process = Some(command.spawn().map_err(Error::at(self.engine.name))?);
+        self.nodes[node].process = Some(Running::start(&mut command)?);
         Ok(())
     }
 
     pub(super) fn kill(&mut self, node: usize) {
-        super::end(&mut self.nodes[node].process);
+        self.nodes[node].process = None;
     }
 
     /// Stops a node, or has it go on: `signal` is `-STOP` or `-CONT`.
@@ -270,7 +269,7 @@ impl Cluster {
     }
 
     pub(super) fn pid(&self, node: usize) -> u32 {
-        self.nodes[node].process.as_ref().map_or(0, Child::id)
+        self.nodes[node].process.as_ref().map_or(0, |process| process.0.id())
     }
 
     pub(super) fn home(&self, node: usize) -> &Path {
@@ -307,13 +306,6 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        (0..self.nodes.len()).for_each(|node| self.kill(node));
-    }
-}
-
-/// The words after `cluster`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[arg(value_parser = PossibleValuesParser::new(ENGINES.map(|engine| engine.name)))]

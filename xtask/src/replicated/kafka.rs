@@ -7,16 +7,16 @@ use super::secured::Certificates;
 use super::{free_ports, listens};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::output;
+use crate::shell::{Running, output};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 /// Ports of a node: for clients with a login, for the other nodes, for the controllers, for clients with a certificate.
 const PER_NODE: usize = 4;
 
 pub(super) struct Nodes {
-    children: Vec<Child>,
+    children: Vec<Running>,
     ports: [u16; 3 * PER_NODE],
     home: PathBuf,
 }
@@ -52,7 +52,7 @@ impl Nodes {
             let log = File::create(started.home.join(format!("node-{}.log", node + 1))).map_err(failed)?;
             let mut java = java(&["kafka.Kafka", &name]);
             java.stdout(log.try_clone().map_err(failed)?).stderr(log);
-            started.children.push(java.spawn().map_err(failed)?);
+            started.children.push(Running::start(&mut java)?);
         }
         for node in 0..nodes {
             listens(started.ports[node * PER_NODE])?;
@@ -109,13 +109,9 @@ listener.name.client.plain.sasl.jaas.config=org.apache.kafka.common.security.pla
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-        }
-        for child in &mut self.children {
-            let _ = child.wait();
-        }
-        for node in 1..=self.children.len() {
+        let nodes = self.children.len();
+        self.children.clear();
+        for node in 1..=nodes {
             let _ = std::fs::remove_dir_all(self.home.join(format!("store-{node}")));
         }
     }

@@ -19,13 +19,12 @@ mod faults;
 mod proxy;
 
 use super::cluster::{Cluster, ENGINES, engine};
-use super::end;
 use super::network::Network;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::runner;
-use crate::shell::{cargo, output, status, target};
-use crate::tools;
+use crate::shell::{Running, cargo, output, status, target};
+use crate::tools::{self, For};
 use bucket::Bucket;
 use clap::Args;
 use faults::FAULTS;
@@ -34,13 +33,12 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The engine that is no cluster.
 const S3: &str = "s3";
 
-/// The words after the command.
 #[derive(Args)]
 pub(crate) struct Options {
     /// What the log is shipped to: nodes of it, or the S3-compatible store
@@ -87,11 +85,10 @@ pub(crate) fn run(options: &Options) -> Result<String> {
 
 /// Provides what an engine needs, and builds `seawall`.
 fn build(engine: &str) -> Result<PathBuf> {
-    tools::provide(&tools::REPLICATED)?;
+    tools::provide(For::Replicated)?;
     bucket::program()?;
     if engine == "kafka" {
-        tools::provide(&tools::KAFKA)?;
-        tools::provide(&tools::LIBRDKAFKA)?;
+        tools::provide(For::Kafka)?;
         status(cargo(&["build", "--quiet", "--package=seawall-cli", "--features=kafka,s3"]))?;
     } else {
         runner::programs(&["--bin", "seawall"])?;
@@ -136,11 +133,11 @@ struct Campaign {
     bucket: Bucket,
     random: u64,
     log: PathBuf,
-    appender: Option<Child>,
-    shipper: Option<Child>,
+    appender: Option<Running>,
+    shipper: Option<Running>,
     /// A copy that follows, and its process.
     copy: PathBuf,
-    standby: Option<Child>,
+    standby: Option<Running>,
     /// The next record.
     next: u64,
     /// Folders that were named so far.
@@ -237,7 +234,6 @@ impl Campaign {
         command
     }
 
-    /// `seawall log ship` of a log.
     fn ship(&self, log: &Path, to: &str, more: &[&str]) -> Command {
         let log = log.display().to_string();
         // An object often, so that there are many.
@@ -275,7 +271,7 @@ impl Campaign {
         let log = self.log.display().to_string();
         self.next = self.records(&self.log)?.len() as u64;
         let mut command = self.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
-        self.appender = Some(command.stdin(Stdio::piped()).spawn().map_err(Error::at("the appender"))?);
+        self.appender = Some(Running::start(command.stdin(Stdio::piped()))?);
         Ok(())
     }
 
@@ -290,7 +286,7 @@ impl Campaign {
         let errors =
             std::fs::File::create(self.folder.join("shipper.log")).map_err(Error::at("shipper.log"))?;
         let mut command = self.ship(&self.log, &self.address(), &[]);
-        self.shipper = Some(command.stderr(errors).spawn().map_err(Error::at("the shipper"))?);
+        self.shipper = Some(Running::start(command.stderr(errors))?);
         Ok(())
     }
 
@@ -310,11 +306,10 @@ impl Campaign {
         }
         let errors = std::fs::File::create(&log).map_err(Error::at("standby.log"))?;
         let mut command = self.follow(&self.copy, &[]);
-        self.standby = Some(command.stderr(errors).spawn().map_err(Error::at("the standby"))?);
+        self.standby = Some(Running::start(command.stderr(errors))?);
         Ok(())
     }
 
-    /// `seawall log standby` in a folder.
     fn follow(&self, copy: &Path, more: &[&str]) -> Command {
         let (copy, from) = (copy.display().to_string(), self.address());
         self.seawall(&[&["log", "standby", &copy, "--from", &from][..], more].concat())
@@ -327,7 +322,7 @@ impl Campaign {
             let said = self.shipper_said();
             self.unfit += u64::from(said.contains("no store for an archive"));
             ensure!(!names_another(&said), "the log's own writer was refused: {said}");
-            end(&mut self.shipper);
+            self.shipper = None;
         }
         self.keep_shipping()?;
         self.keep_following()
@@ -340,10 +335,10 @@ impl Campaign {
             let _ = writeln!(lines, "{}", self.next);
             self.next += 1;
         }
-        let stdin = self.appender.as_mut().and_then(|appender| appender.stdin.as_mut());
+        let stdin = self.appender.as_mut().and_then(|appender| appender.0.stdin.as_mut());
         // One that was killed is started again, and knows what it has.
         if stdin.is_none_or(|stdin| stdin.write_all(lines.as_bytes()).is_err()) {
-            end(&mut self.appender);
+            self.appender = None;
         }
     }
 
@@ -401,14 +396,14 @@ impl Campaign {
     }
 
     fn caught_up(&mut self) -> Result {
-        end(&mut self.shipper);
+        self.shipper = None;
         self.at_last("the log is not shipped", |all| all.ship(&all.log, &all.address(), &["--once"]))
             .map(drop)
     }
 
     /// Looks at everything; says in a line what it came to.
     fn judge(&mut self) -> Result<String> {
-        end(&mut self.appender);
+        self.appender = None;
         self.caught_up()?;
         let (log, from) = (self.log.display().to_string(), self.address());
         print!("{}", self.printed(&["log", "drill", "--from", &from, "--log", &log])?);
@@ -417,7 +412,7 @@ impl Campaign {
         self.copied(&records)?;
         // The standby has everything too, and becomes the log.
         self.take_over(|all| {
-            end(&mut all.standby);
+            all.standby = None;
             let copy = all.copy.display().to_string();
             all.at_last("no take-over", |all| {
                 all.seawall(&["log", "takeover", &copy, "--from", &all.address(), "--fence"])
@@ -502,14 +497,6 @@ impl Campaign {
     }
 }
 
-impl Drop for Campaign {
-    fn drop(&mut self) {
-        end(&mut self.appender);
-        end(&mut self.shipper);
-        end(&mut self.standby);
-    }
-}
-
 fn in_order(records: &[String]) -> Result {
     for (at, record) in records.iter().enumerate() {
         ensure!(*record == at.to_string(), "record {at} is {record:?}");
@@ -534,8 +521,8 @@ const fn next_random(number: u64) -> u64 {
     number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
-fn running(child: &mut Option<Child>) -> bool {
-    child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+fn running(child: &mut Option<Running>) -> bool {
+    child.as_mut().is_some_and(|child| matches!(child.0.try_wait(), Ok(None)))
 }
 
 #[cfg(test)]

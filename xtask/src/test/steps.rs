@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::outcome::StepOutcome;
 use crate::runner::{self, Plan, SHARED};
 use crate::shell::{cargo, has, is_root, status, target, tests};
+use crate::tools::For;
 use crate::{
     c_interface, crash, deny, deployment, explore, java, package, peers, python, replicated, second_kernel,
     shipped, tools, wine, workflows,
@@ -122,7 +123,7 @@ const BROWSER: &str = "binary_id(seawall-gauge::browser)";
 fn set_up() -> StepOutcome {
     // The steps that need those count as skipped, or in CI as failed.
     tools::lacking();
-    match tools::provide(&tools::TESTS) {
+    match tools::provide(For::Tests) {
         Err(error) => StepOutcome::Broken(error.to_string()),
         provided => provided.into(),
     }
@@ -157,7 +158,7 @@ fn run(plan: &Plan<'_>) -> StepOutcome {
 /// The interface from C: its header and exports, every function under sanitizers, the cases of all languages, the programs that the
 /// documentation shows, and what `install-c` installs.
 fn c_interface() -> StepOutcome {
-    for missing in [tools::provide(&tools::C), c_interface::provide()] {
+    for missing in [tools::provide(For::C), c_interface::provide()] {
         if let Err(error) = missing {
             return StepOutcome::Skipped(format!("the C interface was not tried: {error}"));
         }
@@ -248,7 +249,7 @@ fn rows_on_nvme() -> StepOutcome {
 fn kafka_client() -> StepOutcome {
     let kafka = ["--features=seawall-cli/kafka", "--quiet", "--", "-Dwarnings"];
     let lint = || status(cargo(&[&["clippy", "--all-targets"], &SHARED[..], &kafka].concat()));
-    tools::provide(&tools::LIBRDKAFKA).and_then(|()| lint()).into()
+    tools::provide(For::KafkaClient).and_then(|()| lint()).into()
 }
 
 /// The HTML report in headless Chromium: its tests are ignored where there may be none.

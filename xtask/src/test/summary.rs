@@ -26,7 +26,8 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn add(&mut self, step: &Step, ran: Ran, in_ci: bool) {
-        let Ran { outcome, wall_seconds, cpu_seconds } = ran;
+        let Ran { outcome, wall, cpu_seconds } = ran;
+        let wall_seconds = wall.as_secs_f64();
         let text = self.count(outcome, in_ci);
         if text.starts_with("FAILED") {
             self.failed.push(format!("{}: {text}", step.name));
@@ -127,11 +128,12 @@ mod tests {
     use super::super::steps::{STEPS, Step};
     use super::{Counts, Ran, Result, StepOutcome, Summary, Tests};
     use crate::error::Error;
+    use std::time::Duration;
 
     const STEP: &Step = &STEPS[0];
 
     fn ran(outcome: StepOutcome) -> Ran {
-        Ran { outcome, wall_seconds: 0.1, cpu_seconds: Some(0.1) }
+        Ran { outcome, wall: Duration::from_millis(100), cpu_seconds: Some(0.1) }
     }
 
     fn after(outcome: StepOutcome, in_ci: bool) -> (u64, u64, u64, bool) {
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_exceeded_is_printed_and_fails_nothing() {
         let mut summary = Summary::default();
-        let slow = Ran { outcome: StepOutcome::Held, wall_seconds: 1e6, cpu_seconds: None };
+        let slow = Ran { outcome: StepOutcome::Held, wall: Duration::from_hours(300), cpu_seconds: None };
         summary.add(STEP, slow, true);
         assert_eq!(summary.over_budget.len(), 1);
         assert!(summary.close(Some(&["fuzzing"])).is_ok());

@@ -40,19 +40,15 @@ fn printer(form: Form) -> Result<Output<impl Write>, Stop> {
 pub(super) fn cat(options: &Cat) -> Result<(), Stop> {
     let mut output = printer(options.format)?;
     let view = View::open(&options.dir)?;
-    print_loss(&view);
+    if let Some(text) = view.tail().and_then(loss) {
+        tell!("lost: {text}");
+    }
     let from = options.from.unwrap_or(view.first_lsn());
     let limit = usize::try_from(options.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     for record in view.read(from)?.take(limit) {
         output.record(&record?)?;
     }
     output.flush().map_err(Stop::from)
-}
-
-fn print_loss(view: &View) {
-    if let Some(text) = view.tail().and_then(loss) {
-        tell!("lost: {text}");
-    }
 }
 
 pub(super) fn follow(options: &Cat) -> Result<(), Stop> {

@@ -18,7 +18,6 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
-/// The forms of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
     /// One line a record
@@ -88,7 +87,10 @@ impl<R: Read> Input<R> {
         }
         let (payload, ends_transaction) = object(record)?;
         if payload.len() > self.bytes_max {
-            return Err(wrong(format!("its record is longer than the bound of {} bytes", self.bytes_max)));
+            return Err(Failure::Message(format!(
+                "its record is longer than the bound of {} bytes",
+                self.bytes_max
+            )));
         }
         (*record, self.ends_transaction) = (payload, ends_transaction);
         Ok(true)
@@ -102,7 +104,7 @@ impl<R: Read> Input<R> {
         if record.last() == Some(&b'\n') {
             record.pop();
         } else if record.len() > line_max {
-            return Err(wrong(format!("it is longer than the bound of {bytes_max} bytes")));
+            return Err(Failure::Message(format!("it is longer than the bound of {bytes_max} bytes")));
         }
         Ok(read > 0)
     }
@@ -111,29 +113,25 @@ impl<R: Read> Input<R> {
         let read = self.reader.by_ref().take(4).read_to_end(record).map_err(unread)?;
         let Ok(length) = <[u8; 4]>::try_from(record.as_slice()) else {
             let cut = format!("its length is truncated: {} of 4 bytes are missing", 4 - read);
-            return if read == 0 { Ok(false) } else { Err(wrong(cut)) };
+            return if read == 0 { Ok(false) } else { Err(Failure::Message(cut)) };
         };
         record.clear();
         let (length, bytes_max) = (u64::from(u32::from_le_bytes(length)), self.bytes_max as u64);
         if length > bytes_max {
-            return Err(wrong(format!(
+            return Err(Failure::Message(format!(
                 "its length of {length} bytes is more than the bound of {bytes_max}; each record follows its length, four \
                  bytes in little-endian order"
             )));
         }
         let read = self.reader.by_ref().take(length).read_to_end(record).map_err(unread)? as u64;
         let cut = || format!("it is truncated: {} of its {length} bytes are missing", length - read);
-        if read == length { Ok(true) } else { Err(wrong(cut())) }
+        if read == length { Ok(true) } else { Err(Failure::Message(cut())) }
     }
 
     /// Whether the next record would have to be waited for.
     pub(super) fn would_wait(&self) -> bool {
         self.reader.buffer().is_empty()
     }
-}
-
-fn wrong(what: String) -> Failure {
-    Failure::Message(what)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
@@ -145,31 +143,35 @@ fn unread(error: io::Error) -> Failure {
 fn object(line: &[u8]) -> Result<(Vec<u8>, bool), Failure> {
     const WANTED: &str = "a line is what `log cat --format json` prints: {\"text\":\"…\"} or {\"base64\":\"…\"}, with \"lsn\", \
                           \"end\" and \"ends_transaction\" or without";
-    let value =
-        serde_json::from_slice(line).map_err(|error| wrong(format!("it is not JSON: {error}; {WANTED}")))?;
+    let value = serde_json::from_slice(line)
+        .map_err(|error| Failure::Message(format!("it is not JSON: {error}; {WANTED}")))?;
     let Value::Object(mut fields) = value else {
-        return Err(wrong(format!("it is not a JSON object; {WANTED}")));
+        return Err(Failure::Message(format!("it is not a JSON object; {WANTED}")));
     };
     let ends_transaction = match fields.remove("ends_transaction") {
         None => true,
         Some(Value::Bool(ends)) => ends,
-        Some(_) => return Err(wrong(format!("\"ends_transaction\" is neither true nor false; {WANTED}"))),
+        Some(_) => {
+            return Err(Failure::Message(format!(
+                "\"ends_transaction\" is neither true nor false; {WANTED}"
+            )));
+        }
     };
     // The log gives new ones.
     for name in ["lsn", "end"] {
         if fields.remove(name).is_some_and(|value| !value.is_u64()) {
-            return Err(wrong(format!("\"{name}\" is not an LSN; {WANTED}")));
+            return Err(Failure::Message(format!("\"{name}\" is not an LSN; {WANTED}")));
         }
     }
     let payload = match (fields.remove("text"), fields.remove("base64")) {
         (Some(Value::String(text)), None) => text.into_bytes(),
         (None, Some(Value::String(text))) => base64::engine::general_purpose::STANDARD
             .decode(text)
-            .map_err(|error| wrong(format!("its \"base64\" is invalid: {error}")))?,
-        _ => return Err(wrong(format!("it needs one string, \"text\" or \"base64\"; {WANTED}"))),
+            .map_err(|error| Failure::Message(format!("its \"base64\" is invalid: {error}")))?,
+        _ => return Err(Failure::Message(format!("it needs one string, \"text\" or \"base64\"; {WANTED}"))),
     };
     match fields.keys().next() {
-        Some(name) => Err(wrong(format!("\"{name}\" is not a known field; {WANTED}"))),
+        Some(name) => Err(Failure::Message(format!("\"{name}\" is not a known field; {WANTED}"))),
         None => Ok((payload, ends_transaction)),
     }
 }
@@ -187,7 +189,6 @@ fn shown(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Prints records.
 pub(super) struct Output<W> {
     writer: W,
     form: Form,

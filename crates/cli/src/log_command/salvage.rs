@@ -28,7 +28,9 @@ pub(super) fn save(options: &Salvage) -> Result<(), Stop> {
         &options.to,
         Options::default().network_file_system(options.place.network_file_system),
     )?;
-    print_refusal(forbidden().as_deref());
+    // The library opens the log, and does not report it.
+    let refused = Engine::IoUring.probe().err().filter(|_| Engine::IoUring.is_known_here());
+    print_refusal(refused.map(|reason| reason.to_string()).as_deref());
     let mut output = io::stdout().lock();
     writeln!(output, "copied       {} records, up to LSN {} of the new log", done.records, done.end)?;
     for damage in &done.report.damage {
@@ -52,9 +54,4 @@ pub(super) fn save(options: &Salvage) -> Result<(), Stop> {
         "not everything was saved: {bytes} known bytes in {ranges} range(s) were left out, {places} damaged place(s)"
     ))
     .into())
-}
-
-/// Why `io_uring` is refused to this process, where the library opens the log and does not report it.
-fn forbidden() -> Option<String> {
-    Engine::IoUring.probe().err().filter(|_| Engine::IoUring.is_known_here()).map(|reason| reason.to_string())
 }

@@ -53,7 +53,6 @@ pub(super) struct Ship {
     dry_run: bool,
 }
 
-/// A log and a destination.
 #[derive(Debug, Clone, Args)]
 struct Shipment {
     /// The log's folder
@@ -78,7 +77,6 @@ struct Shipment {
     compress: bool,
 }
 
-/// A line of a file of shipments.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Line {
@@ -118,16 +116,23 @@ impl Place {
     }
 }
 
+/// Where a log is held.
 #[derive(Debug, Args)]
-pub(super) struct Rebuild {
-    /// Folder of the restored log: new or empty, such as the mount point of a new disk
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+struct Held {
     /// Where from, as in `seawall log ship`; more than once for several that hold the same log
     #[arg(long, value_name = "ADDRESS", required = true)]
     from: Vec<String>,
     #[command(flatten)]
     place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rebuild {
+    /// Folder of the restored log: new or empty, such as the mount point of a new disk
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    held: Held,
     #[command(flatten)]
     fence: Fence,
     /// Restore a copy and do not fence the old writer; the copy cannot be shipped to the same destination
@@ -146,11 +151,8 @@ pub(super) struct Rebuild {
 
 #[derive(Debug, Args)]
 pub(super) struct Drill {
-    /// Where from, as in `seawall log ship`; more than once for several that hold the same log
-    #[arg(long, value_name = "ADDRESS", required = true)]
-    from: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    held: Held,
     /// Folder of the shipped log; checks that everything it knows to be acknowledged is there
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
@@ -204,7 +206,6 @@ impl Shipment {
         }
     }
 
-    /// Prints what it promises and costs.
     fn say(&self, opened: &Opened) {
         print_promise(opened.destination.facts());
         if let Some(requests) = opened.requests_per_day {
@@ -407,12 +408,8 @@ fn print_only_here(shipping: &Shipping, error: &Error) {
     }
 }
 
-pub(super) fn progress() -> impl FnMut(Lsn, u64) {
-    progress_to(None)
-}
-
 /// Says now and then how far a read has come, and how long the rest takes, if it is known where the log begins and ends.
-fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
+pub(super) fn progress(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     if let Some(Range { start, end }) = extent {
         tell!("found LSN {start} to {end}, {} to read", ByteSize(end.since(start)));
     }
@@ -431,7 +428,7 @@ fn progress_to(extent: Option<Range<Lsn>>) -> impl FnMut(Lsn, u64) {
     }
 }
 
-pub(super) fn print_read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
+fn print_read(output: &mut impl io::Write, read: &Read) -> io::Result<()> {
     let seconds = read.time.as_secs_f64();
     let (messages, ignored, bytes) = (read.messages, read.ignored - read.strays, ByteSize(read.bytes));
     writeln!(
@@ -445,22 +442,18 @@ pub(super) fn print_read(output: &mut impl io::Write, read: &Read) -> io::Result
 }
 
 impl Place {
-    /// What lies at `address`, for reading.
-    pub(super) fn source(&self, address: &str) -> Result<Box<dyn Destination>, Error> {
-        Ok(open(address, &opening(self))?.destination)
-    }
-
-    /// The same, for what continues for ever.
+    /// As [`source`], for what continues for ever.
     pub(super) fn followed(&self, address: &str) -> Result<Box<dyn Destination>, Error> {
         Ok(open(address, &Opening { tried_for: TRIED_FOR, ..opening(self) })?.destination)
     }
 }
 
+/// What lies at `address`, for reading.
 pub(super) fn source(address: &str, place: &Place) -> Result<Box<dyn Destination>, Stop> {
-    Ok(place.source(address)?)
+    Ok(open(address, &opening(place))?.destination)
 }
 
-fn opened(addresses: &[String], place: &Place) -> Result<Vec<Box<dyn Destination>>, Stop> {
+pub(super) fn opened(addresses: &[String], place: &Place) -> Result<Vec<Box<dyn Destination>>, Stop> {
     addresses.iter().map(|address| source(address, place)).collect()
 }
 
@@ -492,7 +485,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     let time_us = before.map_or(u64::MAX, |us| seawall_sys::clock::unix_us().saturating_sub(us));
     let until = RebuildTo { lsn: options.lsn.unwrap_or(Lsn::MAX), time_us };
     refuse_missing_parent(&options.dir)?;
-    let mut from = opened(&options.from, &options.place)?;
+    let mut from = opened(&options.held.from, &options.held.place)?;
     let act = (!is_copy).then_some(&ACT);
     if !options.fence.confirm(act, &mut from)? {
         return Ok(());
@@ -509,7 +502,7 @@ pub(super) fn build(options: &Rebuild) -> Result<(), Stop> {
     if let Some(said) = lacks_space(&options.dir, due) {
         tell!("{said}");
     }
-    let mut progress = progress_to(extent);
+    let mut progress = progress(extent);
     let rebuilt = if is_copy {
         copy(sources, &options.dir, until, &mut progress)
     } else {
@@ -552,9 +545,9 @@ pub(super) fn print_rebuilt(rebuilt: &Rebuilt) -> Result<(), Stop> {
 
 pub(super) fn check(options: &Drill) -> Result<(), Stop> {
     let dir = options.log.as_deref();
-    let mut from = opened(&options.from, &options.place)?;
+    let mut from = opened(&options.held.from, &options.held.place)?;
     let mut sources = sources(&mut from)?;
-    let mut progress = progress_to(sources.extent());
+    let mut progress = progress(sources.extent());
     joined(&drill(sources, dir, &mut progress)?, print_drill)
 }
 

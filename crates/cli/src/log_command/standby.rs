@@ -19,7 +19,7 @@ use seawall_sys::clock::monotonic_ns;
 use super::Stop;
 use super::fence::{Act, Fence, refuse_missing_parent};
 use super::service::{self, Entry, Pair, Serving, pause};
-use super::ship::{Place, print_rebuilt, progress, source};
+use super::ship::{Place, opened, print_rebuilt, progress};
 use crate::signals::{self, STOP};
 
 #[derive(Debug, Args)]
@@ -53,7 +53,6 @@ pub(super) struct Takeover {
     fence: Fence,
 }
 
-/// The gauges of a standby.
 struct Gauges {
     lsn: metrics::Gauge,
     behind: metrics::Gauge,
@@ -140,7 +139,7 @@ impl Standby {
         };
         let Some((mut from, mut standby)) = entry.begin(self.serving.wait, open)? else { return Ok(()) };
         tell!("following from LSN {}", standby.lsn());
-        let mut progress = progress();
+        let mut progress = progress(None);
         let mut recorded = Recorded { every: (!self.once).then_some(RECORD_EVERY), at_ns: 0, said: false };
         while !STOP.load(Ordering::SeqCst) {
             let goes_on = || !STOP.load(Ordering::SeqCst);
@@ -176,8 +175,7 @@ impl Standby {
 
 pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
     const ACT: Act = Act { command: "takeover", instead: "; --dry-run names the writer" };
-    let opened = options.from.iter().map(|address| source(address, &options.place));
-    let mut opened = opened.collect::<Result<Vec<_>, Stop>>()?;
+    let mut opened = opened(&options.from, &options.place)?;
     match status::of_folder(&options.dir) {
         Ok(Folder::Standby { note, .. }) => {
             let lsn = note.as_ref().map(|note| note.chain.lsn).unwrap_or_default();
@@ -204,5 +202,5 @@ pub(super) fn take(options: &Takeover) -> Result<(), Stop> {
         return Ok(());
     }
     let [from, others @ ..] = &mut opened[..] else { return Ok(()) };
-    print_rebuilt(&take_over(&options.dir, from.as_mut(), others, &mut progress())?)
+    print_rebuilt(&take_over(&options.dir, from.as_mut(), others, &mut progress(None))?)
 }

@@ -12,7 +12,8 @@ pub(super) fn text(answer: &Answer, form: Form) -> String {
     let up = u8::from(probe.problem.is_none());
     let timed = [("p50", (|tried| tried.p50) as fn(&Tried) -> Duration), ("max", |tried| tried.max)];
     let seconds = timed.iter().flat_map(|(stat, of)| {
-        let sample = |tried| (vec![("method", method(tried)), ("stat", *stat)], of(tried).as_secs_f64());
+        let sample =
+            |tried: &Tried| (vec![("method", tried.method), ("stat", *stat)], of(tried).as_secs_f64());
         probe.tried.iter().map(sample)
     });
     let judged = judged(answer);
@@ -23,9 +24,9 @@ pub(super) fn text(answer: &Answer, form: Form) -> String {
         Family::new("seawall_probe_commit_seconds", Kind::Gauge, "Time of one durable commit of 4 KiB.")
             .with_all(seconds),
         Family::new("seawall_probe_commits", Kind::Gauge, "Commits that were timed.")
-            .with_all(probe.tried.iter().map(|tried| (vec![("method", method(tried))], tried.commits))),
+            .with_all(probe.tried.iter().map(|tried| (vec![("method", tried.method)], tried.commits))),
         Family::new("seawall_probe_fastest", Kind::Gauge, "The fastest method of the best class.")
-            .with_all(probe.fastest.iter().map(|tried| (vec![("method", method(tried))], 1))),
+            .with_all(probe.fastest.iter().map(|tried| (vec![("method", tried.method)], 1))),
         Family::new("seawall_probe_outlives", Kind::Gauge, "What an acknowledged commit outlives here.")
             .with_all(answer.outlives().iter().map(|class| (vec![("class", *class)], 1))),
         Family::new("seawall_probe_evidence", Kind::Gauge, "What the devices' counters say to that.")
@@ -47,10 +48,6 @@ pub(super) fn text(answer: &Answer, form: Form) -> String {
     ];
     families.extend(answer.place.as_ref().map(|place| device("seawall_probe_device", place)));
     form.text(&families)
-}
-
-fn method(tried: &Tried) -> &'static str {
-    tried.method
 }
 
 #[cfg(test)]

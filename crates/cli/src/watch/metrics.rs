@@ -94,7 +94,6 @@ impl Metrics {
         self.tallies.entry((self.method, class)).or_default();
     }
 
-    /// A burst is over.
     pub(super) fn burst(&mut self, latency: &Latency, unix_s: u64) {
         self.bursts += 1;
         self.last_burst_unix_s = Some(unix_s);

@@ -14,37 +14,13 @@ use seawall_sys::methods;
 
 pub(crate) const COMMITS: usize = 24;
 
-struct Expectation {
-    id: &'static str,
-    /// The flags of its opens that matter, one entry an open.
-    opens: &'static [&'static [&'static str]],
-    /// Before the first commit.
-    prepares: &'static [&'static str],
-    /// Each commit.
-    commit: &'static [&'static str],
-}
+/// A row, the flags of its opens that matter, one entry an open, the calls before the first commit, and those of each commit.
+type Expectation =
+    (&'static str, &'static [&'static [&'static str]], &'static [&'static str], &'static [&'static str]);
 
-const fn plain(id: &'static str, commit: &'static [&'static str]) -> Expectation {
-    Expectation { id, opens: &[&[]], prepares: &[], commit }
-}
-
-const fn opened(
-    id: &'static str,
-    opens: &'static [&'static [&'static str]],
-    commit: &'static [&'static str],
-) -> Expectation {
-    Expectation { id, opens, prepares: &[], commit }
-}
-
-const fn ring(
-    id: &'static str,
-    opens: &'static [&'static [&'static str]],
-    prepares: &'static [&'static str],
-    commit: &'static [&'static str],
-) -> Expectation {
-    Expectation { id, opens, prepares, commit }
-}
-
+const PLAIN: &[&[&str]] = &[&[]];
+const DSYNC: &[&[&str]] = &[&["O_DSYNC"]];
+const DIRECT_DSYNC: &[&[&str]] = &[&["O_DSYNC", "O_DIRECT"]];
 const DIRECT: &[&[&str]] = &[&["O_DIRECT"]];
 const RING: &[&str] = &["io_uring_setup"];
 const FIXED: &[&str] = &[
@@ -61,43 +37,42 @@ const ENTER_TWO: &str = "io_uring_enter 2 2";
 
 #[rustfmt::skip]
 const EXPECTED: [Expectation; 30] = [
-    plain("buffered",                &["pwrite64"]),
-    plain("buffered+fsync",          &["pwrite64", "fsync"]),
-    plain("buffered+fdatasync",      &["pwrite64", "fdatasync"]),
-    opened("dsync",                  &[&["O_DSYNC"]], &["pwrite64"]),
-    opened("direct",                 DIRECT, &["pwrite64"]),
-    opened("direct+dsync",           &[&["O_DSYNC", "O_DIRECT"]], &["pwrite64"]),
-    plain("buffered+syncfs",         &["pwrite64", "syncfs"]),
-    opened("sync",                   &[&["O_SYNC"]], &["pwrite64"]),
-    plain("rwf-dsync",               &["pwritev2 RWF_DSYNC"]),
-    plain("rwf-sync",                &["pwritev2 RWF_SYNC"]),
-    opened("direct+sync",            &[&["O_SYNC", "O_DIRECT"]], &["pwrite64"]),
-    opened("direct+fdatasync",       DIRECT, &["pwrite64", "fdatasync"]),
-    opened("direct+fsync",           DIRECT, &["pwrite64", "fsync"]),
-    opened("direct+rwf-dsync",       DIRECT, &["pwritev2 RWF_DSYNC"]),
-    plain("sync-file-range",         &["pwrite64", "sync_file_range SYNC_FILE_RANGE_WAIT_BEFORE|SYNC_FILE_RANGE_WRITE|SYNC_FILE_RANGE_WAIT_AFTER"]),
-    plain("dontcache",               &["pwritev2 RWF_DONTCACHE"]),
-    plain("dontcache+fdatasync",     &["pwritev2 RWF_DONTCACHE", "fdatasync"]),
-    opened("atomic+dsync",           &[&["O_DSYNC", "O_DIRECT"]], &["pwritev2 RWF_ATOMIC"]),
-    Expectation { id: "mmap+msync", opens: &[&[]], prepares: &["mmap MAP_SHARED"], commit: &["msync MS_SYNC"] },
-    plain("fdatasync-other-thread",  &["pwrite64", "fdatasync, another descriptor, another thread"]),
-    opened("fdatasync-other-fd",     &[&[], &[]], &["pwrite64", "fdatasync, another descriptor"]),
-    ring("uring+fdatasync",          &[&[]], RING,         &[ENTER, ENTER]),
-    ring("uring-linked",             &[&[]], RING,         &[ENTER_TWO]),
-    ring("uring-rwf-dsync",          &[&[]], RING,         &[ENTER]),
-    ring("uring-direct+fdatasync",   DIRECT, FIXED,        &[ENTER, ENTER]),
-    ring("uring-direct-linked",      DIRECT, FIXED,        &[ENTER_TWO]),
-    ring("uring-direct-rwf-dsync",   DIRECT, RING,         &[ENTER]),
-    ring("uring-direct-fixed-dsync", DIRECT, FIXED,        &[ENTER]),
-    ring("uring-direct-sqpoll",      DIRECT, FIXED_SQPOLL, &["io_uring_enter"]),
-    ring("uring-direct-iopoll",      DIRECT, FIXED_IOPOLL, &[ENTER]),
+    ("buffered",                 PLAIN,          &[],          &["pwrite64"]),
+    ("buffered+fsync",           PLAIN,          &[],          &["pwrite64", "fsync"]),
+    ("buffered+fdatasync",       PLAIN,          &[],          &["pwrite64", "fdatasync"]),
+    ("dsync",                    DSYNC,          &[],          &["pwrite64"]),
+    ("direct",                   DIRECT,         &[],          &["pwrite64"]),
+    ("direct+dsync",             DIRECT_DSYNC,   &[],          &["pwrite64"]),
+    ("buffered+syncfs",          PLAIN,          &[],          &["pwrite64", "syncfs"]),
+    ("sync",                     &[&["O_SYNC"]], &[],          &["pwrite64"]),
+    ("rwf-dsync",                PLAIN,          &[],          &["pwritev2 RWF_DSYNC"]),
+    ("rwf-sync",                 PLAIN,          &[],          &["pwritev2 RWF_SYNC"]),
+    ("direct+sync",              &[&["O_SYNC", "O_DIRECT"]], &[], &["pwrite64"]),
+    ("direct+fdatasync",         DIRECT,         &[],          &["pwrite64", "fdatasync"]),
+    ("direct+fsync",             DIRECT,         &[],          &["pwrite64", "fsync"]),
+    ("direct+rwf-dsync",         DIRECT,         &[],          &["pwritev2 RWF_DSYNC"]),
+    ("sync-file-range",          PLAIN,          &[],          &["pwrite64", "sync_file_range SYNC_FILE_RANGE_WAIT_BEFORE|SYNC_FILE_RANGE_WRITE|SYNC_FILE_RANGE_WAIT_AFTER"]),
+    ("dontcache",                PLAIN,          &[],          &["pwritev2 RWF_DONTCACHE"]),
+    ("dontcache+fdatasync",      PLAIN,          &[],          &["pwritev2 RWF_DONTCACHE", "fdatasync"]),
+    ("atomic+dsync",             DIRECT_DSYNC,   &[],          &["pwritev2 RWF_ATOMIC"]),
+    ("mmap+msync",               PLAIN,          &["mmap MAP_SHARED"], &["msync MS_SYNC"]),
+    ("fdatasync-other-thread",   PLAIN,          &[],          &["pwrite64", "fdatasync, another descriptor, another thread"]),
+    ("fdatasync-other-fd",       &[&[], &[]],    &[],          &["pwrite64", "fdatasync, another descriptor"]),
+    ("uring+fdatasync",          PLAIN,          RING,         &[ENTER, ENTER]),
+    ("uring-linked",             PLAIN,          RING,         &[ENTER_TWO]),
+    ("uring-rwf-dsync",          PLAIN,          RING,         &[ENTER]),
+    ("uring-direct+fdatasync",   DIRECT,         FIXED,        &[ENTER, ENTER]),
+    ("uring-direct-linked",      DIRECT,         FIXED,        &[ENTER_TWO]),
+    ("uring-direct-rwf-dsync",   DIRECT,         RING,         &[ENTER]),
+    ("uring-direct-fixed-dsync", DIRECT,         FIXED,        &[ENTER]),
+    ("uring-direct-sqpoll",      DIRECT,         FIXED_SQPOLL, &["io_uring_enter"]),
+    ("uring-direct-iopoll",      DIRECT,         FIXED_IOPOLL, &[ENTER]),
 ];
 
 #[test]
 fn every_row_of_linux_has_an_expectation_in_table_order() {
     let rows: Vec<&str> = methods::here().iter().map(|method| method.id).collect();
-    let expected: Vec<&str> = EXPECTED.iter().map(|expectation| expectation.id).collect();
-    assert_eq!(rows, expected);
+    assert_eq!(rows, EXPECTED.map(|(id, ..)| id));
 }
 
 #[test]
@@ -125,50 +100,43 @@ fn trace_commits_of(writes: usize) {
     let calls = parse(&std::fs::read_to_string(&trace).expect("the trace"));
     let blocks = blocks(&calls);
     assert_eq!(blocks.len(), result.order[0].len(), "one block a method that runs");
-    let mut ran = 0;
     for (block, index) in blocks.iter().zip(&result.order[0]) {
-        let id = result.study.rows[*index].id.as_str();
-        compare(id, writes, block);
-        ran += 1;
+        compare(&result.study.rows[*index].id, writes, block);
     }
-    for expectation in &EXPECTED {
-        match &row(&result, expectation.id).outcome {
-            Outcome::Measured(measured) => assert_eq!(measured.commits, COMMITS as u64, "{}", expectation.id),
-            Outcome::NotAvailable { reason } => println!("{}: n/a: {reason}", expectation.id),
-            Outcome::Failed { error, .. } => panic!("{}: {error}", expectation.id),
+    for (id, ..) in EXPECTED {
+        match &row(&result, id).outcome {
+            Outcome::Measured(measured) => assert_eq!(measured.commits, COMMITS as u64, "{id}"),
+            Outcome::NotAvailable { reason } => println!("{id}: n/a: {reason}"),
+            Outcome::Failed { error, .. } => panic!("{id}: {error}"),
         }
     }
+    let ran = blocks.len();
     assert!(ran >= 20, "only {ran} methods ran: these need nothing special");
-}
-
-/// The calls of a commit of this many writes: the write is repeated, the sync is not; copies into a mapping make no call.
-fn of_writes(commit: &'static [&'static str], writes: usize) -> Vec<&'static str> {
-    let (write, sync) = commit.split_at(usize::from(!commit[0].starts_with("msync")));
-    [&write.repeat(writes), sync].concat()
 }
 
 /// Compares the calls of a block of commits of this many writes with what the row `id` must make.
 pub(crate) fn compare(id: &str, writes: usize, block: &[Call]) {
-    let expected = EXPECTED.iter().find(|expectation| expectation.id == id).expect(id);
-    let expected_commit = of_writes(expected.commit, writes);
+    let (_, expected_opens, prepares, commit) =
+        EXPECTED.into_iter().find(|(expected, ..)| *expected == id).expect(id);
+    // The write is repeated, the sync is not; copies into a mapping make no call.
+    let (write, sync) = commit.split_at(usize::from(!commit[0].starts_with("msync")));
+    let commit = [&write.repeat(writes), sync].concat();
     let (opens, rest): (Vec<&Call>, Vec<&Call>) = block.iter().partition(|call| call.name == "openat");
     let flags: Vec<_> = opens.iter().map(|call| call.flags(&["O_DSYNC", "O_SYNC", "O_DIRECT"])).collect();
-    assert_eq!(flags, expected.opens, "{id} opened the journal by other flags");
+    assert_eq!(flags, expected_opens, "{id} opened the journal by other flags");
     let polled = rest.iter().any(|call| call.arguments.contains("IORING_SETUP_SQPOLL"));
     // A ring that is polled for completions may be asked again before there is one.
     let asks_again = |call: &&&Call| {
-        expected.prepares == FIXED_IOPOLL
-            && call.name == "io_uring_enter"
-            && call.arguments.contains(", 0, 1, ")
+        prepares == FIXED_IOPOLL && call.name == "io_uring_enter" && call.arguments.contains(", 0, 1, ")
     };
     let once = rest.iter().filter(|call| !asks_again(call));
     let words: Vec<String> = once.map(|call| in_words(call, &opens, rest[0].thread, polled)).collect();
-    let (prepares, commits) = words.split_at(expected.prepares.len().min(words.len()));
-    assert_eq!(prepares, expected.prepares, "{id} prepared in another way");
-    for (index, commit) in commits.chunks(expected_commit.len()).enumerate() {
-        assert_eq!(commit, expected_commit, "{id}, commit {index}");
+    let (first, commits) = words.split_at(prepares.len().min(words.len()));
+    assert_eq!(first, prepares, "{id} prepared in another way");
+    for (index, calls) in commits.chunks(commit.len()).enumerate() {
+        assert_eq!(calls, commit, "{id}, commit {index}");
     }
-    assert_eq!(commits.len(), COMMITS * expected_commit.len(), "{id} made more or fewer commits");
+    assert_eq!(commits.len(), COMMITS * commit.len(), "{id} made more or fewer commits");
     for call in rest.iter().filter(|call| call.name.starts_with("pwrite")) {
         assert_eq!(call.result, "16384", "{id}: {call:?}");
     }

@@ -28,7 +28,7 @@ mod lies;
 mod log_faults;
 mod nvme;
 mod others;
-#[path = "../path_table/mod.rs"]
+#[path = "../suite/path_table.rs"]
 mod path_table;
 mod program;
 mod refusals;

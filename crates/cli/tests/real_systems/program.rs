@@ -57,7 +57,6 @@ impl Bench {
         Self { line, variables: Vec::new(), work }
     }
 
-    /// The same, started by `wrapper`.
     pub(crate) fn under(mut self, wrapper: &[&str]) -> Self {
         self.line.splice(0..0, wrapper.iter().map(|word| (*word).to_owned()));
         self
@@ -152,7 +151,6 @@ pub(crate) fn ran(command: &mut Command) -> (Option<i32>, String) {
     (output.status.code(), printed.join("\n"))
 }
 
-/// The row of method `id`.
 pub(crate) fn row<'a>(result: &'a RunResult, id: &str) -> &'a Row {
     let found = result.study.rows.iter().find(|row| row.id == id);
     found.unwrap_or_else(|| panic!("{id} is not in the result"))

@@ -43,14 +43,16 @@ fn measured<'a>(result: &'a RunResult, id: &str) -> &'a Measured {
     row.measured().unwrap_or_else(|| panic!("{id}: {:?}", row.outcome))
 }
 
+fn none_failed(result: &RunResult) {
+    for row in &result.study.rows {
+        assert!(!matches!(row.outcome, Outcome::Failed { .. }), "{}: {:?}", row.id, row.outcome);
+    }
+}
+
 #[test]
 fn stall_appends_on_schedule_while_the_other_thread_syncs_or_does_not() {
     let result = small("stall");
-    for row in &result.study.rows {
-        if let Outcome::Failed { error, .. } = &row.outcome {
-            panic!("{}: {error}", row.id);
-        }
-    }
+    none_failed(&result);
     let count = |id: &str, name: &str| measured(&result, id).latency(name).expect("kept").count();
     for id in ["same-file-fsync", "other-segment", "seawall-log"] {
         assert!(count(id, "append") > 0 && count(id, "sync") > 0, "{id}");
@@ -141,11 +143,7 @@ fn streams_commit_and_are_read_in_place_and_the_rows_that_they_are_compared_with
     let options = ["--time", "2s", "--rounds", "1", "--workloads", names, "--log-size", "32MiB"];
     let folder = folder();
     let result = run("log", &options, folder.path());
-    for row in &result.study.rows {
-        if let Outcome::Failed { error, .. } = &row.outcome {
-            panic!("{}: {error}", row.id);
-        }
-    }
+    none_failed(&result);
     let figure = |id: &str, key: &str| measured(&result, id).figure(key);
     for (id, base) in [("W9", "W4"), ("W11", "W11s"), ("W12", "W7")] {
         assert!(figure(id, "vs_base").is_some(), "{id} by {base}");
@@ -162,6 +160,10 @@ fn streams_commit_and_are_read_in_place_and_the_rows_that_they_are_compared_with
     assert_eq!(figure("W11", "descriptors_vs_base").map(|share| share < 1.0), Some(true));
 }
 
+fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    ran(Command::new(SEAWALL).args(arguments).current_dir(work))
+}
+
 #[test]
 fn several_folders_are_compared_by_the_scenario_that_does_so() {
     let (one, other, work) = (folder(), folder(), folder());
@@ -176,10 +178,6 @@ fn several_folders_are_compared_by_the_scenario_that_does_so() {
     assert_eq!(result.study.places.len(), 2);
     assert_eq!(result.study.measured().count(), 12);
     assert!(names(one.path()).is_empty() && names(other.path()).is_empty());
-}
-
-fn seawall(work: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    ran(Command::new(SEAWALL).args(arguments).current_dir(work))
 }
 
 #[test]

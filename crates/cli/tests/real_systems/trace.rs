@@ -15,13 +15,11 @@
 
 use std::collections::HashMap;
 
-/// The calls that are traced.
 pub(crate) const TRACED: &str = "trace=openat,pwrite64,pwritev2,write,pwritev,fdatasync,fsync,sync,syncfs,sync_file_range,msync,mmap,io_uring_setup,io_uring_enter,io_uring_register";
 
 /// The journal's name, and the raw device of [`super::nvme`].
 const JOURNALS: [&str; 2] = ["seawall-journal", "/dev/nvme0n1"];
 
-/// One system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     /// The thread.

@@ -1,14 +1,13 @@
-//! Starts an S3-compatible store on a folder (versitygw) after a [`Proxy`], kills it, and damages its objects.
-//!
-//! Invariant: the store is ended when its [`Bucket`] is dropped.
+//! Starts an S3-compatible store on a folder (versitygw) behind a [`Proxy`], kills it, and damages its objects.
 
 use super::super::{free_ports, listens};
 use super::proxy::Proxy;
 use crate::error::{Error, Result};
+use crate::shell::Running;
 use crate::{files, tools};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw";
 const VERSION: &str = "v1.8.0";
@@ -25,7 +24,7 @@ pub(super) struct Bucket {
     program: PathBuf,
     home: PathBuf,
     port: u16,
-    process: Option<Child>,
+    process: Option<Running>,
     pub(super) proxy: Proxy,
 }
 
@@ -58,19 +57,19 @@ impl Bucket {
 
     /// Starts the store, which does not run.
     pub(super) fn restart(&mut self) -> Result {
-        let failed = |cause| Error::Start { program: "versitygw".to_owned(), cause };
+        let failed = Error::at(self.home.display());
         let log = self.home.with_extension("log");
-        let log = File::options().create(true).append(true).open(log).map_err(failed)?;
+        let log = File::options().create(true).append(true).open(log).map_err(&failed)?;
         let mut command = Command::new(&self.program);
         command.args(["--port", &format!("127.0.0.1:{}", self.port), "--access", KEY, "--secret", SECRET]);
         command.arg("posix").arg(&self.home).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
-        self.process = Some(command.spawn().map_err(failed)?);
+        self.process = Some(Running::start(&mut command)?);
         listens(self.port)
     }
 
     pub(super) fn kill(&mut self) {
-        super::super::end(&mut self.process);
+        self.process = None;
     }
 
     /// Where the objects below `prefix` lie.
@@ -83,11 +82,5 @@ impl Bucket {
         let mut found = files::list(&self.folder(prefix).join("messages"))?;
         found.sort();
         Ok(found)
-    }
-}
-
-impl Drop for Bucket {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

@@ -1,14 +1,14 @@
 //! The faults of a campaign: what each does, where it is possible, and how often it is drawn.
 
 use super::super::cluster::{Cluster, STORE};
+use super::super::get;
 use super::super::network::Network;
-use super::super::{end, get};
 use super::bucket::Bucket;
 use super::proxy::Trouble;
 use super::{Campaign, in_order, names_another, running, same};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::shell::{command, output, within};
+use crate::shell::{Running, command, output, within};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -50,9 +50,9 @@ fn store(all: &Campaign) -> bool {
 
 #[rustfmt::skip]
 pub(super) const FAULTS: [Fault; 32] = [
-    Fault { name: "shipper killed", weight: 6, possible: always, inject: |all| { end(&mut all.shipper); Ok(()) } },
-    Fault { name: "appender killed", weight: 4, possible: always, inject: |all| { end(&mut all.appender); Ok(()) } },
-    Fault { name: "standby killed", weight: 4, possible: always, inject: |all| { end(&mut all.standby); Ok(()) } },
+    Fault { name: "shipper killed", weight: 6, possible: always, inject: |all| { all.shipper = None; Ok(()) } },
+    Fault { name: "appender killed", weight: 4, possible: always, inject: |all| { all.appender = None; Ok(()) } },
+    Fault { name: "standby killed", weight: 4, possible: always, inject: |all| { all.standby = None; Ok(()) } },
     Fault { name: "taken over by a rebuild", weight: 2, possible: always, inject: |all| all.take_over(Campaign::rebuild) },
     Fault { name: "taken over by one of two standbys at once", weight: 2, possible: always, inject: |all| all.take_over(Campaign::race) },
     Fault { name: "object deleted", weight: 1, possible: always, inject: |all| all.damage(false) },
@@ -84,12 +84,10 @@ pub(super) const FAULTS: [Fault; 32] = [
     Fault { name: "directory copied, and written to", weight: 2, possible: always, inject: copied },
 ];
 
-/// Disks of a size can be mounted.
 fn mounts(_: &Campaign) -> bool {
     cfg!(target_os = "linux") && crate::shell::is_root()
 }
 
-/// The clock of a process can be moved.
 fn shim(all: &Campaign) -> bool {
     all.clock.is_some()
 }
@@ -198,7 +196,7 @@ fn kill_store(all: &mut Campaign) -> Result {
 
 /// The archive's folder is not where it was: nothing is made in its place.
 fn unmount(all: &mut Campaign) -> Result {
-    end(&mut all.shipper);
+    all.shipper = None;
     let (place, aside) = (all.bucket.folder("faults"), all.folder.join("aside"));
     std::fs::rename(&place, &aside).map_err(Error::at(place.display()))?;
     let (done, said) = Campaign::ran(all.ship(&all.log, &all.address(), &["--once"]))?;
@@ -278,10 +276,10 @@ fn fill_archive(all: &mut Campaign) -> Result {
         let to = format!("folder:{}", kept.display());
         let errors = std::fs::File::create(&said).map_err(Error::at(said.display()))?;
         fill(&disk.join("filler"))?;
-        let mut shipping = Some(all.ship(&log, &to, &[]).stderr(errors).spawn().map_err(Error::at("ship"))?);
+        let mut shipping = Some(Running::start(all.ship(&log, &to, &[]).stderr(errors))?);
         let read = || std::fs::read_to_string(&said).unwrap_or_default();
         within(60, || read().contains("o space") || !running(&mut shipping));
-        end(&mut shipping);
+        drop(shipping);
         let told = read().to_lowercase().contains("space");
         ensure!(told, "a full disk was not named within a minute: {}", read());
         grow(disk)?;
@@ -330,8 +328,7 @@ fn fill_log(all: &mut Campaign) -> Result {
         let committed = within(60, || all.records(&log).is_ok_and(|records| records.len() == 100));
         ensure!(committed, "an appender committed nothing");
         let errors = std::fs::File::create(&said).map_err(Error::at(said.display()))?;
-        let ship = all.ship(&log, &to, &[]).stderr(errors).spawn();
-        let mut shipping = Some(ship.map_err(Error::at("ship"))?);
+        let mut shipping = Some(Running::start(all.ship(&log, &to, &[]).stderr(errors))?);
         let read = || std::fs::read_to_string(&said).unwrap_or_default();
         let stored = || files::list(&kept.join("messages")).unwrap_or_default().len();
         let shipped = within(60, || read().contains("shipping from") && stored() > 1);
@@ -347,7 +344,7 @@ fn fill_log(all: &mut Campaign) -> Result {
         let known = within(60, || {
             all.printed(&["log", "status", &log_name]).is_ok_and(|status| status.contains("fails, "))
         });
-        end(&mut shipping);
+        drop(shipping);
         let how = if told { "its status" } else { "it" };
         ensure!(told && known, "the log's full disk, a minute, and not by {how}: {}", read());
         std::fs::remove_file(&filler).map_err(Error::at(filler.display()))?;
@@ -362,21 +359,21 @@ fn fill_log(all: &mut Campaign) -> Result {
 }
 
 /// Appends to a log beside the campaign's.
-fn appender(all: &Campaign, log: &Path) -> Result<Child> {
+fn appender(all: &Campaign, log: &Path) -> Result<Running> {
     let log = log.display().to_string();
     let mut append = all.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
-    append.stdin(Stdio::piped()).spawn().map_err(Error::at("an appender"))
+    Running::start(append.stdin(Stdio::piped()))
 }
 
-fn hand(appending: &mut Child, numbers: std::ops::Range<u64>) -> Result {
+fn hand(appending: &mut Running, numbers: std::ops::Range<u64>) -> Result {
     let lines: Vec<String> = numbers.map(|number| format!("{number}\n")).collect();
-    let stdin = appending.stdin.as_mut();
+    let stdin = appending.0.stdin.as_mut();
     stdin.map_or(Ok(()), |stdin| stdin.write_all(lines.concat().as_bytes())).map_err(Error::at("an appender"))
 }
 
-fn ended(mut appending: Child) -> Result {
-    drop(appending.stdin.take());
-    let ended = appending.wait().map_err(Error::at("an appender"))?;
+fn ended(mut appending: Running) -> Result {
+    drop(appending.0.stdin.take());
+    let ended = appending.0.wait().map_err(Error::at("an appender"))?;
     ensure!(ended.success(), "an appender failed");
     Ok(())
 }
@@ -385,11 +382,11 @@ fn ended(mut appending: Child) -> Result {
 fn compact(all: &mut Campaign) -> Result {
     all.append(20)?;
     let mut command = all.seawall(&["log", "compact", "--at", &all.address()]);
-    let mut compacting = Some(command.spawn().map_err(Error::at("compact"))?);
+    let mut compacting = Running::start(&mut command)?;
     let (steps, whole) = (all.draw(10), all.draw(2) == 0);
     let appended = all.append(steps);
-    let ended = if whole { compacting.as_mut().map(Child::wait) } else { None };
-    end(&mut compacting);
+    let ended = whole.then(|| compacting.0.wait());
+    drop(compacting);
     match ended {
         Some(Ok(status)) if !status.success() => Err(Error::check("an archive was not compacted")),
         _ => appended,
@@ -399,20 +396,20 @@ fn compact(all: &mut Campaign) -> Result {
 /// A batch is written ten years ahead: what was before it is rebuilt to any time, and what comes after it too.
 fn jump(all: &mut Campaign) -> Result {
     const YEARS: &str = "315360000";
-    end(&mut all.appender);
+    all.appender = None;
     all.caught_up()?;
     all.next = all.records(&all.log)?.len() as u64;
     let (log, shim) = (all.log.display().to_string(), all.clock.clone().unwrap_or_default());
     let mut append = all.seawall(&["log", "append", &log, "--quiet", "--segment-bytes", "1m"]);
     append.env("LD_PRELOAD", shim).env("CLOCK_AHEAD", YEARS).stdin(Stdio::piped());
-    all.appender = Some(append.spawn().map_err(Error::at("the appender"))?);
+    all.appender = Some(Running::start(&mut append)?);
     all.write();
-    drop(all.appender.as_mut().and_then(|appender| appender.stdin.take()));
+    drop(all.appender.as_mut().and_then(|appender| appender.0.stdin.take()));
     if let Some(mut appender) = all.appender.take() {
-        appender.wait().map_err(Error::at("the appender"))?;
+        appender.0.wait().map_err(Error::at("the appender"))?;
     }
     all.append(20)?;
-    end(&mut all.appender);
+    all.appender = None;
     all.caught_up()?;
     let looked = all.printed(&["log", "stat", &log])?;
     found(&(false, looked), "ahead of this clock", "`stat` of a log with a batch of the future")?;
@@ -436,7 +433,7 @@ fn second(all: &mut Campaign) -> Result {
 
 /// A copy of the directory with its hold goes another way: it takes nothing, and the service goes on.
 fn copied(all: &mut Campaign) -> Result {
-    end(&mut all.appender);
+    all.appender = None;
     all.caught_up()?;
     let clone = all.new_folder("clone");
     output(command("cp", &["-a", &all.log.display().to_string(), &clone.display().to_string()]))?;
@@ -448,7 +445,7 @@ fn copied(all: &mut Campaign) -> Result {
     while all.records(&all.log)?.len() == before {
         all.append(20)?;
     }
-    end(&mut all.appender);
+    all.appender = None;
     all.caught_up()?;
     all.append(5)?;
     for _ in 0..20 {
@@ -462,9 +459,9 @@ fn copied(all: &mut Campaign) -> Result {
     fail!("a copy of the directory was not told that it went another way")
 }
 
-fn signal(child: Option<&Child>, signal: &str) -> Result {
+fn signal(child: Option<&Running>, signal: &str) -> Result {
     let Some(child) = child else { return Ok(()) };
-    output(command("kill", &[signal, &child.id().to_string()])).map(drop)
+    output(command("kill", &[signal, &child.0.id().to_string()])).map(drop)
 }
 
 impl Campaign {
@@ -474,8 +471,8 @@ impl Campaign {
         self.bucket.proxy.set(trouble, one_in);
         let before = self.append(steps / 2);
         if self.draw(3) == 0 {
-            end(&mut self.shipper);
-            end(&mut self.standby);
+            self.shipper = None;
+            self.standby = None;
         }
         let behind = before.and_then(|()| self.append(steps / 2));
         self.bucket.proxy.clear();
@@ -485,11 +482,11 @@ impl Campaign {
     /// As long as it lasts nothing is stored: the service has to say so within a minute.
     fn said(&mut self, trouble: Trouble) -> Result {
         self.append(20)?;
-        end(&mut self.standby);
+        self.standby = None;
         let starts = self.draw(2) == 0;
         self.bucket.proxy.set(trouble, 1);
         if starts {
-            end(&mut self.shipper);
+            self.shipper = None;
             self.keep_shipping()?;
         }
         let before = self.shipper_said().matches("away: ").count();
@@ -572,7 +569,7 @@ impl Campaign {
         }
         let to = to?;
         self.refused()?;
-        end(&mut self.appender);
+        self.appender = None;
         // What the new one has is the beginning of what the old one has, with all that was acknowledged.
         let (before, after) = (self.records(&self.log)?, self.records(&to)?);
         same(&before[..after.len().min(before.len())], &after, "the log that took over")?;
@@ -602,10 +599,10 @@ impl Campaign {
             if names_another(&said) {
                 break;
             }
-            end(&mut self.shipper);
+            self.shipper = None;
         }
         ensure!(names_another(&said), "an old writer was not refused: {said}");
-        end(&mut self.shipper);
+        self.shipper = None;
         for _ in 0..20 {
             let done;
             (done, said) = Self::ran(self.ship(&old, &url, &["--once"]))?;
@@ -632,15 +629,15 @@ impl Campaign {
 
     /// Two standbys at once, one of which may be killed in the middle: exactly one wins.
     fn race(&mut self) -> Result<PathBuf> {
-        end(&mut self.standby);
+        self.standby = None;
         let standbys = [self.copy.clone(), self.new_folder("standby")];
         for copy in &standbys {
             self.at_last("no standby", |all| all.follow(copy, &["--once"]))?;
         }
         if self.draw(3) == 0 {
-            let killed = self.taking(&standbys[0]).spawn().map_err(Error::at("takeover"))?;
+            let killed = Running::start(&mut self.taking(&standbys[0]))?;
             std::thread::sleep(Duration::from_millis(self.draw(400)));
-            end(&mut Some(killed));
+            drop(killed);
         }
         let is_log = |copy: &PathBuf| !copy.join("REBUILDING").exists();
         for _ in 0..60 {
@@ -686,8 +683,8 @@ impl Campaign {
 
     /// An object is deleted or changed: a drill says which, a rebuild from there alone refuses, and another copy makes up for it.
     fn damage(&mut self, flip: bool) -> Result {
-        end(&mut self.appender);
-        end(&mut self.standby);
+        self.appender = None;
+        self.standby = None;
         self.caught_up()?;
         let prefix = archive(self);
         let (damaged, log) = (Bucket::address(&prefix), self.log.clone());

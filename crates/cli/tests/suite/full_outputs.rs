@@ -2,8 +2,8 @@
 //!
 //! Invariants: every command of `--help` has a row; what cannot be told to people changes no exit code; what was asked for
 //! and cannot be printed is a failure.
-#![cfg(target_os = "linux")]
 
+use crate::{SEAWALL, err, printed};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -63,15 +63,13 @@ fn run(folder: &Path, words: &[&str], full: [bool; 2]) -> Child {
             Stdio::piped()
         }
     };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let mut command = Command::new(SEAWALL);
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(sink(full[0])).stderr(sink(full[1]));
     command.spawn().expect("started")
 }
 
 fn commands(folder: &Path, of: &[&str]) -> BTreeSet<String> {
-    let words: Vec<&str> = of.iter().copied().chain(["--help"]).collect();
-    let help = run(folder, &words, [false, false]).wait_with_output().expect("ends");
-    let help = String::from_utf8(help.stdout).expect("text");
+    let help = printed(&crate::seawall(folder, &[of, &["--help"]].concat()));
     let list = help.split("Commands:\n").nth(1).expect("it lists commands");
     let lines = list.lines().take_while(|line| line.starts_with("  "));
     lines
@@ -83,16 +81,15 @@ fn commands(folder: &Path, of: &[&str]) -> BTreeSet<String> {
 
 /// Runs every row with these outputs full, in a folder of its own with a log.
 fn run_rows(full: [bool; 2]) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = crate::folder();
     let at = folder.path();
     std::fs::write(at.join("records"), "one\ntwo\n").expect("written");
-    let append = format!("'{}' log append orders < records", env!("CARGO_BIN_EXE_seawall"));
-    let appended = Command::new("sh").args(["-c", &append]).current_dir(at).output().expect("started");
-    assert!(appended.status.success());
+    let append = format!("'{SEAWALL}' log append orders < records");
+    printed(&Command::new("sh").args(["-c", &append]).current_dir(at).output().expect("started"));
     for (words, prints) in ROWS {
         let ended = run(at, words, full).wait_with_output().expect("ends");
         let code = ended.status.code();
-        let said = String::from_utf8_lossy(&ended.stderr);
+        let said = err(&ended);
         assert!(
             code.is_some_and(|code| code != 101) && !said.contains("panicked"),
             "{words:?} {full:?}: {code:?} {said}"
@@ -117,7 +114,7 @@ fn no_command_panics_on_full_outputs() {
 
 #[test]
 fn every_command_has_a_row() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::folder();
     for of in [&[][..], &["log"]] {
         for name in commands(folder.path(), of) {
             let tried = ROWS

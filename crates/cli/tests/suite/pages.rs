@@ -1,25 +1,19 @@
 //! Tests completions, manual pages, advice and probe through the program.
 
+#[cfg(target_os = "linux")]
+use crate::coded;
+use crate::{folder, printed};
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn seawall(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seawall")).args(arguments).output().expect("starts")
-}
-
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+    crate::seawall(Path::new("."), arguments)
 }
 
 #[test]
 fn each_shell_gets_completions_that_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell"] {
-        let script = text(&seawall(&["completions", shell]));
+        let script = printed(&seawall(&["completions", shell]));
         for word in [
             "advise",
             "probe",
@@ -36,28 +30,24 @@ fn each_shell_gets_completions_that_know_the_commands() {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }
-    assert_eq!(seawall(&["completions", "tcsh"]).status.code(), Some(2));
 }
 
 #[test]
 fn bash_takes_its_completions() {
     let dir = folder();
     let script = dir.path().join("seawall");
-    std::fs::write(&script, text(&seawall(&["completions", "bash"]))).expect("written");
+    std::fs::write(&script, printed(&seawall(&["completions", "bash"]))).expect("written");
     let Ok(checked) = Command::new("bash").arg("-n").arg(&script).output() else { return };
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 #[test]
 fn a_page_has_examples_and_exit_codes() {
-    let page = text(&seawall(&["man"]));
+    let page = printed(&seawall(&["man"]));
     for part in [".TH", "EXAMPLES", "EXIT STATUS", "130", "advise"] {
         assert!(page.contains(part), "{part}\n{page}");
     }
-    assert!(text(&seawall(&["man", "log", "append"])).contains("seawall\\-log\\-append"));
-    let unknown = seawall(&["man", "no-such"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no command `no-such`"));
+    assert!(printed(&seawall(&["man", "log", "append"])).contains("seawall\\-log\\-append"));
 }
 
 fn warnings_of_groff(page: &Path) -> Option<String> {
@@ -69,7 +59,7 @@ fn warnings_of_groff(page: &Path) -> Option<String> {
 #[test]
 fn every_page_is_rendered_without_a_warning() {
     let dir = folder();
-    text(&seawall(&["man", "--dir", dir.path().to_str().expect("text")]));
+    printed(&seawall(&["man", "--dir", dir.path().to_str().expect("text")]));
     let pages: Vec<_> = std::fs::read_dir(dir.path()).expect("readable").flatten().collect();
     assert!(pages.len() > 12, "{}", pages.len());
     for page in pages {
@@ -85,8 +75,6 @@ fn every_page_is_rendered_without_a_warning() {
 #[cfg(target_os = "linux")]
 fn memory_is_fit_for_nothing() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-    let probed = seawall(&["probe", dir.path().to_str().expect("text")]);
-    assert_eq!(probed.status.code(), Some(10), "cannot tell");
-    let printed = String::from_utf8_lossy(&probed.stdout).into_owned();
+    let (printed, _) = coded(10, &seawall(&["probe", dir.path().to_str().expect("text")]));
     assert!(printed.contains("process crash") && !printed.contains("nothing against it"), "{printed}");
 }

@@ -2,13 +2,11 @@
 //!
 //! Invariants: cases are rows of [`rows`]; before and after a row the folder holds the same names with the same bytes; no
 //! row waits longer than the limit, panics, or prints what is not an error.
-#![cfg(target_os = "linux")]
 
-mod bad_input {
-    pub(crate) mod rows;
-}
+mod rows;
 
-use bad_input::rows::{Around, ROWS, Row};
+use crate::{SEAWALL, committed};
+use rows::{Around, ROWS, Row};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt as _;
@@ -17,17 +15,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
 /// No refusal takes longer, whatever else the machine does.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// A folder with results, files that are none, and names that lead nowhere.
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = crate::folder();
     let at = |name: &str| folder.path().join(name);
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
-    for name in ["stall.json", "cached.json", "commit.json", "published.json"] {
-        std::fs::copy(results.join(name), at(name)).expect("copied");
+    for name in ["stall", "cached", "commit", "published"] {
+        std::fs::copy(committed(name), at(&format!("{name}.json"))).expect("copied");
     }
     let stall = std::fs::read_to_string(at("stall.json")).expect("readable");
     for (name, text) in [

@@ -1,32 +1,24 @@
 //! Tests `seawall log ship`, `rebuild` and `drill` on folders, as a user calls them.
 
+use crate::{SEAWALL, coded, folder};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use seawall::{Log, Lsn, Options, View};
 
 fn seawall(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
-    command.args(words).stdin(Stdio::null()).output().expect("runs")
-}
-
-fn text(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
+    crate::seawall(Path::new("."), words)
 }
 
 /// What a command that ends with this code prints, and what it says.
 #[track_caller]
 fn ends(code: i32, words: &[&str]) -> (String, String) {
-    let ended = seawall(words);
-    let (out, err) = text(&ended);
-    assert_eq!(ended.status.code(), Some(code), "{words:?}: {out}{err}");
-    (out, err)
+    coded(code, &seawall(words))
 }
 
 /// A directory that vanishes, and the path of a name in it.
 fn place() -> (tempfile::TempDir, impl Fn(&str) -> String) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = folder();
     let at = dir.path().to_owned();
     (dir, move |name| at.join(name).display().to_string())
 }
@@ -90,7 +82,7 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
     };
     written(Path::new(&log), 60);
     ship();
-    let mut service = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let mut service = Command::new(SEAWALL);
     service.args(["log", "standby", &standby, "--from", &archive]);
     let mut service = service.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     while std::fs::read_dir(dir.path().join("archive/standbys")).map_or(0, Iterator::count) == 0 {
@@ -105,10 +97,9 @@ fn a_standby_that_a_retention_overtakes_is_named_and_ends_as_damaged() {
     written(Path::new(&log), 20);
     ship();
     for dry in [&["--dry-run"][..], &[]] {
-        let retained =
-            seawall(&[&["log", "retain", "--at", &archive, "--keep-segments", "0"][..], dry].concat());
-        let (out, err) = text(&retained);
-        assert!(retained.status.success() && out.contains("it must start over"), "{out}{err}");
+        let retain = [&["log", "retain", "--at", &archive, "--keep-segments", "0"][..], dry].concat();
+        let (out, err) = ends(0, &retain);
+        assert!(out.contains("it must start over"), "{out}{err}");
     }
     for words in [
         &["log", "standby", &standby, "--from", &archive, "--once"][..],
@@ -161,7 +152,7 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     };
     ship();
     for round in 0..12 {
-        let mut standby = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let mut standby = Command::new(SEAWALL);
         standby.args(["log", "standby", &copy, "--from", &archive]).stdin(Stdio::null());
         let mut standby = standby.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
         written(Path::new(&log), 20);
@@ -175,9 +166,9 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
             assert!(err.contains("seawall log takeover"), "{err}");
         }
     }
-    let once = seawall(&["log", "standby", &copy, "--from", &archive, "--once"]);
+    let (out, err) = ends(0, &["log", "standby", &copy, "--from", &archive, "--once"]);
     let end = View::open(&log).expect("opens").end_lsn();
-    assert_eq!(text(&once).0, format!("followed to LSN {end}, epoch 13\n"), "{}", text(&once).1);
+    assert_eq!(out, format!("followed to LSN {end}, epoch 13\n"), "{err}");
     let other = path("other");
     ends(0, &["log", "standby", &other, "--from", &archive, "--once"]);
     let (out, err) = ends(0, &["log", "takeover", &copy, "--from", &archive, "--fence"]);
@@ -185,8 +176,8 @@ fn a_standby_that_is_killed_goes_on_and_takes_over() {
     let (cats, late) = ([&log, &copy].map(|dir| seawall(&["log", "cat", dir]).stdout), other);
     assert!(cats[0] == cats[1] && !cats[0].is_empty());
     // One that was killed after its last step may be tried again.
-    let again = seawall(&["log", "takeover", &copy, "--from", &archive, "--fence"]);
-    assert!(again.status.success() && text(&again).0.contains("is the log already"), "{}", text(&again).1);
+    let (out, err) = ends(0, &["log", "takeover", &copy, "--from", &archive, "--fence"]);
+    assert!(out.contains("is the log already"), "{out}{err}");
     // Whoever comes second is told so, and so is the old writer.
     let (_, err) = ends(7, &["log", "takeover", &late, "--from", &archive, "--fence"]);
     assert!(err.contains("epoch 14"), "{err}");
@@ -205,8 +196,8 @@ fn several_archives_make_up_for_each_other() {
         ends(0, &["log", "ship", &log, "--to", to, "--object-bytes", size, "--once"]);
     }
     let both = ["log", "drill", "--from", &one, "--from", &two, "--log", &log];
-    let drilled = seawall(&both);
-    assert!(drilled.status.success() && text(&drilled).0.contains("60 records"), "{}", text(&drilled).1);
+    let (out, err) = ends(0, &both);
+    assert!(out.contains("60 records"), "{out}{err}");
     let damaged = dir.path().join("one/messages/00000000000000000003");
     let mut bytes = std::fs::read(&damaged).expect("reads");
     bytes[5000] ^= 1;
@@ -228,11 +219,11 @@ fn a_take_over_is_asked_for() {
     let (log, archive, copy) = (path("log"), format!("folder:{}", path("archive")), path("copy"));
     let end = written(Path::new(&log), 20);
     let dry = ["log", "ship", &log, "--to", &archive, "--dry-run"];
-    let (out, _) = text(&seawall(&dry));
+    let (out, _) = ends(0, &dry);
     assert!(out.contains("would make") && !dir.path().join("archive").exists(), "{out}");
     ends(0, &["log", "ship", &log, "--to", &archive, "--once"]);
     written(Path::new(&log), 5);
-    let (out, err) = text(&seawall(&dry));
+    let (out, err) = ends(0, &dry);
     assert!(out.contains("5 records, ") && out.contains(&format!("LSN {end} to")), "{out}{err}");
     ends(0, &["log", "standby", &copy, "--from", &archive, "--once"]);
     let again = path("again");
@@ -248,8 +239,8 @@ fn a_take_over_is_asked_for() {
         let (_, err) = ends(code, &[&["log"], words].concat());
         assert!(err.contains(says), "{words:?}: {err}");
         assert!(!dir.path().join("again").exists() && !dir.path().join("no").exists(), "{words:?}");
-        let goes_on = seawall(&["log", "ship", &log, "--to", &archive, "--once"]);
-        assert!(goes_on.status.success(), "after {words:?} the writer is refused: {}", text(&goes_on).1);
+        // The writer is not refused.
+        ends(0, &["log", "ship", &log, "--to", &archive, "--once"]);
     }
 }
 
@@ -277,7 +268,7 @@ fn a_status_is_that_of_a_log_a_standby_or_a_destination() {
     let followed = json(&copy);
     assert_eq!((&followed["kind"], &followed["end"]), (&"standby".into(), &end.get().into()));
     assert_eq!(followed["address"], there["address"]);
-    let (out, _) = text(&seawall(&["log", "status", &log]));
+    let (out, _) = ends(0, &["log", "status", &log]);
     assert!(out.contains(&format!("shipped to        {archive}")) && out.contains("7 records"), "{out}");
     let (_, err) = ends(1, &["log", "status", &path("none")]);
     assert!(err.contains("none"), "{err}");
@@ -298,7 +289,7 @@ fn a_service_waits_works_and_says_so() {
         path("others")
     );
     std::fs::write(&file, lines).expect("writes");
-    let mut service = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let mut service = Command::new(SEAWALL);
     service.args([
         "log",
         "ship",
@@ -336,7 +327,7 @@ fn a_service_waits_works_and_says_so() {
     until(&|| get("/health").contains("archive of logs: works"), "the first works");
     let health = get("/health");
     assert!(health.starts_with("HTTP/1.1 503") && health.contains("waits: "), "{health}");
-    let status = |log: &str| text(&seawall(&["log", "status", log])).0;
+    let status = |log: &str| crate::out(&seawall(&["log", "status", log]));
     until(&|| status(&log).contains("service         works, "), "it says so beside the log");
     written(Path::new(&other), 5);
     until(&|| get("/health").starts_with("HTTP/1.1 200"), "the second works too");
@@ -361,6 +352,6 @@ fn a_service_waits_works_and_says_so() {
     assert_eq!(ended.status.code(), Some(7), "the gravest end is that of all: {said}");
     assert!(said.contains("acknowledged LSN") && said.contains("lag 0 records"), "{said}");
     assert!(status(&other).contains("service         stopped, "), "{}", status(&other));
-    assert!(seawall(&["log", "verify", &log]).status.success(), "what it said is none of the log's damage");
-    assert!(!text(&seawall(&["log", "verify", &log])).0.contains("not ours"));
+    // What it said is none of the log's damage.
+    assert!(!ends(0, &["log", "verify", &log]).0.contains("not ours"));
 }

@@ -1,11 +1,12 @@
 //! Tests the `seawall log` commands through the program.
 
+use crate::{SEAWALL, coded, err, folder, out};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn seawall(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+    let mut child = Command::new(SEAWALL)
         .arg("log")
         .args(arguments)
         .stdin(Stdio::piped())
@@ -17,13 +18,9 @@ fn seawall(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().expect("ends")
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// A directory on the file system of the build, and where a log is to be in it.
 fn scratch() -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = folder();
     let log = dir.path().join("log");
     (dir, log)
 }
@@ -31,9 +28,7 @@ fn scratch() -> (tempfile::TempDir, std::path::PathBuf) {
 /// What a command that ends with this code prints, and what it says.
 #[track_caller]
 fn ends(code: i32, arguments: &[&str], input: &[u8]) -> (String, String) {
-    let ended = seawall(arguments, input);
-    assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {}{}", text(&ended), stderr(&ended));
-    (text(&ended), stderr(&ended))
+    coded(code, &seawall(arguments, input))
 }
 
 fn damage(log: &Path, word: &[u8]) {
@@ -52,9 +47,9 @@ fn path(dir: &Path) -> &str {
 fn lines_go_in_and_come_out_in_every_form() {
     let (dir, log) = scratch();
     let appended = seawall(&["append", path(&log)], b"one\ntwo\n\xFF\n");
-    assert_eq!(text(&appended), "7\n14\n19\n", "the LSN of each record when it is durable");
+    assert_eq!(out(&appended), "7\n14\n19\n", "the LSN of each record when it is durable");
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n\xFF\n");
-    let json = text(&seawall(&["cat", path(&log), "--format", "json", "--from", "7"], b""));
+    let json = out(&seawall(&["cat", path(&log), "--format", "json", "--from", "7"], b""));
     assert!(
         json.contains(r#""lsn":7"#)
             && json.contains(r#""text":"two""#)
@@ -64,7 +59,7 @@ fn lines_go_in_and_come_out_in_every_form() {
     let copy = dir.path().join("copy");
     seawall(&["append", path(&copy), "--format", "raw", "--quiet"], &raw);
     assert_eq!(seawall(&["cat", path(&copy), "--format", "raw"], b"").stdout, raw);
-    assert_eq!(text(&seawall(&["follow", path(&log), "--limit", "2"], b"")), "one\ntwo\n");
+    assert_eq!(out(&seawall(&["follow", path(&log), "--limit", "2"], b"")), "one\ntwo\n");
 }
 
 #[test]
@@ -90,7 +85,7 @@ fn trim_and_stat_agree_and_what_is_no_log_is_refused() {
     seawall(&["append", path(&log)], b"one\ntwo\n");
     assert!(seawall(&["trim", path(&log), "7"], b"").status.success());
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"two\n");
-    let stat = text(&seawall(&["stat", path(&log)], b""));
+    let stat = out(&seawall(&["stat", path(&log)], b""));
     assert!(stat.contains("first LSN    7\n") && stat.contains("end LSN      14\n"), "{stat}");
     for command in ["cat", "stat", "verify"] {
         let (_, printed) = ends(1, &[command, path(dir.path())], b"");
@@ -111,10 +106,6 @@ fn gone() -> Stdio {
     writer.into()
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[test]
 fn results_that_nobody_reads_are_no_failure_but_damage_is() {
     let (dir, log) = scratch();
@@ -128,18 +119,18 @@ fn results_that_nobody_reads_are_no_failure_but_damage_is() {
         &["salvage", path(&log), path(&salvaged)],
     ];
     let run = |arguments: &[&str], output: Stdio| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let mut command = Command::new(SEAWALL);
         command.arg("log").args(arguments).stdin(Stdio::null()).stdout(output).output().expect("runs")
     };
     for command in commands {
         let ended = run(command, gone());
-        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", stderr(&ended));
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{command:?}: {}", err(&ended));
     }
     // Damage is an error even if the report cannot be printed.
     damage(&log, b"two");
     let ended = run(&["verify", path(&log)], gone());
     assert_eq!(ended.status.code(), Some(1));
-    assert!(stderr(&ended).contains("1 damaged place"), "{}", stderr(&ended));
+    assert!(err(&ended).contains("1 damaged place"), "{}", err(&ended));
 }
 
 /// What is not a whole record ends `append`, but takes nothing of what came before it along.
@@ -148,15 +139,15 @@ fn what_was_accepted_before_an_error_becomes_durable_and_the_log_is_closed() {
     let (_dir, log) = scratch();
     let ended = seawall(&["append", path(&log), "--format", "raw"], b"\x01\0\0\0a\x01\0\0\0b\x05\0\0\0cd");
     assert_eq!(ended.status.code(), Some(1));
-    assert_eq!(text(&ended), "5\n10\n", "the LSNs of the two whole ones");
-    let error = stderr(&ended);
+    assert_eq!(out(&ended), "5\n10\n", "the LSNs of the two whole ones");
+    let error = err(&ended);
     assert!(error.contains("error: record 3 of the input: it is truncated"), "{error}");
     assert!(
         error.contains("durable: 2 record(s) of the input; not appended: record 3 and everything"),
         "{error}"
     );
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"a\nb\n");
-    let verified = text(&seawall(&["verify", path(&log)], b""));
+    let verified = out(&seawall(&["verify", path(&log)], b""));
     assert!(verified.contains("tail         closed\n"), "{verified}");
 }
 
@@ -168,21 +159,21 @@ fn lsns_that_cannot_be_printed_end_append_with_an_account_of_what_is_durable() {
         let lines: Vec<u8> = (0..5000).flat_map(|_| *b"x\n").collect();
         let input = dir.path().join("input");
         std::fs::write(&input, lines).expect("writes");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let mut command = Command::new(SEAWALL);
         command.args(["log", "append", path(&log)]).stdin(std::fs::File::open(&input).expect("opens"));
         command.stdout(output).output().expect("runs")
     };
-    let records = || text(&seawall(&["cat", path(&log)], b"")).lines().count();
+    let records = || out(&seawall(&["cat", path(&log)], b"")).lines().count();
     let ended = append(full());
     assert_eq!(ended.status.code(), Some(1));
-    let error = stderr(&ended);
+    let error = err(&ended);
     assert!(error.contains("error: cannot write to standard output"), "{error}");
     assert!(error.contains("durable: 128 line(s) of the input; not appended: line 129"), "{error}");
     assert_eq!(records(), 128, "as many as are printed as durable");
-    let verified = text(&seawall(&["verify", path(&log)], b""));
+    let verified = out(&seawall(&["verify", path(&log)], b""));
     assert!(verified.contains("tail         closed\n"), "{verified}");
     let ended = append(gone());
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", stderr(&ended));
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", err(&ended));
     assert_eq!(records(), 5128, "the LSNs have no reader, but the records are kept");
 }
 
@@ -205,13 +196,9 @@ fn a_log_that_had_to_leave_io_uring_says_so_in_one_line() {
         confined.join().expect("no panic")
     });
     let (outputs, only) = outputs;
-    assert!(
-        only.status.code() == Some(1) && stderr(&only).contains("--engine automatic"),
-        "{}",
-        stderr(&only)
-    );
+    assert!(only.status.code() == Some(1) && err(&only).contains("--engine automatic"), "{}", err(&only));
     for output in outputs {
-        let error = stderr(&output);
+        let error = err(&output);
         let lines =
             error.lines().filter(|line| line.contains("using the portable engine: io_uring is refused"));
         assert_eq!(lines.count(), 1, "{error}");
@@ -227,7 +214,7 @@ fn a_trim_past_the_end_is_refused_and_names_the_end() {
     let (_, printed) = ends(1, &["trim", path(&log), "99999999999999"], b"");
     assert!(printed.contains("past the end of the log, 14"), "{printed}");
     assert_eq!(seawall(&["cat", path(&log)], b"").stdout, b"one\ntwo\n");
-    assert!(text(&seawall(&["verify", path(&log)], b"")).contains("tail         closed"));
+    assert!(out(&seawall(&["verify", path(&log)], b"")).contains("tail         closed"));
     assert!(seawall(&["trim", path(&log), "14"], b"").status.success(), "the end itself is no exception");
 }
 
@@ -253,7 +240,7 @@ fn the_name_of_a_file_forges_no_line_and_moves_no_cursor() {
     let (_dir, log) = scratch();
     seawall(&["append", path(&log)], b"one\n");
     std::fs::write(log.join("x\ndamage       none\n\u{1b}[2J"), b"").expect("writes");
-    let printed = text(&seawall(&["verify", path(&log)], b""));
+    let printed = out(&seawall(&["verify", path(&log)], b""));
     assert_eq!(printed.lines().filter(|line| line.starts_with("damage")).count(), 1, "{printed}");
     assert!(!printed.contains('\u{1b}'), "{printed:?}");
 }
@@ -279,8 +266,8 @@ fn a_lock_that_is_no_file_is_named_by_every_command_and_none_waits_for_it() {
             &["cat", path(&log)],
         ] {
             let ended = seawall(arguments, b"");
-            assert_eq!(ended.status.code(), Some(1), "{kind} {arguments:?}: {}", text(&ended));
-            assert!(stderr(&ended).contains("LOCK"), "{kind} {arguments:?}: {}", stderr(&ended));
+            assert_eq!(ended.status.code(), Some(1), "{kind} {arguments:?}: {}", out(&ended));
+            assert!(err(&ended).contains("LOCK"), "{kind} {arguments:?}: {}", err(&ended));
         }
         assert!(!dir.path().join("nothing").exists() && !log.join("nothing").exists());
     }
@@ -294,7 +281,7 @@ struct Follow {
 
 impl Follow {
     fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        let mut command = Command::new(SEAWALL);
         command.args(["log", "follow"]).args(arguments).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("is piped")));
@@ -405,8 +392,8 @@ fn a_follow_that_is_overtaken_by_a_trim_says_so_once_and_goes_on() {
     let (_dir, log) = scratch();
     seawall(&["append", path(&log)], b"one\ntwo\nthree\n");
     seawall(&["trim", path(&log), "7"], b"");
-    let (out, printed) = ends(0, &["follow", path(&log), "--from", "0", "--limit", "2"], b"");
-    assert_eq!(out, "two\nthree\n", "{printed}");
+    let (records, printed) = ends(0, &["follow", path(&log), "--from", "0", "--limit", "2"], b"");
+    assert_eq!(records, "two\nthree\n", "{printed}");
     assert!(printed.starts_with("trimmed: LSN 0 to 7 ") && printed.lines().count() == 1, "{printed}");
 }
 
@@ -466,7 +453,7 @@ fn what_cat_prints_as_json_append_takes_with_its_transactions() {
     let printed = cat(&log);
     assert!(String::from_utf8_lossy(&printed).contains("\"ends_transaction\":false"));
     let appended = seawall(&["append", path(&copy), "--format", "json"], &printed);
-    assert!(appended.status.success(), "{}", stderr(&appended));
+    assert!(appended.status.success(), "{}", err(&appended));
     assert_eq!(cat(&copy), printed, "the new log gives the same LSNs");
     let lsns: Vec<String> = String::from_utf8_lossy(&printed)
         .lines()
@@ -474,7 +461,7 @@ fn what_cat_prints_as_json_append_takes_with_its_transactions() {
             line.split("\"end\":").nth(1).expect("is printed").split(',').next().expect("is there").to_owned()
         })
         .collect();
-    assert_eq!(text(&appended).lines().collect::<Vec<_>>(), lsns);
+    assert_eq!(out(&appended).lines().collect::<Vec<_>>(), lsns);
     let cut: Vec<u8> = printed.split_inclusive(|byte| *byte == b'\n').take(2).flatten().copied().collect();
     let (_, error) = ends(1, &["append", path(&copy), "--format", "json"], &cut);
     assert!(error.contains("the input ends within a transaction"), "{error}");

@@ -1,25 +1,16 @@
 //! Tests `seawall watch` as a user runs it: what it exports, how it ends, and that nothing stays behind.
 //!
 //! Invariant: counts and words are asserted, never a latency.
-#![cfg(unix)]
 
+use crate::{SEAWALL, folder, names, printed, seawall};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("reads");
-    entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect()
-}
-
 /// A watch that serves its metrics, its address, and what else it says.
 fn start(folder: &Path, more: &[&str]) -> (Child, String, BufReader<ChildStderr>) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+    let mut child = Command::new(SEAWALL)
         .args([
             "watch",
             "disk",
@@ -172,15 +163,9 @@ fn what_takes_the_place_of_the_file_is_spared() {
 #[test]
 fn a_probe_writes_its_metrics_whole_and_prints_them_without_a_file() {
     let work = folder();
-    let seawall = |words: &[&str]| {
-        let ended = Command::new(env!("CARGO_BIN_EXE_seawall")).args(words).current_dir(work.path()).output();
-        ended.expect("started")
-    };
-    let printed = seawall(&["probe", ".", "--openmetrics"]);
-    let text = String::from_utf8(printed.stdout).expect("text");
+    let text = printed(&seawall(work.path(), &["probe", ".", "--openmetrics"]));
     assert!(text.ends_with("# EOF\n") && text.contains("\nseawall_probe_device_info{"), "{text}");
-    let written = seawall(&["probe", ".", "--openmetrics", "probe.prom"]);
-    assert!(written.status.success() && written.stdout.is_empty());
+    assert_eq!(printed(&seawall(work.path(), &["probe", ".", "--openmetrics", "probe.prom"])), "");
     let text = std::fs::read_to_string(work.path().join("probe.prom")).expect("written");
     assert!(!text.contains("# EOF") && text.contains("# TYPE seawall_probe_device_info gauge"), "{text}");
     assert_eq!(names(work.path()), ["probe.prom"]);

@@ -2,14 +2,12 @@
 //!
 //! Invariants: the lines are those that the program prints; what is put in place of their names and what shortens
 //! them are the tables below.
-#![cfg(unix)]
 
+use crate::{SEAWALL, committed, err, printed};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
 
 /// Names in examples, and what is there in the test.
 const NAMES: &[(&str, &str)] = &[
@@ -99,8 +97,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn examples(folder: &Path) -> BTreeSet<String> {
-    let pages = seawall(folder, &["man", "--dir", "pages"].map(str::to_owned));
-    assert!(pages.status.success());
+    printed(&crate::seawall(folder, &["man", "--dir", "pages"]));
     let mut found = BTreeSet::new();
     for page in std::fs::read_dir(folder.join("pages")).expect("reads") {
         let name = page.expect("reads").file_name().into_string().expect("is text");
@@ -108,9 +105,7 @@ fn examples(folder: &Path) -> BTreeSet<String> {
         // One command has the sign that pages have between words.
         let command: Vec<&str> =
             if page == "seawall-crash-test" { vec!["crash-test"] } else { page.split('-').skip(1).collect() };
-        let words = command.iter().chain(&["--help"]).map(|word| (*word).to_owned());
-        let help = seawall(folder, &words.collect::<Vec<_>>());
-        let help = String::from_utf8(help.stdout).expect("is text");
+        let help = printed(&crate::seawall(folder, &[&command[..], &["--help"]].concat()));
         let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         // What a long line is for stands below it.
         let lines = lines.take_while(|line| line.starts_with("  ")).map(str::trim);
@@ -127,14 +122,13 @@ fn row<T: Copy>(table: &[(&str, T)], line: &str) -> Option<T> {
 
 #[test]
 fn every_example_does_what_it_says() {
-    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let work = crate::folder();
     let folder = work.path();
     for name in ["db", "stall", "pages", "kept"] {
         std::fs::create_dir(folder.join(name)).expect("made");
     }
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
     for name in ["result", "old", "new", "mine", "a", "b", "main", "pr", "handed-in"] {
-        std::fs::copy(results.join("published.json"), folder.join(format!("{name}.json"))).expect("copied");
+        std::fs::copy(committed("published"), folder.join(format!("{name}.json"))).expect("copied");
     }
     let mut wrong = Vec::new();
     let examples = examples(folder);
@@ -163,7 +157,7 @@ fn every_example_does_what_it_says() {
             wrong.push(format!(
                 "`{example}` as {words:?}: {:?} instead of {expected}: {}",
                 ended.status.code(),
-                String::from_utf8_lossy(&ended.stderr)
+                err(&ended)
             ));
         }
     }

@@ -3,15 +3,16 @@
 //! The writer is killed instead of the machine: every record must be there then. After that the files are rolled
 //! back, torn and mixed up on purpose, and check must count that damage.
 
+use crate::{SEAWALL, coded, err, out};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const RECORD_BYTES: usize = 4096;
 
 fn seawall(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let mut command = Command::new(SEAWALL);
     command
         .arg("powercut")
         .args(arguments)
@@ -28,7 +29,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder of the build");
+        let dir = crate::folder();
         std::fs::create_dir(dir.path().join("disk")).expect("made");
         Self { dir }
     }
@@ -39,7 +40,7 @@ impl Stage {
 
     /// What stands in place of ssh and another host.
     fn witness(&self) -> String {
-        format!("{} powercut witness --ledger {}", env!("CARGO_BIN_EXE_seawall"), self.path("ledger"))
+        format!("{SEAWALL} powercut witness --ledger {}", self.path("ledger"))
     }
 
     /// The same, as a script does it that has `lines`, in which `$witness` is the usual one.
@@ -81,7 +82,7 @@ impl Stage {
         let output = self.command("check", &more).output().expect("ends");
         let code = output.status.code().expect("has a code");
         let json = serde_json::from_slice(&output.stdout);
-        (code, json.unwrap_or_else(|_| panic!("no verdict, exit code {code}: {}", error(&output))))
+        (code, json.unwrap_or_else(|_| panic!("no verdict, exit code {code}: {}", err(&output))))
     }
 
     fn journal(&self, run: &str, name: &str) -> PathBuf {
@@ -95,10 +96,6 @@ fn first_line(child: &mut Child) -> String {
     BufReader::new(stdout).read_line(&mut line).expect("says something");
     assert!(!line.is_empty(), "it ended at once: {:?}", child.wait());
     line.trim_end().to_owned()
-}
-
-fn error(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn stream<'a>(verdict: &'a serde_json::Value, method: &str) -> &'a serde_json::Value {
@@ -177,15 +174,14 @@ fn a_killed_writer_has_lost_nothing_and_what_is_taken_away_is_counted() {
 fn a_run_can_end_by_itself_and_is_then_no_cut() {
     let stage = Stage::new();
     let ended = stage.command("run", &["--method", "durable", "--turn", "50ms", "--duration", "1s"]).output();
-    let ended = ended.expect("ends");
-    assert!(ended.status.success(), "{}", error(&ended));
+    coded(0, &ended.expect("ends"));
     let (code, verdict) = stage.check(&[]);
     assert_eq!((code, verdict["ended"].as_bool()), (1, Some(true)), "no cut came: {verdict}");
     assert_eq!(verdict["no_cut"], "ended-by-itself");
     let printed = stage.command("check", &[]).output().expect("ends");
-    let shown = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let shown = out(&printed);
     assert!(
-        error(&printed).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
+        err(&printed).contains("no cut came") && shown.contains("no cut") && !shown.contains("kept"),
         "{shown}"
     );
     let streams = verdict["streams"].as_array().expect("streams");
@@ -196,9 +192,7 @@ fn a_run_can_end_by_itself_and_is_then_no_cut() {
 fn what_cannot_be_judged_is_refused_with_a_remedy() {
     let stage = Stage::new();
     let refused = |command: &mut Command, code: i32, words: &[&str]| {
-        let output = command.output().expect("ends");
-        let printed = error(&output);
-        assert_eq!(output.status.code(), Some(code), "{printed}");
+        let (_, printed) = coded(code, &command.output().expect("ends"));
         for word in words {
             assert!(printed.contains(word), "{word:?} in {printed}");
         }
@@ -258,8 +252,7 @@ fn ctrl_c_ends_a_run_in_order_although_it_goes_to_all_that_the_terminal_runs() {
     first_line(&mut run);
     let sent = Command::new("kill").args(["-INT", "--", &format!("-{}", run.id())]).status();
     assert!(sent.expect("is there").success());
-    let ended = run.wait_with_output().expect("ends");
-    assert_eq!(ended.status.code(), Some(0), "{}", error(&ended));
+    coded(0, &run.wait_with_output().expect("ends"));
     let (code, verdict) = stage.check(&[]);
     assert_eq!((code, verdict["no_cut"].as_str()), (1, Some("ended-by-itself")), "{verdict}");
 }
@@ -271,12 +264,12 @@ fn a_check_does_not_wait_for_the_witness_of_a_dead_run() {
     // As sshd keeps it that has not noticed the cut: its input does not end while this test runs, and its output is taken.
     let lingers = stage.script("(cat; sleep 60) | $witness | (cat; cat >/dev/null)");
     let id = stage.killed_beside(&lingers, &["--method", "buffered+fdatasync", "--turn", "100ms"]);
-    let held = Command::new(env!("CARGO_BIN_EXE_seawall"))
+    let held = Command::new(SEAWALL)
         .args(["log", "append", &format!("{}/{id}", stage.path("ledger"))])
         .stdin(Stdio::null())
         .output()
         .expect("ends");
-    assert!(!held.status.success() && error(&held).contains("lock"), "no witness is left: {}", error(&held));
+    assert!(!held.status.success() && err(&held).contains("lock"), "no witness is left: {}", err(&held));
     for run in [&["--disk-cut"][..], &["--disk-cut", "--run", &id]] {
         let (code, verdict) = stage.check(run);
         assert_eq!((code, verdict["run"].as_str()), (0, Some(&*id)), "{verdict}");
@@ -312,9 +305,8 @@ fn writing_ends_with_the_witness_and_the_run_says_how_that_ended() {
     first_line(&mut run);
     let pid = std::fs::read_to_string(stage.path("pid")).expect("reads");
     assert!(Command::new("kill").args(["-9", pid.trim()]).status().expect("is there").success());
-    let ended = run.wait_with_output().expect("ends");
-    assert_eq!(ended.status.code(), Some(1), "{}", error(&ended));
-    assert!(error(&ended).contains("signal: 9") && error(&ended).contains(&known), "{}", error(&ended));
+    let (_, said) = coded(1, &run.wait_with_output().expect("ends"));
+    assert!(said.contains("signal: 9") && said.contains(&known), "{said}");
 }
 
 #[cfg(unix)]
@@ -332,8 +324,7 @@ fn what_a_false_witness_says_reaches_no_terminal_raw() {
         for word in ["run", "check"] {
             let false_witness = format!("cat {}", stage.path("said"));
             let output = stage.through(&false_witness, word, &[]).output().expect("ends");
-            let printed = error(&output);
-            assert_eq!(output.status.code(), Some(1), "{printed}");
+            let (_, printed) = coded(1, &output);
             assert!(printed.contains(shown), "{printed}");
             let raw = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
             assert!(printed.lines().count() == 1 && !printed.contains(raw), "{printed:?}");

@@ -2,8 +2,8 @@
 //!
 //! Invariants: every forgery is tested with every command over results, under a limit of address space that the
 //! file's size does not explain; a command ends with its code, never by a signal, and prints no control character.
-#![cfg(target_os = "linux")]
 
+use crate::{SEAWALL, err, folder, out};
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
@@ -15,8 +15,7 @@ use std::process::{Command, Output};
 const LIMIT_KIB: u32 = 1_500_000;
 
 fn committed(scenario: &str) -> Value {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
-    let text = std::fs::read_to_string(results.join(format!("{scenario}.json"))).expect("readable");
+    let text = std::fs::read_to_string(crate::committed(scenario)).expect("readable");
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -114,14 +113,12 @@ const FORGERIES: &[Forgery] = &[
 /// A command under the limit; it ends by itself.
 fn limited(folder: &Path, arguments: &[&str]) -> Output {
     let line = format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"");
-    let seawall = env!("CARGO_BIN_EXE_seawall");
-    let output = Command::new("sh").args(["-c", &line, seawall]).args(arguments).current_dir(folder).output();
+    let output = Command::new("sh").args(["-c", &line, SEAWALL]).args(arguments).current_dir(folder).output();
     let output = output.expect("started");
-    let printed = String::from_utf8_lossy(&output.stderr);
+    let (shown, printed) = (out(&output), err(&output));
     assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {printed}", output.status);
     assert!(!printed.contains("panicked"), "{arguments:?}: {printed}");
-    for text in [&output.stdout, &output.stderr] {
-        let text = String::from_utf8_lossy(text);
+    for text in [shown, printed] {
         let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!text.contains(acts), "{arguments:?} prints what moves a cursor");
     }
@@ -130,7 +127,7 @@ fn limited(folder: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn a_forged_result_is_refused_or_printed_within_bounds() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder();
     std::fs::write(folder.path().join("commit.json"), committed("commit").to_string()).expect("written");
     std::fs::write(folder.path().join("stall.json"), committed("stall").to_string()).expect("written");
     for (scenario, why, forge) in FORGERIES {
@@ -145,7 +142,7 @@ fn a_forged_result_is_refused_or_printed_within_bounds() {
         ];
         for arguments in commands {
             let output = limited(folder.path(), arguments);
-            let printed = String::from_utf8_lossy(&output.stderr);
+            let printed = err(&output);
             if why.is_empty() {
                 assert_eq!(output.status.code(), Some(0), "{arguments:?}: {printed}");
             } else {
@@ -161,10 +158,10 @@ fn a_forged_result_is_refused_or_printed_within_bounds() {
 
 #[test]
 fn what_is_no_file_of_a_fair_size_is_refused() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder();
     let large = std::fs::File::create(folder.path().join("large.json")).expect("made");
     large.set_len(1 << 40).expect("sparse");
     let output = limited(folder.path(), &["advise", "large.json"]);
-    let printed = String::from_utf8_lossy(&output.stderr);
+    let printed = err(&output);
     assert!(output.status.code() == Some(1) && printed.contains("MiB"), "{printed}");
 }

@@ -1,19 +1,11 @@
 //! Tests what commands do with paths that are not what they take them for, and with what killed runs left behind.
 //!
-//! Invariant: cases are rows of [`path_table`].
-#![cfg(target_os = "linux")]
+//! Invariant: cases are rows of [`crate::path_table`].
 
-mod path_table;
-
-use path_table::{HOSTILE, Runner, try_all};
+use crate::path_table::{HOSTILE, Runner, try_all};
+use crate::{SEAWALL, coded, err, folder, names, out};
 use std::path::Path;
 use std::process::Command;
-
-const SEAWALL: &str = env!("CARGO_BIN_EXE_seawall");
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
-}
 
 #[test]
 fn a_path_that_cannot_be_used_is_named_and_nothing_waits_or_changes() {
@@ -35,10 +27,9 @@ fn what_a_killed_run_left_is_removed_by_every_command_that_makes_such_files_and_
         std::fs::write(left.join("lock"), "").expect("written");
         std::fs::write(left.join("journal"), "left").expect("written");
         let ended = Command::new(SEAWALL).args(line.split(' ')).arg(place.path()).output().expect("started");
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(ended.status.success(), "{line}: {said}");
+        let (_, said) = coded(0, &ended);
         assert!(said.contains("removed ") && said.contains("seawall-0123456789abcdef.tmp"), "{line}: {said}");
-        assert_eq!(std::fs::read_dir(place.path()).expect("reads").count(), 0, "{line}");
+        assert_eq!(names(place.path()), [""; 0], "{line}");
     }
 }
 
@@ -83,12 +74,11 @@ fn what_is_not_known_is_refused_and_no_message_obeys_what_it_quotes() {
         let mut command = Command::new(SEAWALL);
         command.args(words).env("CLICOLOR_FORCE", "1").current_dir(work.path());
         let ended = command.output().expect("started");
-        let said = String::from_utf8_lossy(&ended.stderr) + String::from_utf8_lossy(&ended.stdout);
+        let said = err(&ended) + &out(&ended);
         assert!(matches!(ended.status.code(), Some(1 | 2)), "{line}: {said}");
         for acts in ["\u{1b}[2J", "\u{1b}]", "\u{7}", "\r", "\u{202e}", "\u{9b}", "\nok: "] {
             assert!(!said.contains(acts), "{line}: {acts:?} in {said:?}");
         }
-        let left: Vec<_> = std::fs::read_dir(work.path()).expect("reads").flatten().collect();
-        assert!(left.is_empty(), "{line}: {left:?}");
+        assert_eq!(names(work.path()), [""; 0], "{line}");
     }
 }

@@ -3,48 +3,21 @@
 //! Invariants: cases are rows of tables; what is refused is a row of `bad_input`; figures in the outputs are compared with
 //! the result files, not with other output of the program.
 
+use crate::{coded, committed, err, names, printed, seawall};
 use seawall_gauge::result::RunResult;
 use seawall_gauge::study::Study;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn committed(scenario: &str) -> PathBuf {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/2026-11-22-firecracker-ext4");
-    results.join(format!("{scenario}.json"))
-}
+use std::process::Command;
 
 const STUDIES: [&str; 5] = ["stall", "cached", "path", "group", "interfere"];
 
-/// A folder with the results by short names: `STUDIES`, `commit.json`, `published.json`, and `broken.json`, which is none.
+/// A folder with the results by short names: `STUDIES`, `commit.json` and `published.json`.
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = crate::folder();
     for name in STUDIES.iter().chain(&["commit", "published"]) {
         std::fs::copy(committed(name), folder.path().join(format!("{name}.json"))).expect("copied");
     }
-    std::fs::write(folder.path().join("broken.json"), "{ \"format\": ").expect("written");
     folder
-}
-
-fn seawall(folder: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_seawall")).args(arguments).current_dir(folder).output();
-    let output = output.expect("started");
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert!(!printed.contains("panicked"), "{arguments:?}: {printed}");
-    output
-}
-
-fn stdout(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 /// Command lines that end well, and what they print.
@@ -70,12 +43,12 @@ const PRINTED: &[(&[&str], &[&str])] = &[
 fn what_can_be_done_is_printed_in_80_columns() {
     let folder = folder();
     for (arguments, words) in PRINTED {
-        let printed = stdout(&seawall(folder.path(), arguments));
+        let shown = printed(&seawall(folder.path(), arguments));
         for word in *words {
-            assert!(printed.contains(word), "{arguments:?} does not say {word}: {printed}");
+            assert!(shown.contains(word), "{arguments:?} does not say {word}: {shown}");
         }
         if !arguments.contains(&"-") {
-            let wide = printed.lines().find(|line| line.chars().count() > 80);
+            let wide = shown.lines().find(|line| line.chars().count() > 80);
             assert_eq!(wide, None, "{arguments:?}");
         }
     }
@@ -85,7 +58,7 @@ fn what_can_be_done_is_printed_in_80_columns() {
 fn published_rows_and_own_rows_of_the_stall_line_up() {
     let folder = folder();
     let arguments = ["compare", "stall.json", "--with", "published:kafka-stall", "--json", "-"];
-    let json: Value = serde_json::from_str(&stdout(&seawall(folder.path(), &arguments))).expect("JSON");
+    let json: Value = serde_json::from_str(&printed(&seawall(folder.path(), &arguments))).expect("JSON");
     let rows = json["rows"].as_array().expect("rows");
     for id in ["same-file-fsync", "writeback-only"] {
         let row = rows.iter().find(|row| row["row"] == id).unwrap_or_else(|| panic!("{id}: {json:#}"));
@@ -98,7 +71,7 @@ fn a_comparison_s_figures_are_those_of_the_results() {
     let folder = folder();
     let files = ["published.json", "commit.json"];
     let arguments = ["compare", files[0], files[1], "--by", "p50", "--json", "-"];
-    let json: Value = serde_json::from_str(&stdout(&seawall(folder.path(), &arguments))).expect("JSON");
+    let json: Value = serde_json::from_str(&printed(&seawall(folder.path(), &arguments))).expect("JSON");
     let sides = files.map(|file| RunResult::read(&folder.path().join(file)).expect("a result"));
     let mut compared = 0;
     for row in json["rows"].as_array().expect("rows") {
@@ -155,7 +128,7 @@ fn the_page_of_all_scenarios_shows_each_with_the_figures_of_its_file() {
         "all.html",
     ]);
     let output = seawall(folder.path(), &arguments);
-    assert_eq!(stdout(&output), "", "the page goes into the file");
+    assert_eq!(printed(&output), "", "the page goes into the file");
     let html = std::fs::read_to_string(folder.path().join("all.html")).expect("written");
     assert!(!html.contains("there is no figure that all of them have"));
     let contents = html.split_once("aria-label=\"Contents\"").and_then(|(_, rest)| rest.split_once("</nav>"));
@@ -196,14 +169,10 @@ fn the_page_of_all_scenarios_shows_each_with_the_figures_of_its_file() {
 fn a_page_of_one_result_or_of_different_ones_has_no_comparison() {
     let folder = folder();
     for files in [&["stall.json"][..], &["stall.json", "cached.json"]] {
-        let html = stdout(&seawall(folder.path(), &[&["report"], files, &["-o", "-"]].concat()));
+        let html = printed(&seawall(folder.path(), &[&["report"], files, &["-o", "-"]].concat()));
         assert!(html.starts_with("<!doctype html>") && html.contains("</html>"));
         assert!(!html.contains("Comparison") && !html.contains("nothing to compare"), "{files:?}");
     }
-    // A page that cannot be made leaves the one that is there alone.
-    std::fs::write(folder.path().join("report.html"), "kept").expect("written");
-    assert_eq!(seawall(folder.path(), &["report", "stall.json", "broken.json"]).status.code(), Some(1));
-    assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).expect("there"), "kept");
 }
 
 #[test]
@@ -216,15 +185,12 @@ fn a_condition_that_comes_true_ends_with_3_one_that_cannot_be_told_with_10() {
         ("p50>+100000%, p99>100s", 0, "passed"),
     ] {
         let arguments = ["compare", "published.json", "commit.json", "--fail-if", condition];
-        let output = seawall(folder.path(), &arguments);
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(code), "{condition}: {printed}");
-        assert!(printed.contains(words), "{condition}: {printed}");
+        let (shown, _) = coded(code, &seawall(folder.path(), &arguments));
+        assert!(shown.contains(words), "{condition}: {shown}");
     }
     let arguments = ["compare", "published.json", "commit.json", "--fail-if", "p99>1ns", "--json", "-"];
-    let output = seawall(folder.path(), &arguments);
-    assert_eq!(output.status.code(), Some(3));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    let (shown, _) = coded(3, &seawall(folder.path(), &arguments));
+    let json: Value = serde_json::from_str(&shown).expect("nothing but JSON");
     assert!(
         json["conclusions"][0].as_str().is_some_and(|words| words.starts_with("B against A")),
         "{json:#}"
@@ -235,11 +201,11 @@ fn a_condition_that_comes_true_ends_with_3_one_that_cannot_be_told_with_10() {
 fn methods_and_probes_answer_programs_too() {
     let folder = folder();
     let json: Value =
-        serde_json::from_str(&stdout(&seawall(folder.path(), &["methods", "--json"]))).expect("JSON");
+        serde_json::from_str(&printed(&seawall(folder.path(), &["methods", "--json"]))).expect("JSON");
     let methods = json["methods"].as_array().expect("a list");
     assert_eq!(methods.len(), seawall_sys::methods::here().len());
     assert!(methods.iter().all(|one| one["outlives"].is_string() && one["calls"].is_string()), "{json:#}");
-    let metrics = stdout(&seawall(folder.path(), &["probe", ".", "--format", "openmetrics"]));
+    let metrics = printed(&seawall(folder.path(), &["probe", ".", "--format", "openmetrics"]));
     assert!(
         metrics.ends_with("# EOF\n") && metrics.contains("seawall_probe_commit_seconds{method="),
         "{metrics}"
@@ -249,7 +215,7 @@ fn methods_and_probes_answer_programs_too() {
 #[test]
 fn advice_as_json_names_products_with_rates_from_the_result() {
     let folder = folder();
-    let json = stdout(&seawall(folder.path(), &["advise", "published.json", "--json"]));
+    let json = printed(&seawall(folder.path(), &["advise", "published.json", "--json"]));
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["format"], "seawall-advice");
     let result = RunResult::read(&folder.path().join("published.json")).expect("a result");
@@ -284,7 +250,7 @@ fn a_probe_is_bounded_and_answers_in_full_even_where_it_can_do_nothing() {
     let cases = [(folder.path().to_path_buf(), true), (folder.path().join("no-such"), false), (file, false)];
     for (place, works) in cases {
         let place = place.to_str().expect("text");
-        let answer = stdout(&seawall(folder.path(), &["probe", place, "--json"]));
+        let answer = printed(&seawall(folder.path(), &["probe", place, "--json"]));
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         assert_eq!(answer["problem"].is_null(), works, "{place}: {answer:#}");
         assert_eq!(answer["fastest"].is_null(), !works, "{place}: {answer:#}");
@@ -300,9 +266,9 @@ fn a_probe_is_bounded_and_answers_in_full_even_where_it_can_do_nothing() {
 #[test]
 fn the_lines_of_the_document_read_what_the_screen_says() {
     use seawall_gauge::judgement::Judgement;
-    let document = include_str!("../../../docs/result.md");
+    let document = include_str!("../../../../docs/result.md");
     let lines: Vec<&str> = document.lines().filter(|line| line.starts_with("jq ")).collect();
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = crate::folder();
     let file = folder.path().join("r.json");
     let honest = RunResult::read(&committed("commit")).expect("a result");
     let mut lying = honest.clone();
@@ -321,18 +287,17 @@ fn the_lines_of_the_document_read_what_the_screen_says() {
             .map(|row| row.id.as_str())
             .collect();
         assert_eq!(durable.is_empty(), name == "lying", "{durable:?}");
-        let printed: Vec<String> = lines
+        let answers: Vec<String> = lines
             .iter()
             .map(|line| {
                 let shell = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output();
                 let shell = shell.expect("a shell");
-                let said = String::from_utf8_lossy(&shell.stderr).into_owned();
-                assert!(shell.status.success(), "{line}: {said}; `cargo xtask setup` installs jq");
-                String::from_utf8(shell.stdout).expect("text").trim().to_owned()
+                assert!(shell.status.success(), "{line}: {}; `cargo xtask setup` installs jq", err(&shell));
+                printed(&shell).trim().to_owned()
             })
             .collect();
-        let [verdict, answer, recommended, ranked, wrong, p99, classes] = &printed[..] else {
-            panic!("{} lines", printed.len())
+        let [verdict, answer, recommended, ranked, wrong, p99, classes] = &answers[..] else {
+            panic!("{} lines", answers.len())
         };
         assert_eq!(*verdict, judgement.verdict);
         assert_eq!(serde_json::to_value(judgement.answer).expect("a word"), Value::from(answer.as_str()));

@@ -1,6 +1,6 @@
 //! Tests that an archive in an object store is read several objects at once, within the memory, by a store that counts.
-#![cfg(feature = "s3")]
 
+use crate::{SEAWALL, folder, printed};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Slow {
 }
 
 fn seawall(words: &[&str], port: u16) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    let mut command = Command::new(SEAWALL);
     command.args(words).stdin(Stdio::null());
     command.env("AWS_ACCESS_KEY_ID", "k").env("AWS_SECRET_ACCESS_KEY", "s").env("AWS_REGION", "us-east-1");
     command.env("AWS_ENDPOINT", format!("http://127.0.0.1:{port}")).env("AWS_ALLOW_HTTP", "true");
@@ -117,7 +117,7 @@ fn seawall(words: &[&str], port: u16) -> Output {
 /// A read of one object after the other would never have two at once; one without a bound would take all.
 #[test]
 fn several_objects_are_read_at_once_as_many_as_the_memory_holds() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let dir = folder();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (from, kept) = (path("log"), path("kept"));
     let log = Log::open(&from, Options::default().segment_bytes(1 << 20)).expect("opens");
@@ -127,7 +127,7 @@ fn several_objects_are_read_at_once_as_many_as_the_memory_holds() {
     log.close().expect("closes");
     let to = format!("folder:{kept}");
     let ship = ["log", "ship", &from, "--to", &to, "--object-bytes", "16k", "--once"];
-    assert!(seawall(&ship, 1).status.success());
+    printed(&seawall(&ship, 1));
     let (small, large) = ((20, 32), (2, 4));
     for (words, (least, most)) in [
         (&["log", "drill", "--from", "s3://bucket/log"][..], small),
@@ -135,9 +135,7 @@ fn several_objects_are_read_at_once_as_many_as_the_memory_holds() {
         (&["log", "drill", "--from", "s3://bucket/log", "--memory", "64k"], large),
     ] {
         let (slow, port) = Slow::serve(Path::new(&kept));
-        let ended = seawall(words, port);
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.success(), "{words:?}: {said}");
+        printed(&seawall(words, port));
         let at_once = slow.most.load(Ordering::SeqCst);
         assert!((least..=most).contains(&at_once), "{words:?}: {at_once} at once");
         let reads = slow.reads.load(Ordering::SeqCst);
