@@ -1356,9 +1356,7 @@ int64_t seawall_stream_trim(struct seawall_log *log,
  *
  * Errors: `SEAWALL_STREAM_TRIMMED`, `SEAWALL_STREAM_END`; as `seawall_log_append`.
  */
-int64_t seawall_stream_truncate(struct seawall_log *log,
-                                uint32_t stream_number,
-                                uint64_t seq);
+int64_t seawall_stream_truncate(struct seawall_log *log, uint32_t stream_number, uint64_t seq);
 
 /**
  * Removes a stream with all its records; one of the same number that is written to later starts with number 0. Durable when
