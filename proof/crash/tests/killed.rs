@@ -121,11 +121,7 @@ fn nothing_is_left(owner: u32) {
     assert!(!mounts.contains(&format!("seawall-crash-{owner}-")), "{mounts}");
 }
 
-#[test]
 fn an_interrupted_harness_clears_everything_away() {
-    if !runs_here() {
-        return;
-    }
     let mut child = at_work();
     let owner = child.id();
     let pid = rustix::process::Pid::from_child(&child);
@@ -136,11 +132,7 @@ fn an_interrupted_harness_clears_everything_away() {
     assert_eq!(directories(owner), Vec::<PathBuf>::new());
 }
 
-#[test]
 fn a_killed_harness_leaves_a_directory_at_most_and_the_next_one_removes_it() {
-    if !runs_here() {
-        return;
-    }
     let mut child = at_work();
     let owner = child.id();
     kill(&mut child);
@@ -151,4 +143,13 @@ fn a_killed_harness_leaves_a_directory_at_most_and_the_next_one_removes_it() {
     let swept = format!("seawall-crash-{owner}-");
     assert!(next.status.success() && printed.contains(&swept), "{printed}");
     assert_eq!(directories(owner), Vec::<PathBuf>::new());
+}
+
+/// One after the other: each harness removes what a dead one left.
+#[test]
+fn a_harness_that_ends_early_leaves_nothing_for_good() {
+    if runs_here() {
+        an_interrupted_harness_clears_everything_away();
+        a_killed_harness_leaves_a_directory_at_most_and_the_next_one_removes_it();
+    }
 }
