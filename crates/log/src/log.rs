@@ -272,7 +272,7 @@ impl Log {
     /// [`Log::close_async`].
     pub fn read(&self, from: Lsn) -> Result<Reader> {
         self.group.status.check_readable()?;
-        Reader::new(Arc::clone(&self.group), Arc::clone(&self.dir), from)
+        Reader::new(&self.group, &self.dir, from)
     }
 
     /// Reads the durable record that starts at `lsn`: the start of what its append returned.

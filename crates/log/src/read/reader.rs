@@ -402,6 +402,9 @@ impl std::fmt::Debug for Reader {
 /// checksums are computed.
 const READ_BYTES: usize = 2 << 20;
 
+/// Looks at the segments before a reader gives up: each further one needs a segment that goes meanwhile.
+const LOOKS_MAX: u32 = 64;
+
 /// Refuses an LSN at which the log has nothing: trimmed, or not yet appended.
 pub(crate) fn check_within(core: &Core, lsn: Lsn) -> Result<()> {
     let (first, end) = (core.trim(), core.appended());
@@ -429,14 +432,21 @@ pub(crate) fn segment_of(group: &Group, from: Lsn) -> Result<Option<SegmentHeade
 
 impl Reader {
     /// Starts with the first record at or after `from`.
-    pub(crate) fn new(group: Arc<Group>, dir: Arc<Directory>, from: Lsn) -> Result<Self> {
-        let segment =
-            segment_of(&group, from)?.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;
-        let files = Files::new(dir, Arc::clone(&group));
-        let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, group.durable());
-        let reader = Self { group, records, ended: false };
-        sought.map_err(|error| reader.explain(error))?;
-        Ok(reader)
+    pub(crate) fn new(group: &Arc<Group>, dir: &Arc<Directory>, from: Lsn) -> Result<Self> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let segment = segment_of(group, from)?;
+            let segment = segment.ok_or_else(|| Error::NotALog { path: dir.path().to_path_buf() })?;
+            let files = Files::new(Arc::clone(dir), Arc::clone(group));
+            let (records, sought) = RecordScan::new(files, (segment, READ_BYTES), from, group.durable());
+            let reader = Self { group: Arc::clone(group), records, ended: false };
+            match sought.map_err(|error| reader.explain(error)) {
+                // A segment that ends at `from` was removed while it was read: what begins there is in the next one.
+                Err(Error::Trimmed { .. }) if looks < LOOKS_MAX && from >= group.core().trim() => {}
+                sought => return sought.map(|()| reader),
+            }
+        }
     }
 
     /// Whether it has handed out all that was appended to the log: if not, [`Reader::next_record`] returns `None` because what follows is
