@@ -7,8 +7,6 @@
 //! * [`starting_line`] lets threads begin together.
 //! * [`thread`] reads a thread's CPU time and waiting time.
 //! * [`process`] reads what this process takes, and sets how signals reach it and what it starts.
-//! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call: for the gauge's
-//!   scenarios.
 //! * [`jdk`] finds the JDKs of this machine.
 //! * [`machine`] says whether an address leads to this machine.
 //! * `isolation` sets a command apart; `seccomp` filters its system calls, `notification` answers them, `ptrace` follows a
@@ -18,7 +16,6 @@
 //!
 //! Invariants: as those of [`seawall_sys`].
 
-pub mod flush;
 pub mod jdk;
 pub mod journal;
 pub mod machine;
@@ -29,7 +26,6 @@ pub mod raw_device;
 pub mod starting_line;
 pub mod text;
 pub mod thread;
-pub mod write_call;
 
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use os::confinement;

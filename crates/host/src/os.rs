@@ -2,8 +2,6 @@
 //!
 //! | item | purpose | linux | windows | macos | illumos |
 //! | --- | --- | --- | --- | --- | --- |
-//! | `SYNC_CALLS`, `open_to_sync` | the calls that sync a whole file, on a descriptor of its own | own, unix | own | own, unix | own, unix |
-//! | `WRITE_VECTOR` | pwritev2(2) | own | fallback | fallback | fallback |
 //! | `confinement` | forbids `io_uring` (feature `testing`) | own | none | none | none |
 //! | `is_same` | whether two open files are one | unix | fallback | unix | unix |
 //! | `isolation`, `notification`, `seccomp` | commands set apart, and their calls filtered and answered | own | none | none | none |
@@ -12,7 +10,6 @@
 //! | `ptrace` | follows a program and its children | own | none | none | none |
 //! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
-//! | `write_at` | pwrite(2) | unix | own | unix | unix |
 //!
 //! `unix` holds what the three Unix systems share, `fallback` the refusals and substitutes of systems that lack something.
 //!
@@ -37,8 +34,6 @@ mod unix;
 
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use system::confinement;
-pub(crate) use system::{
-    SYNC_CALLS, WRITE_VECTOR, is_same, journal, open_to_sync, process, raw_device, thread, write_at,
-};
+pub(crate) use system::{is_same, journal, process, raw_device, thread};
 #[cfg(target_os = "linux")]
 pub use system::{isolation, notification, ptrace, seccomp};

@@ -10,7 +10,8 @@
 //! * [`inspect`] describes the machine: path, file system, device stack, write caches, lies.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
-//! * [`residency`] reports what is in the page cache.
+//! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
+//!   [`residency`] reports what is in the page cache: for the gauge's scenarios.
 //! * [`directory`] holds a directory by a handle, so that no file of it is looked for elsewhere.
 //! * [`fork`] distinguishes a process from those forked off it.
 //! * [`store`] is the log's access to its directory apart from commits.
@@ -39,6 +40,7 @@ pub mod directory;
 pub mod durability;
 pub mod engine;
 mod error;
+pub mod flush;
 pub mod fork;
 pub mod inspect;
 pub mod layout;
@@ -59,6 +61,7 @@ pub mod skip;
 pub mod store;
 pub mod thread;
 pub mod wait;
+pub mod write_call;
 #[cfg(feature = "mutants")]
 mod wrong;
 

@@ -6,6 +6,8 @@
 //! | `DEVICE_ERRORS` | the error numbers of a failing device | unix | own | unix | unix |
 //! | `open` | opens a row as a [`crate::CommitHandle`] | own | own | own | own |
 //! | `open_file`, `is_block_device` | opens the journal; recognises a raw device | unix | own | unix | unix |
+//! | `SYNC_CALLS`, `open_to_sync` | the calls that sync a whole file, on a descriptor of its own | own, unix | own | own, unix | own, unix |
+//! | `WRITE_VECTOR` | pwritev2(2) | own | fallback | fallback | fallback |
 //! | `mistakes` | an `io_uring` used wrongly, for crash harnesses (feature `testing`) | own | fallback | fallback | fallback |
 //! | `counters` | the block devices' counters | own | fallback | fallback | fallback |
 //! | `directory` | a directory held by a handle | unix | own | unix | unix |
@@ -59,7 +61,7 @@ mod unix;
 #[cfg(feature = "testing")]
 pub use system::mistakes;
 pub(crate) use system::{
-    DEVICE_ERRORS, SYSTEM, counters, crash_memory, directory, fork, inspect, is_block_device, layout,
-    local_socket, memory, open, open_file, residency, rings, scratch, shared_memory, signal, store, thread,
-    wait,
+    DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
+    is_block_device, layout, local_socket, memory, open, open_file, open_to_sync, residency, rings, scratch,
+    shared_memory, signal, store, thread, wait,
 };

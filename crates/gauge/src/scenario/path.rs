@@ -26,9 +26,9 @@ use crate::row::{Iteration, Measured, NamedLatency, Row, Tail};
 use crate::study::{Column, Fact, Point, Study};
 use crate::testbed::{BlockError, Testbed, Until};
 use seawall_host::thread::Times;
-use seawall_host::write_call::WriteCall;
 use seawall_sys::Method;
 use seawall_sys::counters::Counts;
+use seawall_sys::write_call::WriteCall;
 
 /// The scenario's name.
 pub const NAME: &str = "path";

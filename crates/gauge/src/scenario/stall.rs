@@ -30,9 +30,9 @@ use crate::result::RunResult;
 use crate::row::{Measured, NamedLatency, Row, Series, SeriesPoint, Tail};
 use crate::study::{Better, Column, Fact, Point, Study, Unit};
 use crate::testbed::Testbed;
-use seawall_host::flush::Flush;
 use seawall_host::thread::Times;
 use seawall_sys::counters::Counts;
+use seawall_sys::flush::Flush;
 
 /// The scenario's name.
 pub const NAME: &str = "stall";

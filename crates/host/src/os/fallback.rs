@@ -3,9 +3,6 @@
 use std::fs::File;
 use std::io;
 
-/// Only Linux has pwritev2(2).
-pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
-
 /// Whether both are the same file, which is not known by their handles here.
 pub(crate) fn is_same(_: &File, _: &File) -> io::Result<bool> {
     Ok(false)

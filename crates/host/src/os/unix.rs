@@ -4,33 +4,12 @@
 
 pub(crate) mod thread;
 
-use crate::flush::{Flush, SyncCall};
 use rustix::io::retry_on_intr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 pub(crate) fn check(code: libc::c_int) -> io::Result<()> {
     if code == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// fsync(2), exactly: the standard library's `sync_all` is `F_FULLFSYNC` on macOS.
-pub(crate) const FSYNC: SyncCall = SyncCall {
-    flush: Flush::Fsync,
-    name: "fsync",
-    // SAFETY: fsync takes any integer; a stale descriptor is an error, not undefined behaviour.
-    call: |file| check(unsafe { libc::fsync(file.as_raw_fd()) }),
-};
-
-/// Opens a file to sync it: fsync(2) needs no right to write.
-pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
-    File::open(path)
-}
-
-pub(crate) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-    file.write_at(bytes, offset)
 }
 
 pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {

@@ -5,6 +5,9 @@
 pub(crate) mod cpuid;
 pub(crate) mod wait;
 
+/// Only Linux has pwritev2(2).
+pub(crate) const WRITE_VECTOR: Option<crate::write_call::Put> = None;
+
 /// Calls that are refused.
 macro_rules! refused {
     ($why:expr; $($name:ident($($argument:ty),*) -> $result:ty;)*) => {

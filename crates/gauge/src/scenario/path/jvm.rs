@@ -31,9 +31,9 @@ use crate::row::{Outcome, Row};
 use crate::study::{Fact, Study};
 use crate::testbed::Testbed;
 use seawall_host::jdk::Jdk;
-use seawall_host::write_call::WriteCall;
 use seawall_sys::durability::{Claim, FileState, Medium, classify};
 use seawall_sys::methods;
+use seawall_sys::write_call::WriteCall;
 
 /// Time of a run with JVMs by default, nanoseconds: it has some 150 rows.
 pub const TIME_NS: u64 = 150_000_000_000;

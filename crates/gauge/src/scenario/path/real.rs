@@ -10,9 +10,9 @@ use crate::testbed::real::{Content, RealTestbed};
 use crate::testbed::writers::apart;
 use crate::testbed::{BlockError, Until};
 use seawall_host::thread::{Accounts, pin};
-use seawall_host::write_call::WriteCall;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::method::Sync;
+use seawall_sys::write_call::WriteCall;
 use seawall_sys::{CommitHandle, Error, Target, clock};
 use std::sync::atomic::Ordering;
 

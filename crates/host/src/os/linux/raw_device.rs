@@ -48,12 +48,10 @@ fn text(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The names in a folder, sorted so that reports do not change from run to run; none if it cannot be read.
+/// The names in a folder; none if it cannot be read.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// The folders in `/sys` of the device, of its partitions, and of the disk that it is a partition of.

@@ -14,24 +14,4 @@ pub(crate) mod process {
 }
 pub(crate) mod thread;
 
-pub(crate) use super::fallback::{WRITE_VECTOR, is_same, raw_device};
-
-use crate::flush::{Flush, SyncCall};
-use std::fs::File;
-use std::io;
-use std::os::windows::fs::FileExt as _;
-use std::path::Path;
-
-/// `FlushFileBuffers` is what the standard library calls.
-pub(crate) const SYNC_CALLS: &[SyncCall] =
-    &[SyncCall { flush: Flush::Fsync, name: "FlushFileBuffers", call: File::sync_all }];
-
-/// Opens a file to flush it, which needs the right to write.
-pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).open(path)
-}
-
-/// `WriteFile` at an offset.
-pub(crate) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-    file.seek_write(bytes, offset)
-}
+pub(crate) use super::fallback::{is_same, raw_device};

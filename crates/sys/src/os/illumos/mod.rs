@@ -8,13 +8,14 @@ pub(crate) use crate::os::fallback::{crash_memory, wait};
 #[cfg(feature = "testing")]
 pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
-    DEVICE_ERRORS, counters, directory, fork, is_block_device, layout, local_socket, memory, open_file,
-    residency, rings, scratch, shared_memory, signal, store, thread,
+    DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, layout, local_socket, memory,
+    open_file, open_to_sync, residency, rings, scratch, shared_memory, signal, store, thread,
 };
 
 use crate::CommitHandle;
 use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Method, OpenSync, Sync, System, Write};
 use crate::os::posix::Positional;
 use crate::os::unix::{FSYNC, check};
@@ -27,6 +28,8 @@ const FDATASYNC: SyncCall = SyncCall {
     // SAFETY: takes any integer; a stale descriptor is an error, not undefined behaviour.
     call: |file| check(unsafe { libc::fdatasync(file.as_raw_fd()) }),
 };
+
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, FDATASYNC)];
 
 pub(crate) fn open(
     method: &'static Method,

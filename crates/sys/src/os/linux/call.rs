@@ -23,6 +23,10 @@ pub(super) const SYNCFS: SyncCall = SyncCall {
     call: |file| check(unsafe { libc::syncfs(file.as_raw_fd()) }),
 };
 
+/// `sync_file_range(2)` of the whole file: a length of 0 means to its end.
+pub(super) const SYNC_FILE_RANGE: SyncCall =
+    SyncCall { name: "sync_file_range", call: |file| sync_file_range(file, 0, 0) };
+
 /// `sync_file_range(2)`: waits for writeback in progress, starts its own, waits for that.
 pub(super) fn sync_file_range(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     const FLAGS: libc::c_uint =
@@ -35,8 +39,15 @@ pub(super) fn sync_file_range(file: &File, offset: u64, bytes: u64) -> io::Resul
 
 /// pwritev2(2) of one buffer. With `flags` 0 plain pwrite(2), so that the row's calls are what they say.
 pub(super) fn write_at(file: &File, offset: u64, bytes: &[u8], flags: ReadWriteFlags) -> io::Result<usize> {
-    if flags.is_empty() {
-        return file.write_at(bytes, offset);
-    }
+    if flags.is_empty() { file.write_at(bytes, offset) } else { write_vector(file, offset, bytes, flags) }
+}
+
+/// pwritev2(2) of one buffer, whatever the flags.
+pub(super) fn write_vector(
+    file: &File,
+    offset: u64,
+    bytes: &[u8],
+    flags: ReadWriteFlags,
+) -> io::Result<usize> {
     rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, flags).map_err(io::Error::from)
 }

@@ -22,18 +22,27 @@ pub(crate) mod store;
 pub(crate) mod wait;
 
 pub(crate) use crate::os::unix::{
-    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, signal, thread,
+    DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal, thread,
 };
 
-use crate::commit::{OpenError, Target};
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, System, Write, WriteFlag};
 use crate::os::mapping::Map;
+use crate::os::unix::FSYNC;
+use crate::write_call::Put;
 use crate::{CommitHandle, Error};
 use rustix::io::ReadWriteFlags;
 use std::fs::File;
 
 pub(crate) const SYSTEM: System = System::Linux;
+
+pub(crate) const WRITE_VECTOR: Option<Put> =
+    Some(|file, offset, bytes| call::write_vector(file, offset, bytes, ReadWriteFlags::empty()));
+
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] =
+    &[(Flush::Fsync, FSYNC), (Flush::Fdatasync, call::FDATASYNC), (Flush::Range, call::SYNC_FILE_RANGE)];
 
 pub(crate) fn open(
     method: &'static Method,

@@ -9,13 +9,14 @@ pub(crate) use crate::os::fallback::crash_memory;
 #[cfg(feature = "testing")]
 pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
-    DEVICE_ERRORS, counters, directory, fork, is_block_device, layout, local_socket, memory, open_file,
-    residency, rings, scratch, shared_memory, signal, store, thread,
+    DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, layout, local_socket, memory,
+    open_file, open_to_sync, residency, rings, scratch, shared_memory, signal, store, thread,
 };
 pub(crate) use atomic_wait as wait;
 
 use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
 use crate::os::posix::Positional;
 use crate::os::unix::{FSYNC, check};
@@ -35,6 +36,8 @@ const BARRIER_FSYNC: SyncCall = SyncCall {
     // SAFETY: takes no pointer; a stale descriptor is an error, not undefined behaviour.
     call: |file| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_BARRIERFSYNC) }),
 };
+
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, FSYNC)];
 
 pub(crate) fn open(
     method: &'static Method,

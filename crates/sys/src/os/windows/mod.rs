@@ -19,13 +19,14 @@ mod wine;
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
-    counters, crash_memory, fork, layout, local_socket, memory, residency, rings, scratch, shared_memory,
-    signal, thread,
+    WRITE_VECTOR, counters, crash_memory, fork, layout, local_socket, memory, residency, rings, scratch,
+    shared_memory, signal, thread,
 };
 pub(crate) use atomic_wait as wait;
 
-use crate::commit::{OpenError, Target};
+use crate::commit::{OpenError, SyncCall, Target};
 use crate::directory::Directory;
+use crate::flush::Flush;
 use crate::method::{Cache, Method, OpenSync, Sync, System, Write};
 use crate::os::mapping::Map;
 use crate::{CommitHandle, Error};
@@ -42,6 +43,8 @@ pub(crate) const SYSTEM: System = System::Windows;
 
 /// The error numbers by which a device reports that it failed.
 pub(crate) const DEVICE_ERRORS: &[i32] = &[ERROR_IO_DEVICE.cast_signed(), ERROR_CRC.cast_signed()];
+
+pub(crate) const SYNC_CALLS: &[(Flush, SyncCall)] = &[(Flush::Fsync, call::FLUSH)];
 
 pub(crate) fn open(
     method: &'static Method,
@@ -91,6 +94,11 @@ pub(crate) fn open_file(path: &Path, flags: i32) -> crate::Result<File> {
         .custom_flags(flags.cast_unsigned())
         .open(path);
     file.map_err(|error| Error::new("CreateFileW", path, error))
+}
+
+/// Opens a file to flush it, which needs the right to write.
+pub(crate) fn open_to_sync(path: &Path) -> std::io::Result<File> {
+    File::options().read(true).write(true).open(path)
 }
 
 /// Windows' raw disks are opened by other rules than files; the rows have not been taught them.

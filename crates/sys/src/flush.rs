@@ -5,10 +5,10 @@
 //!
 //! Invariant: a call that the system lacks is refused with a reason; a sync call is never replaced by another.
 
-use crate::os;
-use seawall_sys::{Error, OpenError, Result};
+use crate::commit::SyncCall;
+use crate::error::{Error, Result};
+use crate::{OpenError, os};
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A call that syncs a whole file.
@@ -22,20 +22,12 @@ pub enum Flush {
     Range,
 }
 
-/// How a system makes it.
-#[derive(Debug)]
-pub(crate) struct SyncCall {
-    pub(crate) flush: Flush,
-    pub(crate) name: &'static str,
-    pub(crate) call: fn(&File) -> io::Result<()>,
-}
-
 /// A descriptor that only syncs.
 #[derive(Debug)]
 pub struct Flusher {
     file: File,
     path: PathBuf,
-    call: &'static SyncCall,
+    call: SyncCall,
 }
 
 impl Flusher {
@@ -44,10 +36,9 @@ impl Flusher {
     /// # Errors
     /// [`OpenError::Unavailable`] if this system lacks the call; the failed call otherwise.
     pub fn open(path: &Path, flush: Flush) -> std::result::Result<Self, OpenError> {
-        let call = os::SYNC_CALLS
-            .iter()
-            .find(|call| call.flush == flush)
-            .ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
+        let call = os::SYNC_CALLS.iter().find(|(of, _)| *of == flush).map(|(_, call)| *call);
+        let call =
+            call.ok_or_else(|| OpenError::unavailable(format!("this system has no {}", flush.name())))?;
         let file = os::open_to_sync(path).map_err(|error| Error::new("open", path, error))?;
         Ok(Self { file, path: path.to_path_buf(), call })
     }
@@ -57,12 +48,7 @@ impl Flusher {
     /// # Errors
     /// The failed call. What was written before it is in an unknown state.
     pub fn flush(&self) -> Result<()> {
-        loop {
-            match (self.call.call)(&self.file) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result.map_err(|error| Error::new(self.call.name, &self.path, error)),
-            }
-        }
+        self.call.run(&self.file, &self.path)
     }
 }
 

@@ -11,9 +11,10 @@
 //! Invariants: nothing is synced, so nothing here is durable; a short write is an error, because it would measure two
 //! calls.
 
-use crate::os;
-use seawall_sys::method::Write as MethodWrite;
-use seawall_sys::{CommitHandle, Error, OpenError, Result, Target, methods, open};
+use crate::commit::{OpenError, Target};
+use crate::error::{Error, Result};
+use crate::method::Write as MethodWrite;
+use crate::{CommitHandle, methods, os};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -57,11 +58,8 @@ impl WriteCall {
     pub fn open(self, target: &Target) -> std::result::Result<Box<dyn CommitHandle>, OpenError> {
         if self == Self::Mapped {
             let row = methods::here().iter().find(|method| method.write == MethodWrite::Mapped);
-            return open(
-                row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?,
-                target,
-                None,
-            );
+            let row = row.ok_or_else(|| OpenError::unavailable("no mapped writes on this system yet"))?;
+            return crate::open(row, target, None);
         }
         let mut options = File::options();
         let file = match self {
@@ -77,7 +75,7 @@ impl WriteCall {
             Self::Append => |mut file, _, bytes| file.write(bytes),
             Self::Pwritev2 => os::WRITE_VECTOR
                 .ok_or_else(|| OpenError::unavailable("pwritev2 needs Linux 4.6; this system has none"))?,
-            Self::Pwrite | Self::Mapped => os::write_at,
+            Self::Pwrite | Self::Mapped => os::store::write_at,
         };
         Ok(Box::new(Plain { file, path: target.path.clone(), name: self.id(), put }))
     }
@@ -127,7 +125,7 @@ mod tests {
                     let at = if call == WriteCall::Append { 8192 } else { 4096 };
                     assert_eq!(&found[at..at + 4], b"abcd", "{}", call.id());
                 }
-                Err(OpenError::Unavailable(_)) => assert_ne!(std::env::consts::OS, "linux"),
+                Err(OpenError::Unavailable(_)) => assert_ne!(crate::os::SYSTEM, crate::method::System::Linux),
                 Err(OpenError::Failed(error)) => panic!("{}: {error}", call.id()),
             }
         }
