@@ -2,7 +2,6 @@
 //!
 //! * [`output`] writes what a command puts out where no other user can divert it.
 //! * [`journal`] makes the file that is written to, in one of the five file states.
-//! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`text`] shows text of unknown origin without obeying it.
 //! * [`starting_line`] lets threads begin together.
 //! * [`thread`] reads a thread's CPU time and waiting time.
@@ -22,7 +21,6 @@ pub mod machine;
 mod os;
 pub mod output;
 pub mod process;
-pub mod raw_device;
 pub mod starting_line;
 pub mod text;
 pub mod thread;

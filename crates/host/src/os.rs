@@ -8,7 +8,6 @@
 //! | `journal` | reserves and zeroes the journal's blocks, evicts it from the cache | own | own | own | own |
 //! | `process` | what this process takes, and how signals reach it | own | own | unix | unix |
 //! | `ptrace` | follows a program and its children | own | none | none | none |
-//! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `thread` | the calling thread's CPU and waiting time | own | own | own | own |
 //!
 //! `unix` holds what the three Unix systems share, `fallback` the refusals and substitutes of systems that lack something.
@@ -34,6 +33,6 @@ mod unix;
 
 #[cfg(all(target_os = "linux", feature = "testing"))]
 pub use system::confinement;
-pub(crate) use system::{is_same, journal, process, raw_device, thread};
+pub(crate) use system::{is_same, journal, process, thread};
 #[cfg(target_os = "linux")]
 pub use system::{isolation, notification, ptrace, seccomp};

@@ -8,6 +8,7 @@
 //! * [`engine`] lists the I/O engines, and sets one up for a log.
 //! * [`layout`] reads where a file's bytes lie, and which of the file states that shows.
 //! * [`inspect`] describes the machine: path, file system, device stack, write caches, lies.
+//! * [`raw_device`] opens an unused block device exclusively, to overwrite it.
 //! * [`counters`] reads what the device and the kernel counted.
 //! * [`clock`] is the only clock.
 //! * [`flush`] syncs through a descriptor of its own; [`write_call`] writes without syncing, call by call;
@@ -52,6 +53,7 @@ mod os;
 pub mod planted;
 #[cfg(not(feature = "mutants"))]
 mod planted;
+pub mod raw_device;
 pub mod residency;
 pub mod scratch;
 pub mod shared_memory;

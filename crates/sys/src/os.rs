@@ -16,6 +16,7 @@
 //! | `layout` | maps out a file's blocks | own | fallback | fallback | fallback |
 //! | `local_socket` | connects processes by a socket in a directory | unix | fallback | unix | unix |
 //! | `memory` | advises the kernel about a buffer, gives its pages back | own | fallback | fallback | fallback |
+//! | `raw_device` | processes and mounts that use a block device | own | fallback | fallback | fallback |
 //! | `residency` | what is in the page cache | own | fallback | fallback | fallback |
 //! | `rings` | `io_uring` for a log | own | fallback | fallback | fallback |
 //! | `scratch` | a folder that only this user can reach | own | fallback | posix | posix |
@@ -62,6 +63,6 @@ mod unix;
 pub use system::mistakes;
 pub(crate) use system::{
     DEVICE_ERRORS, SYNC_CALLS, SYSTEM, WRITE_VECTOR, counters, crash_memory, directory, fork, inspect,
-    is_block_device, layout, local_socket, memory, open, open_file, open_to_sync, residency, rings, scratch,
-    shared_memory, signal, store, thread, wait,
+    is_block_device, layout, local_socket, memory, open, open_file, open_to_sync, raw_device, residency,
+    rings, scratch, shared_memory, signal, store, thread, wait,
 };

@@ -11,13 +11,13 @@ use super::{Block, BlockError, FILL_BYTES, Lane as _, MadeJournal, Testbed, Unti
 use crate::block::Slice;
 use seawall::{Log, Options};
 use seawall_host::journal::{Recipe, create, fill, sync_and_evict};
-use seawall_host::raw_device::RawDevice;
 use seawall_sys::buffer::Aligned;
 use seawall_sys::counters::{CommitWatch, Counts, Reader, Watched};
 use seawall_sys::durability::FileState;
 use seawall_sys::inspect::Environment;
 use seawall_sys::layout::{Layout, layout};
 use seawall_sys::method::{Depth, Method};
+use seawall_sys::raw_device::RawDevice;
 use seawall_sys::residency::available_memory_bytes;
 use seawall_sys::scratch::Scratch;
 use seawall_sys::{Error, OpenError, Target, Unavailable, clock, prove};

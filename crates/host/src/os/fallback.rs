@@ -42,40 +42,6 @@ pub(crate) mod process {
     }
 }
 
-/// The users of a block device are not reported: every device is refused, because overwriting could destroy data.
-pub(crate) mod raw_device {
-    use seawall_sys::{Error, Result};
-    use std::fs::File;
-    use std::io;
-    use std::path::Path;
-
-    /// Called before everything else.
-    pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
-        Err(unsupported(path))
-    }
-
-    pub(crate) fn open_exclusively(path: &Path) -> Result<File> {
-        Err(unsupported(path))
-    }
-
-    pub(crate) fn bytes(_: &File, path: &Path) -> Result<u64> {
-        Err(unsupported(path))
-    }
-
-    pub(crate) fn start(_: &File, path: &Path, _: usize) -> Result<Vec<u8>> {
-        Err(unsupported(path))
-    }
-
-    pub(crate) fn description(_: &Path) -> String {
-        String::new()
-    }
-
-    fn unsupported(path: &Path) -> Error {
-        let why = "only Linux reports whether a device is in use: name a folder instead";
-        Error::new("open", path, io::Error::new(io::ErrorKind::Unsupported, why))
-    }
-}
-
 /// The run-queue wait of a thread is not reported, and some systems cannot pin one.
 pub(crate) mod thread {
     use crate::thread::Pinned;

@@ -7,7 +7,7 @@ pub(crate) mod inspect;
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, layout, memory, residency, rings, shared_memory,
+    WRITE_VECTOR, counters, layout, memory, raw_device, residency, rings, shared_memory,
 };
 pub(crate) use crate::os::unix::{
     DEVICE_ERRORS, directory, fork, is_block_device, local_socket, open_file, open_to_sync, signal, thread,

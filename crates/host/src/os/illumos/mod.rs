@@ -3,5 +3,4 @@
 pub(crate) mod journal;
 pub(crate) mod thread;
 
-pub(crate) use super::fallback::raw_device;
 pub(crate) use super::unix::{is_same, process};

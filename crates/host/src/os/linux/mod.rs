@@ -7,7 +7,6 @@ pub(crate) mod journal;
 pub mod notification;
 pub(crate) mod process;
 pub mod ptrace;
-pub(crate) mod raw_device;
 pub mod seccomp;
 pub(crate) mod thread;
 

@@ -14,4 +14,4 @@ pub(crate) mod process {
 }
 pub(crate) mod thread;
 
-pub(crate) use super::fallback::{is_same, raw_device};
+pub(crate) use super::fallback::is_same;

@@ -33,6 +33,8 @@ mod tests;
 mod tools;
 
 pub(in crate::os) use calls::magic_of;
+pub(in crate::os) use devices::{disk_folder, is_partition, name};
+pub(in crate::os) use roots::{names, text};
 
 use crate::commit::again;
 use crate::error::{Error, Result};
@@ -43,7 +45,7 @@ use stack::{Below, Walk};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn environment(path: &Path) -> Result<Environment> {
     let roots = live();
@@ -86,6 +88,26 @@ fn live() -> Roots {
         zpool_status: tools::pool_status,
         dm_table: tools::dm_table,
     }
+}
+
+/// A mount, as far as it shows the use of a device.
+#[derive(Debug, Clone)]
+pub(crate) struct Mounted {
+    pub(crate) device: (u32, u32),
+    pub(crate) kind: String,
+    pub(crate) source: PathBuf,
+    pub(crate) point: PathBuf,
+}
+
+pub(crate) fn all_mounted() -> Vec<Mounted> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = |Mount { device, kind, source, point, .. }| Mounted { device, kind, source, point };
+    mounts::parse(&table).into_iter().map(mounted).collect()
+}
+
+/// The folder of a block device in `/sys/devices`.
+pub(crate) fn block_folder((major, minor): (u32, u32)) -> Option<PathBuf> {
+    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
 
 /// What a path stands on.

@@ -13,6 +13,7 @@ pub(crate) mod memory;
 pub mod mistakes;
 mod positional;
 mod queue;
+pub(crate) mod raw_device;
 pub(crate) mod residency;
 mod ring;
 pub(crate) mod rings;

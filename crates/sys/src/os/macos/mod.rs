@@ -10,7 +10,7 @@ pub(crate) use crate::os::fallback::crash_memory;
 pub use crate::os::posix::mistakes;
 pub(crate) use crate::os::posix::{
     DEVICE_ERRORS, WRITE_VECTOR, counters, directory, fork, is_block_device, layout, local_socket, memory,
-    open_file, open_to_sync, residency, rings, scratch, shared_memory, signal, store, thread,
+    open_file, open_to_sync, raw_device, residency, rings, scratch, shared_memory, signal, store, thread,
 };
 pub(crate) use atomic_wait as wait;
 

@@ -19,8 +19,8 @@ mod wine;
 #[cfg(feature = "testing")]
 pub use crate::os::fallback::mistakes;
 pub(crate) use crate::os::fallback::{
-    WRITE_VECTOR, counters, crash_memory, fork, layout, local_socket, memory, residency, rings, scratch,
-    shared_memory, signal, thread,
+    WRITE_VECTOR, counters, crash_memory, fork, layout, local_socket, memory, raw_device, residency, rings,
+    scratch, shared_memory, signal, thread,
 };
 pub(crate) use atomic_wait as wait;
 

@@ -76,16 +76,16 @@ pub(super) fn read(roots: &Roots, folder: &Path) -> Device {
 }
 
 /// The kernel's name of the device, as `/sys/class/block` spells it.
-pub(super) fn name(folder: &Path) -> String {
+pub(in crate::os) fn name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-pub(super) fn is_partition(folder: &Path) -> bool {
+pub(in crate::os) fn is_partition(folder: &Path) -> bool {
     folder.join("partition").exists()
 }
 
 /// The folder of the whole disk: the partition's parent, or the device's own.
-pub(super) fn disk_folder(folder: &Path) -> PathBuf {
+pub(in crate::os) fn disk_folder(folder: &Path) -> PathBuf {
     match folder.parent() {
         Some(parent) if is_partition(folder) => parent.to_path_buf(),
         _ => folder.to_path_buf(),

@@ -55,7 +55,7 @@ impl Roots {
 }
 
 /// The text of a file without the white space around it; `None` if it is absent, unreadable or empty.
-pub(super) fn text(path: &Path) -> Option<String> {
+pub(in crate::os) fn text(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     (!text.is_empty()).then_some(text)
@@ -66,7 +66,7 @@ pub(super) fn number(path: &Path) -> Option<u64> {
 }
 
 /// The names in a folder, sorted so that reports do not change from run to run; none if it cannot be read.
-pub(super) fn names(folder: &Path) -> Vec<String> {
+pub(in crate::os) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();

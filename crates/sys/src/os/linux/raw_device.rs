@@ -8,8 +8,9 @@
 //! Invariants: devices are compared by number, never by name alone; a device that overlaps the device counts as the
 //! device.
 
-use seawall_sys::{Error, Result};
-use std::fs::{self, File};
+use super::inspect::{Mounted, all_mounted, block_folder, disk_folder, is_partition, name, names, text};
+use crate::error::{Error, Result};
+use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -21,37 +22,6 @@ fn number(path: &Path) -> Option<Number> {
     let metadata = std::fs::metadata(path).ok()?;
     let device = metadata.rdev();
     metadata.file_type().is_block_device().then(|| (libc::major(device), libc::minor(device)))
-}
-
-/// The folder of a block device in `/sys/devices`.
-fn block_folder((major, minor): Number) -> Option<PathBuf> {
-    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
-}
-
-/// The kernel's name of the device.
-fn name(folder: &Path) -> String {
-    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-fn is_partition(folder: &Path) -> bool {
-    folder.join("partition").exists()
-}
-
-/// The folder of the whole disk: the partition's parent, or the device's own.
-fn disk_folder(folder: &Path) -> &Path {
-    folder.parent().filter(|_| is_partition(folder)).unwrap_or(folder)
-}
-
-/// The text of a file without the white space around it; `None` if it is absent, unreadable or empty.
-fn text(path: &Path) -> Option<String> {
-    let text = String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned();
-    (!text.is_empty()).then_some(text)
-}
-
-/// The names in a folder; none if it cannot be read.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// The folders in `/sys` of the device, of its partitions, and of the disk that it is a partition of.
@@ -91,33 +61,6 @@ pub(crate) fn uses(path: &Path) -> Result<Vec<String>> {
 fn parse(number: &str) -> Option<Number> {
     let (major, minor) = number.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// A mount, as far as it shows the use of a device.
-#[derive(Debug)]
-struct Mounted {
-    device: Number,
-    kind: String,
-    source: PathBuf,
-    point: PathBuf,
-}
-
-impl Mounted {
-    /// Reads a line of `/proc/self/mountinfo` (`Documentation/filesystems/proc.rst` 3.5 of the kernel).
-    fn parse(line: &str) -> Option<Self> {
-        let (own, of_file_system) = line.split_once(" - ")?;
-        let mut own = own.split(' ').skip(2);
-        let (device, point) = (parse(own.next()?)?, own.nth(1)?);
-        let mut of_file_system = of_file_system.split(' ');
-        let kind = of_file_system.next()?.to_owned();
-        let path = |escaped: &str| PathBuf::from(escaped.replace("\\040", " ").replace("\\134", "\\"));
-        Some(Self { device, kind, source: path(of_file_system.next()?), point: path(point) })
-    }
-}
-
-fn all_mounted() -> Vec<Mounted> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    table.lines().filter_map(Mounted::parse).collect()
 }
 
 /// A mount's number may be anonymous (btrfs): then its source decides.
@@ -250,17 +193,16 @@ mod tests {
 
     #[test]
     fn mounts_are_recognised_by_number_and_partitions_count_as_their_disk() {
-        let lines = [
-            "27 1 8:1 / /data\\040one rw,noatime shared:2 master:3 - ext4 /dev/sda1 rw",
-            "28 1 9:1 / /other rw - ext4 none",
-            "29 1 bad / /x rw - ext4 none",
-            "no line",
-        ];
-        let mounts: Vec<Mounted> = lines.into_iter().filter_map(Mounted::parse).collect();
-        assert_eq!(mounts.len(), 2, "{mounts:?}");
+        let mount = |device, point: &str| Mounted {
+            device,
+            kind: "ext4".to_owned(),
+            source: PathBuf::from("none"),
+            point: PathBuf::from(point),
+        };
+        let mounts = [mount((8, 1), "/data"), mount((9, 1), "/other")];
         let devices = [((8, 0), "sda".to_owned()), ((8, 1), "sda1".to_owned())];
         let found = mounts_of(&devices, &mounts);
-        assert!(found.len() == 1 && found[0].contains("sda1") && found[0].contains("/data one"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("sda1") && found[0].contains("/data"), "{found:?}");
         assert!(mounts_of(&devices[..1], &mounts).is_empty());
     }
 

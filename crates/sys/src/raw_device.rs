@@ -13,8 +13,8 @@
 //! nothing can be mounted from the device meanwhile; a system that cannot report the users of a device refuses
 //! every device.
 
-use crate::os;
-use seawall_sys::{Error, Result, inspect};
+use crate::error::{Error, Result};
+use crate::{inspect, os};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
